@@ -1,0 +1,43 @@
+"""The errors a user can meet: each message is one sentence that says what is wrong and what to do.
+
+This module imports nothing of ours, so that every other module may raise these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LongEmbedError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InputError(LongEmbedError, ValueError):
+    """A value that the user gave breaks a rule: a name, a length, a parameter, an option."""
+
+
+class UnknownNameError(InputError):
+    """A name that no registry knows; the message carries the nearest match and all known names."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}.")
+
+
+class MisfitError(InputError):
+    """A strategy and a model family that have no common way to change positions."""
+
+
+class DataError(LongEmbedError, ValueError):
+    """A data file that is missing, incomplete or not in the expected form (names file and line)."""
+
+
+class HubError(LongEmbedError, OSError):
+    """A hub repository or file that could not be reached or does not exist."""
+
+
+class ModelError(LongEmbedError, TypeError):
+    """A base model that is no text-embedding model, or that we do not know how to change."""
