@@ -1,0 +1,296 @@
+"""A Hugging Face hub on 127.0.0.1 that serves folders, so that real loading code runs without a network.
+
+>>> import tempfile, urllib.request
+>>> with LoopbackHub() as hub:
+...     sha = hub.add("ours/tiny", {"config.json": b"{}"})
+...     urllib.request.urlopen(f"{hub.url}/ours/tiny/resolve/main/config.json").read()
+b'{}'
+
+Another process: `subprocess.run([...], env=hub.env(tmp))`; this process: `hub.patch(monkeypatch, tmp)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Content = bytes | Path
+_DATE = "2024-04-18T00:00:00.000Z"
+_KINDS = {"models": "model", "datasets": "dataset", "spaces": "space"}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One commit of a repository: its files by path."""
+
+    repo_id: str
+    repo_type: str
+    sha: str
+    files: dict[str, Content]
+
+    def read(self, path: str) -> bytes:
+        content = self.files[path]
+        return content if isinstance(content, bytes) else content.read_bytes()
+
+    def size(self, path: str) -> int:
+        content = self.files[path]
+        return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+    def oid(self, path: str) -> str:
+        """Git's own blob id, which the hub sends as the ETag of small files."""
+        content = self.read(path)
+        return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+    def folders(self) -> set[str]:
+        return {str(parent) for path in self.files for parent in Path(path).parents} - {"."}
+
+    def entry(self, path: str) -> dict[str, Any]:
+        commit = {"id": self.sha, "title": "served by the loopback hub", "date": _DATE}
+        if path in self.files:
+            oid = self.oid(path)
+            return {"type": "file", "path": path, "size": self.size(path), "oid": oid, "lastCommit": commit}
+        oid = hashlib.sha1(path.encode()).hexdigest()
+        return {"type": "directory", "path": path, "size": 0, "oid": oid, "lastCommit": commit}
+
+    def tree(self, folder: str, recursive: bool) -> list[dict[str, Any]]:
+        prefix = f"{folder}/" if folder else ""
+        inside = [path for path in {*self.files, *self.folders()} if path.startswith(prefix)]
+        return [self.entry(path) for path in sorted(inside) if recursive or "/" not in path[len(prefix) :]]
+
+    def info(self) -> dict[str, Any]:
+        blobs = [{"rfilename": p, "size": self.size(p), "blobId": self.oid(p)} for p in sorted(self.files)]
+        info = {"id": self.repo_id, "sha": self.sha, "private": False, "gated": False, "disabled": False}
+        info |= {"tags": [], "downloads": 0, "likes": 0, "lastModified": _DATE, "createdAt": _DATE}
+        if self.repo_type == "model":
+            info["modelId"] = self.repo_id
+            if "modules.json" in self.files:
+                info |= {"library_name": "sentence-transformers", "tags": ["sentence-transformers"]}
+        return info | {"siblings": blobs}
+
+
+class LoopbackHub:
+    """A context manager: the hub listens at `url` while it is open; `requests` records `METHOD /path`."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[tuple[str, str], dict[str, Repository]] = {}
+        self.requests: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def add(
+        self,
+        repo_id: str,
+        files: str | Path | Mapping[str, Content | str],
+        repo_type: str = "model",
+        sha: str | None = None,
+        branch: str = "main",
+    ) -> str:
+        """Serve a folder, or files by path; `branch` now points to them. Returns the commit's 40-digit SHA.
+
+        A later `add` of the same repository is a new commit; the older ones stay reachable by SHA.
+        """
+        if isinstance(files, str | Path):
+            folder = Path(files)
+            if not folder.is_dir():
+                raise NotADirectoryError(folder)
+            found = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+            contents: dict[str, Content] = dict(found)
+        else:
+            contents = {
+                name: data.encode() if isinstance(data, str) else data for name, data in files.items()
+            }
+        repository = Repository(repo_id, repo_type, "", contents)
+        listing = "".join(f"{path} {repository.oid(path)}\n" for path in sorted(contents))
+        sha = sha or hashlib.sha1(f"{repo_id}\n{listing}".encode()).hexdigest()
+        repository = Repository(repo_id, repo_type, sha, contents)
+        commits = self.repositories.setdefault((repo_type, repo_id), {})
+        commits[sha] = commits[branch] = repository
+        return sha
+
+    def env(self, home: str | Path, **extra: str) -> dict[str, str]:
+        """The environment of a subprocess that must talk to this hub and keep its caches in `home`."""
+        own = {
+            "HF_ENDPOINT": self.url,
+            "HF_HOME": str(home),
+            "MTEB_CACHE": str(Path(home) / "mteb"),
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_ETAG_TIMEOUT": "30",  # a busy machine must not look like an unreachable hub
+            "HF_HUB_DOWNLOAD_TIMEOUT": "30",
+            "DISABLE_SAFETENSORS_CONVERSION": "1",  # transformers would ask a Space to convert weights
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        }
+        drop = re.compile(
+            r"(HF_|HUGGING|TRANSFORMERS_|SENTENCE_TRANSFORMERS_HOME|MTEB_).*|.*_proxy", re.IGNORECASE
+        )
+        kept = {name: value for name, value in os.environ.items() if not drop.fullmatch(name)}
+        return kept | own | extra
+
+    def patch(self, monkeypatch: Any, home: str | Path) -> None:
+        """Point the already imported huggingface_hub and datasets to this hub (pytest's monkeypatch)."""
+        import datasets.config
+        import huggingface_hub.constants
+        import huggingface_hub.hf_api
+
+        caches = Path(home)
+        for name, value in self.env(home).items():
+            if name.startswith(("HF_", "DISABLE_")) or name.lower() == "no_proxy":
+                monkeypatch.setenv(name, value)
+        constants = huggingface_hub.constants
+        values = {
+            "ENDPOINT": self.url,
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HOME": str(caches),
+            "HF_HUB_CACHE": str(caches / "hub"),
+            "HUGGINGFACE_HUB_CACHE": str(caches / "hub"),
+            "HUGGINGFACE_CO_URL_TEMPLATE": self.url + "/{repo_id}/resolve/{revision}/{filename}",
+        }
+        for name, value in values.items():
+            if hasattr(constants, name):
+                monkeypatch.setattr(constants, name, value)
+        monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
+        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", self.url)
+        template = self.url + "/datasets/{repo_id}/resolve/{revision}/{path}"
+        monkeypatch.setattr(datasets.config, "HUB_DATASETS_URL", template)
+        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", caches / "datasets")
+
+    def find(self, repo_type: str, repo_id: str, revision: str) -> Repository:
+        """The files of a revision; raises _NotFound with the hub's own error code."""
+        commits = self.repositories.get((repo_type, repo_id))
+        if commits is None:
+            raise _NotFound("RepoNotFound", f"no {repo_type} {repo_id}", None, status=401)
+        if revision not in commits:
+            raise _NotFound("RevisionNotFound", f"no revision {revision}", None)
+        return commits[revision]
+
+    def __enter__(self) -> LoopbackHub:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _NotFound(Exception):
+    def __init__(self, code: str, message: str, sha: str | None, status: int = 404) -> None:
+        super().__init__(message)
+        self.code, self.sha, self.status = code, sha, status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: LoopbackHub
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def log_message(self, *args: object) -> None:
+        """Silent: `LoopbackHub.requests` is the log."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        url = urlsplit(self.path)
+        path = unquote(url.path).strip("/")
+        self.hub.requests.append(f"{self.command} /{path}")
+        try:
+            if path == "api/validate-yaml":
+                return self._json({"errors": [], "warnings": []})
+            if path.startswith("api/"):
+                return self._json(self._api(path.removeprefix("api/"), parse_qs(url.query), body))
+            return self._file(path)
+        except _NotFound as error:
+            headers = {"X-Error-Code": error.code, "X-Error-Message": str(error)}
+            if error.sha:
+                headers["X-Repo-Commit"] = error.sha
+            return self._send(error.status, str(error).encode(), headers)
+
+    def _api(self, path: str, query: dict[str, list[str]], body: bytes) -> Any:
+        kind, _, rest = path.partition("/")
+        if kind not in _KINDS:
+            raise _NotFound("EntryNotFound", f"no such route: {path}", None)
+        # a repository id is NAME or OWNER/NAME, so the verb is the second or third part
+        found = re.fullmatch(r"(.+?)/(revision|tree|paths-info|refs|commits)(?:/([^/]+))?(?:/(.*))?", rest)
+        repo_id, verb, revision, inner = found.groups() if found else (rest, "revision", None, None)
+        if revision == "refs" and inner:  # refs/pr/1, refs/convert/parquet
+            revision, inner = f"refs/{inner}", None
+        repository = self.hub.find(_KINDS[kind], repo_id, revision or "main")
+        match verb:
+            case "tree":
+                folder = inner or ""
+                if folder and folder not in repository.folders():
+                    raise _NotFound("EntryNotFound", f"no folder {folder}", repository.sha)
+                return repository.tree(folder, query.get("recursive", ["False"])[0].lower() in ("true", "1"))
+            case "paths-info":
+                known = {*repository.files, *repository.folders()}
+                return [repository.entry(p) for p in _wanted(body, self.headers) if p in known]
+            case "refs":
+                main = {"name": "main", "ref": "refs/heads/main", "targetCommit": repository.sha}
+                return {"branches": [main], "converts": [], "tags": [], "pullRequests": []}
+            case "commits":
+                return [{"id": repository.sha, "title": "", "message": "", "date": _DATE, "authors": []}]
+            case _:
+                return repository.info()
+
+    def _file(self, path: str) -> None:
+        found = re.fullmatch(
+            r"(?:(datasets|spaces)/)?(.+?)/(?:resolve|raw)/(refs/[^/]+/[^/]+|[^/]+)/(.+)", path
+        )
+        if found is None:
+            raise _NotFound("EntryNotFound", f"no such page: {path}", None)
+        kind, repo_id, revision, name = found.groups()
+        repository = self.hub.find(_KINDS[kind or "models"], repo_id, revision)
+        if name not in repository.files:
+            raise _NotFound("EntryNotFound", f"no file {name}", repository.sha)
+        content = repository.read(name)
+        headers = {
+            "X-Repo-Commit": repository.sha,
+            "ETag": f'"{repository.oid(name)}"',
+            "Accept-Ranges": "bytes",
+        }
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if not wanted:
+            return self._send(200, content, headers)
+        first = int(wanted[1])
+        last = min(int(wanted[2] or len(content) - 1), len(content) - 1)
+        if first > last:
+            return self._send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+        return self._send(206, content[first : last + 1], headers)
+
+    def _json(self, value: Any) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/octet-stream", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+def _wanted(body: bytes, headers: Any) -> list[str]:
+    if "json" in (headers.get("Content-Type") or ""):
+        return list(json.loads(body)["paths"])
+    return parse_qs(body.decode())["paths"]
