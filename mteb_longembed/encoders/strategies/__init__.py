@@ -1,0 +1,41 @@
+"""The registry of context-extension strategies: one file a strategy, one line here."""
+
+from __future__ import annotations
+
+from mteb_longembed.errors import UnknownNameError
+
+from .base import Strategy
+from .gp import GroupedPositions
+from .none import NoExtension
+from .ntk import NTKAware
+from .pcw import ParallelContextWindows
+from .pi import PositionInterpolation
+from .rp import RecurrentPositions
+
+#: Registry key (the file's stem) -> strategy, in the paper's order.
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.key(): strategy
+    for strategy in (
+        NoExtension,
+        ParallelContextWindows,
+        GroupedPositions,
+        RecurrentPositions,
+        PositionInterpolation,
+        NTKAware,
+    )
+}
+
+
+def get_strategy(key: str) -> type[Strategy]:
+    """The strategy class of a registry key.
+
+    Raises:
+        UnknownNameError: if no strategy has this key; names the nearest match and all keys.
+    """
+    try:
+        return STRATEGIES[key]
+    except KeyError:
+        raise UnknownNameError("strategy", key, STRATEGIES) from None
+
+
+__all__ = ["STRATEGIES", "Strategy", "get_strategy"]

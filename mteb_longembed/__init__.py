@@ -1,0 +1,1 @@
+"""mteb-longembed."""

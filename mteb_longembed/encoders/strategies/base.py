@@ -1,0 +1,140 @@
+"""What a context-extension strategy is: lengths, parameters, and the hooks through which it acts.
+
+A strategy overrides only the hooks it acts on, and each hook is the identity for documents of `n <= Lo` tokens
+(unless a parameter such as `short="scale"` says otherwise): everything depends on the document alone. A model family (`encoders/families`) lists the hooks it can
+serve; the two fit when they share one, so no table of strategies and families exists anywhere.
+
+Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mteb_longembed.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """How token positions of a long document are brought into the range a model was trained on.
+
+    Args:
+        trained_len: `Lo`, the longest input in tokens the base was trained on, special tokens included.
+        target_len: `Lt`, the longest input in tokens the extended model takes; longer ones are cut.
+        logn: multiply queries by `max(1, ln n / ln Lo)` for a document of `n` tokens (Su 2021; Chiang & Cholak
+            2022), as the paper does by default.
+
+    Raises:
+        InputError: if a length is below 2 tokens, the target lies below the trained length, or a parameter
+            breaks its rule.
+    """
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
+
+    trained_len: int
+    target_len: int
+    logn: bool = field(default=True, metadata={"help": "attention scaling by the document's length"})
+
+    def __post_init__(self) -> None:
+        if self.trained_len < 2:
+            raise InputError(f"the trained length must be at least 2 tokens, got {self.trained_len}.")
+        if self.target_len < self.trained_len:
+            raise InputError(
+                f"the target length must be at least the trained length of {self.trained_len} tokens, "
+                f"got {self.target_len}."
+            )
+        self.check()
+
+    @classmethod
+    def key(cls) -> str:
+        """The registry key: the stem of the file that defines the class."""
+        return cls.__module__.rpartition(".")[2]
+
+    @classmethod
+    def hooks(cls) -> frozenset[str]:
+        """The hooks this strategy overrides."""
+        return frozenset(name for name in cls.HOOKS if getattr(cls, name) is not getattr(Strategy, name))
+
+    @classmethod
+    def parameters(cls) -> dict[str, object]:
+        """The strategy's own parameters and their defaults (lengths excluded), as in a model's name."""
+        return {f.name: f.default for f in fields(cls) if f.name not in ("trained_len", "target_len")}
+
+    @property
+    def scale(self) -> int:
+        """`s = ceil(Lt / Lo)`."""
+        return math.ceil(self.target_len / self.trained_len)
+
+    def check(self) -> None:
+        """Raise InputError where a parameter breaks its rule; nothing to check by default."""
+
+    def query_scale(self, n: Tensor) -> Tensor:
+        """Attention scaling of documents of `n` tokens each.
+
+        Args:
+            n: token counts, any shape.
+
+        Returns:
+            float32 factors of the same shape, 1 where `logn` is off or `n <= Lo`.
+        """
+        if not self.logn:
+            return torch.ones_like(n, dtype=torch.float32)
+        return (n.double().log() / math.log(self.trained_len)).clamp(min=1).float()
+
+    # ---- hooks: what a strategy may override ------------------------------------------------------------------
+
+    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
+        """Token indices of each window over one document: `[w, Lo]` int64.
+
+        Args:
+            n: tokens of the document, `n > Lo`.
+            prefix: leading tokens (special tokens and prompt) that every window repeats.
+            suffix: trailing special tokens that every window repeats.
+        """
+        raise NotImplementedError
+
+    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        """The position inside the trained range that each token takes, whole or fractional.
+
+        Args:
+            p: positions 0..n-1, `[n]` or `[b, n]`.
+            n: the documents' token counts, broadcastable to `p`.
+        """
+        raise NotImplementedError
+
+    def position_table(self, table: Tensor) -> Tensor:
+        """A learned table for the target length, from the trained one.
+
+        Args:
+            table: `[Lo, d]` float32 rows of positions 0..Lo-1.
+
+        Returns:
+            `[rows, d]` float32; `table_rows` says which row a token looks up.
+        """
+        raise NotImplementedError
+
+    def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        """Row of the extended `position_table` for each token: `p` unless a strategy says otherwise."""
+        return p
+
+    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        """Rotary inverse frequencies for documents of `n` tokens.
+
+        Args:
+            inv_freq: `[d/2]` float32, the model's own (its rope scaling included).
+            base: the model's rope base (theta).
+            n: `[b]` token counts.
+
+        Returns:
+            `[d/2]`, or `[b, d/2]` where the frequencies depend on the document's length.
+        """
+        raise NotImplementedError
+
+    def attention(self) -> object:
+        """How relative positions are changed inside attention: one of `encoders/attention`'s plans."""
+        raise NotImplementedError

@@ -1,0 +1,84 @@
+"""NTK-aware interpolation: stretch low frequencies, leave high ones; rotary and, ours, learned tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mteb_longembed.errors import InputError
+
+from .base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTKAware(Strategy):
+    """Rotary: the rope base grows by `factor`. Learned table: the smooth part stretches, the rest repeats.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
+    Differs: the learned-table form is ours, not the paper's, which lists NTK as "-" there (docs/adr). With `S`
+        the rows 1..Lo-1 smoothed by a Gaussian of width `sigma` rows and `H = E - S`, it is
+        `Et[t] = S(t/s) + H[t mod Lo]`, row 0 aside: `sigma -> 0` is pi, `sigma -> inf` is rp. Documents of at
+        most `Lo` tokens keep the original rows. The rotary form changes all inputs, as in the paper;
+        `short="keep"` leaves those of at most `Lo` tokens alone.
+
+    Args:
+        factor: what the rope base is multiplied by; default `s + max(1, s/4)`, Table 6's 3, 5, 10 for s = 2, 4, 8.
+        sigma: width of the Gaussian in table rows.
+
+    Example:
+        >>> NTKAware(trained_len=512, target_len=4096).rope_factor
+        10.0
+        >>> ntk = NTKAware(trained_len=512, target_len=1024)
+        >>> ntk.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([900])).tolist()
+        [1.0, 0.00577...]
+    """
+
+    factor: float | None = field(default=None, metadata={"help": "multiplier of the rope base (rotary)"})
+    short: Literal["keep", "scale"] = field(
+        default="scale", metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"}
+    )
+    sigma: float = field(default=8.0, metadata={"help": "smoothing width in rows (learned tables)"})
+
+    def check(self) -> None:
+        if self.short not in ("keep", "scale"):
+            raise InputError(f"ntk's short must be keep or scale, got {self.short!r}.")
+        if self.factor is not None and not self.factor >= 1:
+            raise InputError(f"ntk's factor must be at least 1, got {self.factor}.")
+        if not self.sigma > 0:
+            raise InputError(f"ntk's sigma must be above 0 rows, got {self.sigma}.")
+
+    @property
+    def rope_factor(self) -> float:
+        """`lambda`, what the rope base is multiplied by; 1 where there is nothing to extend."""
+        if self.factor is not None:
+            return float(self.factor)
+        return 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))
+
+    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): as a product it also holds on top of a base's own
+        # rope scaling (linear, yarn, llama3).
+        steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
+        stretched = (inv_freq.double() * self.rope_factor**-steps).to(inv_freq.dtype)
+        if self.short == "scale":
+            return stretched
+        return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)
+
+    def position_table(self, table: Tensor) -> Tensor:
+        body = table[1:].double()
+        at = torch.arange(len(body), dtype=torch.float64)
+        weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
+        smooth = (weights / weights.sum(1, keepdim=True)) @ body
+        rest = body - smooth
+        t = torch.arange(1, self.target_len)
+        # rows 1..Lo-1 stand at 0..Lo-2 of `body`
+        place = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
+        low = place.floor().long()
+        high = (low + 1).clamp(max=len(body) - 1)
+        stretched = torch.lerp(smooth[low], smooth[high], (place - low)[:, None]) + rest[(t - 1) % len(body)]
+        return torch.cat([table, table[:1], stretched.to(table.dtype)])
+
+    def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        return torch.where(n > self.trained_len, p + self.trained_len, p)

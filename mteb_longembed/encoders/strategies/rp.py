@@ -1,0 +1,31 @@
+"""Recurrent positions: the trained positions start again every trained length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentPositions(Strategy):
+    """`p -> p mod Lo`.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (recurrent positions), Table 6.
+
+    On a learned table the rows are repeated, so that position tuning can train the new ones.
+
+    Example:
+        >>> rp = RecurrentPositions(trained_len=4, target_len=8)
+        >>> rp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
+        [0, 1, 2, 3, 0, 1]
+    """
+
+    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        return (p % self.trained_len).expand(torch.broadcast_shapes(p.shape, n.shape))
+
+    def position_table(self, table: Tensor) -> Tensor:
+        return table[torch.arange(self.target_len) % self.trained_len]
