@@ -1,0 +1,45 @@
+"""What our tasks' descriptions have in common."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mteb.abstasks.task_metadata import TaskMetadata
+
+PAPER = "https://arxiv.org/abs/2404.12096"
+CITATION = r"""
+@article{zhu2024longembed,
+  author = {Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and Li, Sujian},
+  journal = {arXiv preprint arXiv:2404.12096},
+  title = {LongEmbed: Extending Embedding Models for Long Context Retrieval},
+  year = {2024},
+}
+"""
+# Only the depths that the paper and its tables use: mteb's default of up to 1,000 made NarrativeQA's search and
+# scoring six times slower and fills the result files with scores that nobody reads.
+K_VALUES = (1, 3, 5, 10)
+
+STATISTICS = Path(__file__).parent / "data" / "statistics"
+
+
+class LongEmbedMetadata(TaskMetadata):
+    """mteb's task description, with the descriptive statistics kept in this package rather than inside mteb's."""
+
+    @property
+    def descriptive_stat_path(self) -> Path:
+        """The file of this task's statistics: shipped for our default tasks."""
+        return STATISTICS / f"{self.name}.json"
+
+    @property
+    def descriptive_stats(self) -> Any:
+        """The statistics per split, those of the same data in mteb where we ship none, or None."""
+        if self.descriptive_stat_path.exists():
+            return json.loads(self.descriptive_stat_path.read_text(encoding="utf-8"))
+        for name in self.adapted_from or ():
+            same_data = self.model_copy(update={"name": name})
+            path = TaskMetadata.descriptive_stat_path.fget(same_data)  # type: ignore[attr-defined]
+            if path.exists():
+                return json.loads(path.read_text(encoding="utf-8"))
+        return None
