@@ -1,0 +1,123 @@
+"""Learned absolute positions: a table with one row a position, added to the token embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import InputError
+
+from .base import Family
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a model type keeps what we change: its query projections, and the first row of its table.
+
+    `from_padding`: positions start at `padding_idx + 1` and pad tokens inside the text count for nothing
+    (fairseq's rule).
+    """
+
+    query: str
+    from_padding: bool = False
+
+
+LAYOUTS: dict[str, Layout] = {
+    "bert": Layout("query"),
+    "distilbert": Layout("q_lin"),
+    "electra": Layout("query"),
+    "roberta": Layout("query", from_padding=True),
+    "camembert": Layout("query", from_padding=True),
+    "xlm-roberta": Layout("query", from_padding=True),
+    "xlm-roberta-xl": Layout("query", from_padding=True),
+    # MPNet adds a bucketed relative bias, which saturates at 128 tokens and is left alone.
+    "mpnet": Layout("q", from_padding=True),
+}
+
+
+class Absolute(Family):
+    """BERT, DistilBERT, ELECTRA, RoBERTa, XLM-R, MPNet: rows of a learned table, by explicit position ids."""
+
+    name: ClassVar[str] = "absolute"
+    hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "position_table"})
+
+    def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
+        super().__init__(model, strategy)
+        layout = LAYOUTS[model.config.model_type]
+        table: nn.Embedding = model.embeddings.position_embeddings
+        self.padding_idx: int | None = None
+        if layout.from_padding:
+            # MPNet's is a constant 1, whatever the configuration says
+            self.padding_idx = model.embeddings.padding_idx
+        self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
+        self.has_table = "position_table" in strategy.hooks()
+        if self.has_table and not extended:
+            self._grow(model, table)
+        rows = model.embeddings.position_embeddings.num_embeddings - self.first_row
+        if strategy.key() == "none" and strategy.target_len > rows:
+            raise InputError(
+                f"none on a model with absolute positions takes at most its {rows} trained positions, got a target "
+                f"of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
+            )
+        self._query_scale: Tensor | None = None
+        if strategy.logn:
+            for name, module in model.named_modules():
+                if name.rpartition(".")[2] == layout.query and isinstance(module, nn.Linear):
+                    module.register_forward_hook(self._scale_queries)
+
+    @classmethod
+    def matches(cls, config: PretrainedConfig) -> bool:
+        return config.model_type in LAYOUTS
+
+    @classmethod
+    def trained_len(cls, config: PretrainedConfig) -> int | None:
+        rows = super().trained_len(config)
+        if rows is None or not LAYOUTS[config.model_type].from_padding:
+            return rows
+        return rows - config.pad_token_id - 1
+
+    def _grow(self, model: PreTrainedModel, table: nn.Embedding) -> None:
+        """Replace the table by the strategy's, keeping the rows below `first_row` (padding)."""
+        weight = table.weight.detach()
+        trained = weight[self.first_row : self.first_row + self.strategy.trained_len]
+        rows = self.strategy.position_table(trained.float()).to(weight.dtype)
+        weight = torch.cat([weight[: self.first_row], rows.to(weight.device)])
+        grown = nn.Embedding(len(weight), weight.shape[1], padding_idx=table.padding_idx, _weight=weight)
+        embeddings = model.embeddings
+        embeddings.position_embeddings = grown
+        # both buffers are looked up by position where no ids are passed
+        for name, value in (("position_ids", torch.arange(len(weight))), ("token_type_ids", None)):
+            if hasattr(embeddings, name):
+                fresh = torch.zeros(len(weight), dtype=torch.long) if value is None else value
+                embeddings.register_buffer(name, fresh[None].to(weight.device), persistent=False)
+        model.config.max_position_embeddings = len(weight)
+
+    def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+        if self._query_scale is None:
+            return None
+        return output * self._query_scale.to(output.dtype)
+
+    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+        strategy = self.strategy
+        n = lengths[:, None]
+        self._query_scale = None
+        if strategy.logn and int(lengths.max()) > strategy.trained_len:
+            self._query_scale = strategy.query_scale(n)[..., None]
+        if "windows" in strategy.hooks() or strategy.key() == "none":
+            return features
+        ids = features["input_ids"]
+        if self.padding_idx is None:
+            p = torch.arange(ids.shape[1], device=ids.device)[None]
+            real = p < n
+        else:
+            real = ids != self.padding_idx
+            p = real.cumsum(1) - 1
+        rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
+        # padding is masked out everywhere: any valid row will do
+        rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
+        return {**features, "position_ids": rows.long()}

@@ -1,0 +1,225 @@
+"""The two sentence-transformers modules of an extended model: the transformer and, for windows, the pooling.
+
+Everything a strategy does happens in `forward`, so that training, multi-process pools, prompts, precisions and
+token embeddings work as on any SentenceTransformer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from torch import Tensor
+from typing_extensions import Self
+
+from mteb_longembed.errors import InputError, ModelError
+
+from .families import Family, family_of
+from .strategies import Strategy, get_strategy
+
+#: Token-wise features that windows cut and that are padded with zeros.
+TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class LongTransformer(Transformer):
+    """A sentence-transformers `Transformer` whose positions go through a strategy."""
+
+    save_in_root: bool = False
+    strategy_file: ClassVar[str] = "longembed_config.json"
+
+    strategy: Strategy
+    family: Family
+
+    @classmethod
+    def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
+        """Turn a private `Transformer` into a `LongTransformer`, in place.
+
+        Args:
+            transformer: changed in place, weights included; hand over a copy.
+            strategy: fits the model's family.
+            extended: the weights already are the extended ones (a saved or tuned model).
+        """
+        if not isinstance(transformer, Transformer) or transformer.backend != "torch":
+            raise ModelError(
+                f"only sentence-transformers' Transformer on the torch backend can be extended, got "
+                f"{type(transformer).__name__}."
+            )
+        transformer.__class__ = cls  # a subclass that only adds attributes: nothing of the base is rebuilt
+        transformer.strategy = strategy
+        # flattened batches would hide where a document ends
+        transformer.unpad_inputs = False
+        transformer.family = family_of(transformer.config)(transformer.model, strategy, extended=extended)
+        transformer.tokenizer.padding_side = "right"
+        transformer.tokenizer.truncation_side = "right"
+        transformer.max_seq_length = strategy.target_len
+        return transformer
+
+    # ---- input ------------------------------------------------------------------------------------------------
+
+    def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
+        """Token ids, and where windows are cut the number of leading tokens that each window repeats."""
+        features = super().preprocess(inputs, prompt, **kwargs)
+        if "windows" in self.strategy.hooks() and "input_ids" in features:
+            features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        return features
+
+    def _specials(self) -> tuple[int, int]:
+        """How many special tokens the tokenizer puts before and behind a text."""
+        mask = self.tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
+        before = mask.index(0)
+        return before, mask[::-1].index(0)
+
+    def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
+        """`[b]` leading tokens of each document that belong to special tokens or prompt.
+
+        A tokenizer may merge the prompt's last characters with the text, so the prompt's tokens count as far as
+        they stand in the document unchanged.
+        """
+        before, behind = self._specials()
+        if not prompt:
+            return torch.full((len(input_ids),), before)
+        alone = self.tokenizer(prompt)["input_ids"]
+        alone = torch.tensor(alone[: len(alone) - behind])[: input_ids.shape[1]]
+        same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
+        return same.clamp(min=before)
+
+    # ---- forward ----------------------------------------------------------------------------------------------
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Token embeddings of every document, in fp32 where the model computes in half precision.
+
+        Documents up to the trained length and longer ones in one batch run apart, each on its own path, so that
+        no embedding depends on its batch mates.
+        """
+        if "attention_mask" not in features or "input_ids" not in features:
+            raise InputError(
+                "an extended model takes tokenised texts (input_ids, attention_mask), "
+                f"got {', '.join(sorted(features))}."
+            )
+        lengths = features["attention_mask"].sum(1)
+        long = lengths > self.strategy.trained_len
+        if "windows" in self.strategy.hooks() and bool(long.any()):
+            out = self._run(self._cut_windows(features, lengths), **kwargs)
+        elif bool(long.any()) and not bool(long.all()):
+            out = self._run_apart(features, long, **kwargs)
+        else:
+            out = self._run(features, **kwargs)
+        embeddings = out[self.module_output_name]
+        if embeddings.dtype in (torch.float16, torch.bfloat16):
+            out[self.module_output_name] = embeddings.float()
+        return out
+
+    def _run(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """The base's forward pass on documents of one kind."""
+        prepared = self.family.prepare(features, features["attention_mask"].sum(1))
+        out = super().forward(prepared, **kwargs)
+        out.pop("position_ids", None)
+        return out
+
+    def _run_apart(self, features: dict[str, Any], long: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """Run the short and the long documents of a batch one after the other and put them together again."""
+        merged: Tensor | None = None
+        for chosen in (long, ~long):
+            part = {
+                key: value[chosen] if isinstance(value, Tensor) and len(value) == len(long) else value
+                for key, value in features.items()
+            }
+            width = int(part["attention_mask"].sum(1).max())
+            part.update({key: part[key][:, :width] for key in TOKEN_FEATURES if key in part})
+            embeddings = self._run(part, **kwargs)[self.module_output_name]
+            if merged is None:
+                merged = embeddings.new_zeros(*features["input_ids"].shape, embeddings.shape[-1])
+            merged[chosen, :width] = embeddings
+        return {**features, self.module_output_name: merged}
+
+    def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+        """Replace documents by their windows: `[b, n]` token features become `[w, Lo]`.
+
+        Adds `window_tokens` `[w, Lo]` (the token each place was taken from), `window_counts` `[b]` and
+        `document_mask` `[b, n]`, from which `WindowPooling` puts the documents together again.
+        """
+        before, behind = self._specials()
+        prefixes = features.get("window_prefix")
+        tokens: list[Tensor] = []
+        counts: list[int] = []
+        for row, n in enumerate(lengths.tolist()):
+            if n <= self.strategy.trained_len:
+                window = torch.arange(n)[None]
+            else:
+                prefix = before if prefixes is None else int(prefixes[row])
+                window = self.strategy.windows(n, prefix, behind)
+            tokens.extend(window)
+            counts.append(len(window))
+        index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
+        index = index.to(lengths.device)
+        document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(lengths.device)
+        cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
+        for key in TOKEN_FEATURES:
+            if key in features:
+                # padded places read token 0, which their mask of 0 hides
+                cut[key] = features[key][document[:, None], index.clamp(min=0)]
+        cut["attention_mask"] = (index >= 0).to(features["attention_mask"].dtype)
+        cut["window_tokens"] = index
+        cut["window_counts"] = torch.tensor(counts, device=lengths.device)
+        cut["document_mask"] = features["attention_mask"]
+        return cut
+
+    # ---- files ------------------------------------------------------------------------------------------------
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Save the extended weights and the strategy; `longembed.load` reads them back."""
+        super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+        config = {"strategy": self.strategy.key(), **dataclasses.asdict(self.strategy)}
+        path = Path(output_path, self.strategy_file)
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
+        """Load a saved module with its strategy; its table is the saved one, not built anew."""
+        config = cls.load_config(
+            model_name_or_path, subfolder=subfolder, config_filename=cls.strategy_file
+        )
+        strategy = get_strategy(config.pop("strategy"))(**config)
+        transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
+        return cls.around(transformer, strategy, extended=True)
+
+
+class WindowPooling(Pooling):
+    """Pools each window with the base's own mode and averages the windows of a document."""
+
+    @classmethod
+    def around(cls, pooling: Pooling) -> Self:
+        """Turn a private `Pooling` into a `WindowPooling`, in place."""
+        pooling.__class__ = cls
+        return pooling
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        features = super().forward(features, **kwargs)
+        if "window_counts" not in features:
+            return features
+        counts, index = features.pop("window_counts"), features.pop("window_tokens")
+        mask = features.pop("document_mask")
+        document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+        features["sentence_embedding"] = _mean_by(document, features["sentence_embedding"], len(counts))
+        # a token that several windows read gets the mean of what they made of it
+        b, n = mask.shape
+        real = index >= 0
+        place = (document[:, None] * n + index)[real]
+        tokens = _mean_by(place, features["token_embeddings"][real], b * n)
+        features["token_embeddings"] = tokens.view(b, n, -1)
+        features["attention_mask"] = mask
+        features.pop("input_ids", None)
+        features.pop("token_type_ids", None)
+        return features
+
+
+def _mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
+    """Mean of the rows of `values` `[m, d]` in each of `groups` groups `[m]`: `[groups, d]` fp32 or wider."""
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)
+    count = torch.bincount(group, minlength=groups).clamp(min=1)
+    return total / count[:, None]

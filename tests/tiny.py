@@ -1,0 +1,93 @@
+"""Tiny random models of real architectures, with a real tokenizer: for shape and equality tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers.models.auto import CONFIG_MAPPING
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) + [f"##{c}" for c in LETTERS]
+WORDS += [":", ".", ",", "query", "passage"]
+TRAINED = 16
+
+#: model type -> what its configuration needs beside the common sizes
+ARCHITECTURES: dict[str, dict] = {
+    "bert": {},
+    "roberta": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
+    "xlm-roberta": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
+    "mpnet": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
+}
+
+
+def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer whose words are two letters: one word, one token."""
+    vocab = {token: i for i, token in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *WORDS])}
+    raw = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    raw.normalizer = normalizers.BertNormalizer(lowercase=True)
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        cls_token="[CLS]",
+        pad_token="[PAD]",
+        sep_token="[SEP]",
+        unk_token="[UNK]",
+        mask_token="[MASK]",
+        model_max_length=max_len,
+    )
+
+
+def transformer(model_type: str, folder: Path, seed: int = 0, **config: object) -> Path:
+    """Save a tiny transformer of this type with its tokenizer; weights are large enough that positions matter."""
+    torch.manual_seed(seed)
+    sizes = {
+        "vocab_size": len(WORDS) + 5,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": TRAINED,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "initializer_range": 0.3,
+    }
+    settings = {**sizes, **ARCHITECTURES.get(model_type, {}), **config}
+    model = AutoModel.from_config(CONFIG_MAPPING[model_type](**settings))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "position_embeddings" in name:
+                parameter.normal_(0, 0.5)
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def sentence_transformer(
+    model_type: str, folder: Path, pooling: str = "mean", dense: bool = False, prompts: dict | None = None, **config: object
+) -> SentenceTransformer:
+    """A tiny SentenceTransformer saved under `folder` and loaded from it."""
+    inner = Transformer(str(transformer(model_type, folder / "transformer", **config)))
+    width = inner.get_embedding_dimension()
+    modules = [inner, Pooling(width, pooling)]
+    if dense:
+        modules.append(Dense(width, 24))
+    modules.append(Normalize())
+    model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts)
+    model.save_pretrained(str(folder / "model"), create_model_card=False)
+    return SentenceTransformer(str(folder / "model"), device="cpu")
+
+
+def text(n: int, seed: int = 0) -> str:
+    """A text of exactly `n` tokens, the two special ones included."""
+    generator = torch.Generator().manual_seed(seed * 1000 + n)
+    return " ".join(WORDS[i] for i in torch.randint(400, (n - 2,), generator=generator).tolist())
