@@ -1,0 +1,85 @@
+"""The BEIR table: how short its texts are, and what extending a model does to its scores there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+
+from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.reports.beir import METRIC, BeirTask, beir_tasks
+from mteb_longembed.reports.results import Model, Result
+from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
+
+_NOTES = ("nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1.",)
+
+
+def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None) -> Table | None:
+    """Two models side by side on BEIR's 15 tasks.
+
+    Args:
+        results: Rows of result files.
+        models: Their names as in the results; by default the first two that have any BEIR result.
+
+    Returns:
+        The table, or None when no model has a BEIR result and none was asked for.
+
+    Raises:
+        UnknownNameError: If a named model has no BEIR results.
+    """
+    by_model: dict[Model, dict[tuple[str, str], float]] = {}
+    names = {name for task in beir_tasks() for name in (task.task, *task.parts)}
+    for row in results:
+        if row.task in names:
+            by_model.setdefault(row.model, {})[row.task, row.split] = 100 * row.metrics[METRIC]
+    chosen = list(by_model)[:2] if models is None else [_find(name, by_model) for name in models]
+    if not chosen:
+        return None
+    tasks = beir_tasks()
+    scores = [[_score(task, by_model[model]) for task in tasks] for model in chosen]
+    rows = [
+        (
+            text_cell(task.task),
+            number_cell(task.query_words),
+            number_cell(task.document_words),
+            *_side_by_side([number_cell(column[i]) for column in scores]),
+        )
+        for i, task in enumerate(tasks)
+    ]
+    average = (
+        text_cell("Average"),
+        number_cell(fmean(task.query_words for task in tasks)),
+        number_cell(fmean(task.document_words for task in tasks)),
+        *_side_by_side([_average(column) for column in scores]),
+    )
+    header = ["Task", "Words per query", "Words per document", *(model.name.full for model in chosen)]
+    if len(chosen) == 2:
+        header.append("Difference")
+    return Table("beir", "BEIR", tuple(header), (*rows, average), _NOTES)
+
+
+def _find(name: str, by_model: dict[Model, dict[tuple[str, str], float]]) -> Model:
+    for model in by_model:
+        if model.name.full == name:
+            return model
+    raise UnknownNameError("model with BEIR results", name, [model.name.full for model in by_model])
+
+
+def _score(task: BeirTask, scores: dict[tuple[str, str], float]) -> float | None:
+    own = scores.get((task.task, task.split))
+    if own is not None or not task.parts:
+        return own
+    parts = [scores[part, task.split] for part in task.parts if (part, task.split) in scores]
+    return fmean(parts) if len(parts) == len(task.parts) else None
+
+
+def _average(values: list[float | None]) -> Cell:
+    done = [value for value in values if value is not None]
+    if len(done) == len(values):
+        return number_cell(fmean(done))
+    return Cell(f"({len(done)}/{len(values)})", is_partial=True)
+
+
+def _side_by_side(cells: list[Cell]) -> list[Cell]:
+    if len(cells) == 2:
+        return [*cells, difference_cell(cells[1].number, cells[0].number)]
+    return cells

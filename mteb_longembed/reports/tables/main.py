@@ -1,0 +1,97 @@
+"""The paper's main table: models by tasks, with the average of the six."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from mteb_longembed.reports.bases import labels
+from mteb_longembed.reports.columns import LENGTHS, PUBLISHED
+from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.tables.table import (
+    SCORE_HEADER,
+    Table,
+    mark_best,
+    number_cell,
+    score_cells,
+    text_cell,
+)
+
+PARTIAL_NOTE = "Partial: (done/all) counts lengths in a column, columns in the average; none is ranked."
+_METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDCG@10; percent."
+
+
+def data_key(data: str) -> str:
+    """A kind of data as part of a file name."""
+    return "-".join("".join(c if c.isalnum() else " " for c in data).split())
+
+
+def data_title(data: str) -> str:
+    """What a kind of data is, in words."""
+    if data == PUBLISHED:
+        return "published Passkey and Needle (LEMB*)"
+    return f"{data.replace('generated', 'generated Passkey and Needle', 1)} (LongEmbed*)"
+
+
+def main_tables(lines: Iterable[Line]) -> list[Table]:
+    """One table for each kind of data, best average first, partial lines last."""
+    tables = []
+    for data, group in groupby(lines, key=lambda line: line.data):
+        members = sorted(group, key=_rank)
+        names = labels(line.model for line in members)
+        rows = [
+            [
+                text_cell(names[line.model]),
+                text_cell(_size(line.model.n_parameters)),
+                text_cell(line.model.name.target_len or line.model.max_tokens),
+                *score_cells(line),
+            ]
+            for line in members
+        ]
+        tables.append(
+            Table(
+                f"main-{data_key(data)}",
+                f"LongEmbed, {data_title(data)}",
+                ("Model", "Parameters", "Tokens", *SCORE_HEADER),
+                mark_best(rows, range(3, len(SCORE_HEADER) + 3)),
+                _notes(members),
+            )
+        )
+    return tables
+
+
+def length_tables(lines: Iterable[Line]) -> list[Table]:
+    """Acc@1 by context length, one table for each of Passkey and Needle and each kind of data."""
+    tables = []
+    for data, group in groupby(lines, key=lambda line: line.data):
+        members = sorted(group, key=_rank)
+        names = labels(line.model for line in members)
+        for column in members[0].by_length:
+            done = [line for line in members if line.by_length[column]]
+            # Longer ones than the paper's are shown, and are no part of any mean.
+            lengths = sorted({length for line in done for length in line.by_length[column]} | set(LENGTHS))
+            rows = [
+                [text_cell(names[line.model])] + [number_cell(line.by_length[column].get(n)) for n in lengths]
+                for line in done
+            ]
+            if rows:
+                title = f"{column} by context length in tokens, Acc@1 in percent, {data} data"
+                header = ("Model", *(str(length) for length in lengths))
+                marked = mark_best(rows, range(1, len(header)))
+                tables.append(Table(f"{column.lower()}-{data_key(data)}", title, header, marked))
+    return tables
+
+
+def _rank(line: Line) -> tuple[float, int, str]:
+    n_done = sum(score.n_done for score in line.scores.values())
+    return (-(line.average.value or 0), -n_done, line.model.name.full)
+
+
+def _size(n_parameters: int | None) -> str | None:
+    if n_parameters is None:
+        return None
+    return f"{n_parameters / 1e9:.1f}B" if n_parameters >= 1e9 else f"{n_parameters / 1e6:.0f}M"
+
+
+def _notes(lines: Sequence[Line]) -> tuple[str, ...]:
+    return (_METRIC_NOTE,) if all(line.average.is_whole for line in lines) else (_METRIC_NOTE, PARTIAL_NOTE)

@@ -1,0 +1,16 @@
+"""How a table is written: one format per file, each with `write(tables) -> str`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mteb_longembed.reports.tables.table import Table
+from mteb_longembed.reports.writers import csv, latex, markdown, terminal
+
+# Format -> (writer, file suffix).
+WRITERS: dict[str, tuple[Callable[[Sequence[Table]], str], str]] = {
+    "terminal": (terminal.write, ".txt"),
+    "markdown": (markdown.write, ".md"),
+    "latex": (latex.write, ".tex"),
+    "csv": (csv.write, ".csv"),
+}
