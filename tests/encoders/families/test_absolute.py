@@ -1,0 +1,202 @@
+"""Every strategy on learned absolute positions equals a slow oracle: one document, one explicit table of rows."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import InputError, MisfitError
+from tests import tiny
+
+LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
+LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO, 2 * LO + 3, LT - 1, LT, LT + 1)
+SIGMA = 8.0
+
+
+def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
+    modules = list(copy.deepcopy(base))
+    strategy = STRATEGIES[key](trained_len=LO, target_len=LO if key == "none" else target, **params)
+    modules[0] = LongTransformer.around(modules[0], strategy)
+    if key == "pcw":
+        modules[1] = WindowPooling.around(modules[1])
+    return SentenceTransformer(modules=modules, device="cpu")
+
+
+def interpolated(table: np.ndarray, place: float) -> np.ndarray:
+    place = min(place, len(table) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(table) - 1)
+    return table[low] + (place - low) * (table[high] - table[low])
+
+
+def smooth_and_rest(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows 1.. of the table as a Gaussian-smoothed part and the rest, by hand."""
+    smooth = table.copy()
+    for i in range(1, len(table)):
+        weights = [math.exp(-0.5 * ((i - j) / SIGMA) ** 2) for j in range(1, len(table))]
+        smooth[i] = sum(w * table[j + 1] for j, w in enumerate(weights)) / sum(weights)
+    return smooth, table - smooth
+
+
+def row(key: str, table: np.ndarray, p: int, n: int, target: int = LT) -> np.ndarray:
+    """The position vector of token `p` of a document of `n` tokens, straight from the definition."""
+    s = math.ceil(target / LO)
+    if n <= LO or key == "none":
+        return table[p]
+    if key == "gp":
+        return table[p // math.ceil(n / LO)]
+    if key == "rp":
+        return table[p % LO]
+    if key == "pi":
+        return interpolated(table, p / s)
+    smooth, rest = smooth_and_rest(table)
+    if p == 0:
+        return table[0]
+    return interpolated(smooth[1:], max(p / s - 1, 0)) + rest[1 + (p - 1) % (LO - 1)]
+
+
+def positions_of(model: SentenceTransformer) -> torch.nn.Embedding:
+    return model[0].model.embeddings.position_embeddings
+
+
+def oracle(base: SentenceTransformer, key: str, text: str, logn: bool, target: int = LT) -> np.ndarray:
+    """The base on this one document, with a table made for it row by row and its query weights scaled."""
+    model = copy.deepcopy(base)
+    limit = LO if key == "none" else target
+    ids = model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
+    n = ids["input_ids"].shape[1]
+    inner, old = model[0].model, positions_of(model)
+    first = 0 if old.padding_idx is None else old.padding_idx + 1
+    trained = old.weight.detach().double().numpy()[first:]
+    rows = np.stack([row(key, trained, p, n, target) for p in range(n)])
+    weight = torch.cat([old.weight.detach()[:first], torch.from_numpy(rows).float()])
+    inner.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(weight, padding_idx=old.padding_idx)
+    if logn and n > LO:
+        factor = math.log(n) / math.log(LO)
+        for name, module in inner.named_modules():
+            if name.rsplit(".", 1)[-1] in ("query", "q_lin", "q"):
+                module.weight.data *= factor
+                module.bias.data *= factor
+    ids = {k: v for k, v in ids.items() if k in ("input_ids", "attention_mask")}
+    ids["position_ids"] = torch.arange(first, first + n)[None]
+    if "token_type" in str(inner.embeddings):
+        ids["token_type_ids"] = torch.zeros_like(ids["input_ids"])
+    with torch.no_grad():
+        hidden = inner(**ids)[0]
+    vector = {"mean": hidden.mean(1), "cls": hidden[:, 0]}[model[1].pooling_mode]
+    return torch.nn.functional.normalize(vector, dim=1)[0].numpy()
+
+
+@pytest.fixture(scope="module", params=sorted(tiny.ARCHITECTURES))
+def base(request, tmp_path_factory) -> SentenceTransformer:
+    return tiny.sentence_transformer(request.param, tmp_path_factory.mktemp(request.param))
+
+
+TEXTS = [tiny.text(n) for n in LENGTHS]
+
+
+@pytest.mark.parametrize("logn", [True, False])
+@pytest.mark.parametrize("key", ["none", "gp", "rp", "pi", "ntk"])
+def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key, logn):
+    model = extended(base, key, logn=logn)
+    together = model.encode(TEXTS)
+    for text, got in zip(TEXTS, together, strict=True):
+        assert np.abs(got - oracle(base, key, text, logn)).max() < 1e-5
+        assert np.abs(got - model.encode(text)).max() < 1e-5
+
+
+def test_windows_are_pooled_one_by_one_and_averaged(base):
+    model = extended(base, "pcw")
+    for n, got in zip(LENGTHS, model.encode(TEXTS), strict=True):
+        ids = base.tokenizer(tiny.text(n), truncation=True, max_length=LT)["input_ids"]
+        content = ids[1:-1]
+        starts = range(0, len(content), LO - 2)
+        chunks = [content[min(a, max(len(content) - (LO - 2), 0)) :][: LO - 2] for a in starts]
+        pooled = []
+        for chunk in chunks:
+            window = torch.tensor([[ids[0], *chunk, ids[-1]]])
+            features = {"input_ids": window, "attention_mask": torch.ones_like(window)}
+            with torch.no_grad():
+                pooled.append(base[1](base[0](features))["sentence_embedding"])
+        want = torch.nn.functional.normalize(torch.stack(pooled).mean(0), dim=1)[0].numpy()
+        assert np.abs(got - want).max() < 1e-5
+
+
+@pytest.mark.parametrize("key", ["none", "pcw", "gp", "rp", "pi", "ntk"])
+def test_short_inputs_are_untouched(base, key):
+    short = [text for text, n in zip(TEXTS, LENGTHS, strict=True) if n <= LO]
+    # next to a long one, so that the batch is not short as a whole
+    got = extended(base, key).encode([*short, TEXTS[-1]])[: len(short)]
+    assert np.abs(got - base.encode(short)).max() < 1e-6
+
+
+def test_a_prompt_stands_in_every_window(tmp_path):
+    base = tiny.sentence_transformer("bert", tmp_path)
+    model = extended(base, "pcw")
+    text = tiny.text(30)
+    features = model.preprocess([text], prompt="query : ")
+    assert features["window_prefix"].tolist() == [3]
+    cut = model[0]._cut_windows(features, features["attention_mask"].sum(1))
+    assert len(cut["input_ids"]) == 3
+    assert (cut["input_ids"][:, :3] == features["input_ids"][0, :3]).all()
+    assert cut["attention_mask"].all()
+
+
+def test_modules_behind_the_pooling_run_once_on_the_average(tmp_path):
+    base = tiny.sentence_transformer("bert", tmp_path, dense=True)
+    model = extended(base, "pcw")
+    pooled = SentenceTransformer(modules=list(model)[:2], device="cpu").encode([TEXTS[5]], convert_to_tensor=True)
+    with torch.no_grad():
+        want = base[3](base[2]({"sentence_embedding": pooled.clone()}))["sentence_embedding"]
+    assert torch.allclose(model.encode([TEXTS[5]], convert_to_tensor=True), want, atol=1e-6)
+
+
+@pytest.mark.parametrize("key", ["pcw", "gp", "pi"])
+def test_token_embeddings_come_one_per_token(base, key):
+    tokens = extended(base, key).encode(TEXTS, output_value="token_embeddings")
+    assert [len(t) for t in tokens] == [min(n, LT) for n in LENGTHS]
+
+
+def test_target_that_is_no_multiple_of_the_trained_length(tmp_path):
+    base = tiny.sentence_transformer("bert", tmp_path)
+    model = extended(base, "pi", target=40)
+    for n in (LO, LO + 1, 39, 40):
+        text = tiny.text(n)
+        want = oracle(base, "pi", text, True, target=40)
+        assert np.abs(model.encode(text) - want).max() < 1e-5
+
+
+def test_literal_padding_tokens_inside_a_text_count_as_in_the_base(base):
+    text = "aa [PAD] bb [PAD] cc"
+    got = extended(base, "pi").encode([text, TEXTS[-1]])[0]
+    assert np.abs(got - base.encode(text)).max() < 1e-6
+
+
+def test_pi_keeps_every_original_row_bit_for_bit(base):
+    table = positions_of(base).weight
+    first = 0 if positions_of(base).padding_idx is None else positions_of(base).padding_idx + 1
+    grown = positions_of(extended(base, "pi")).weight
+    assert torch.equal(grown[:first], table[:first])
+    assert torch.equal(grown[first::4], table[first:])
+
+
+def test_plain_extrapolation_is_an_error_on_learned_tables(base):
+    with pytest.raises(InputError, match=r"at most its 16 trained positions, got a target of 64 tokens"):
+        LongTransformer.around(copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT))
+
+
+def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
+    class Rotary(STRATEGIES["ntk"].__mro__[1]):
+        def inv_freq(self, inv_freq, base, n):
+            return inv_freq
+
+    family = type(extended(base, "none")[0].family)
+    with pytest.raises(MisfitError, match=r"does not fit x, a model with absolute positions.*these fit: none, pcw"):
+        family.check_fit(Rotary, "x")
