@@ -13,7 +13,7 @@ T = TypeVar("T")
 class Draws:
     """Draws from a stream that its key alone fixes.
 
-    Only `random.Random.random` is used: it is the one method whose sequence Python promises to keep for a given
+    Only `random.Random.random` is used: it is the one method whose sequence Python promises to keep for a
     seed; `sample`, `shuffle` and `randrange` may change between versions.
 
     >>> draws = Draws("passkey/0/test_256")

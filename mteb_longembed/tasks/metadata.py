@@ -11,21 +11,22 @@ from mteb.abstasks.task_metadata import TaskMetadata
 PAPER = "https://arxiv.org/abs/2404.12096"
 CITATION = r"""
 @article{zhu2024longembed,
-  author = {Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and Li, Sujian},
+  author = {Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and
+            Li, Sujian},
   journal = {arXiv preprint arXiv:2404.12096},
   title = {LongEmbed: Extending Embedding Models for Long Context Retrieval},
   year = {2024},
 }
 """
-# Only the depths that the paper and its tables use: mteb's default of up to 1,000 made NarrativeQA's search and
-# scoring six times slower and fills the result files with scores that nobody reads.
+# Only the cut-offs that the paper's tables use: mteb's default of up to 1,000 made NarrativeQA's search and
+# scoring six times slower, and fills the result files with scores that nobody reads.
 K_VALUES = (1, 3, 5, 10)
 
 STATISTICS = Path(__file__).parent / "data" / "statistics"
 
 
 class LongEmbedMetadata(TaskMetadata):
-    """mteb's task description, with the descriptive statistics kept in this package rather than inside mteb's."""
+    """mteb's task description, with the descriptive statistics in this package rather than in mteb's."""
 
     @property
     def descriptive_stat_path(self) -> Path:

@@ -18,7 +18,7 @@ from mteb_longembed.tasks.synthetic import LENGTHS, Hidden, Recipe, SyntheticRet
 DATA = Path(__file__).parent / "data"
 ESSAYS = DATA / "essays"
 
-# A sentence ends at . ! or ? (and a closing quote or bracket) before white space and a capital, digit or quote.
+# A sentence ends at . ! or ? (and a closing quote) before white space and a capital, digit or quote.
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?:[\"'”’)]*)\s+(?=[\"'“‘(]*[A-Z0-9])")
 _SHORT_FORMS = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "e.g.", "i.e.")
 
@@ -34,7 +34,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbedNeedle",
         description=(
-            "Find the document that holds the one fact answering a question, hidden in 256 to 32,768 tokens of "
+            "Find the document that holds the one fact answering a question, in 256 to 32,768 tokens of "
             "essays; generated offline by mteb-longembed after the LongEmbed paper."
         ),
         dataset={"path": "mteb_longembed.tasks.needle", "revision": "g1-000000000000"},
@@ -124,12 +124,16 @@ def paragraphs(folder: Path) -> tuple[str, ...]:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}: expected UTF-8 text, byte {error.start} is not; save it as UTF-8.") from None
+            raise DataError(
+                f"{path}: expected UTF-8 text, byte {error.start} is not; save it as UTF-8."
+            ) from None
         # one space for any white space inside a paragraph: line ends must not change the content hash
         found += [" ".join(part.split()) for part in re.split(r"\n\s*\n", text.replace("\r\n", "\n"))]
     found = [part for part in found if part]
     if not found:
-        raise DataError(f"haystack {folder}: expected *.txt files with paragraphs divided by blank lines, found none.")
+        raise DataError(
+            f"haystack {folder}: expected *.txt files with paragraphs divided by blank lines, found none."
+        )
     return tuple(found)
 
 

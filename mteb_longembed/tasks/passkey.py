@@ -30,7 +30,7 @@ class LongEmbedPasskey(SyntheticRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbedPasskey",
         description=(
-            "Find the document that tells a person's pass key, hidden in 256 to 32,768 tokens of filler sentences; "
+            "Find the document that tells a person's pass key, in 256 to 32,768 tokens of filler sentences; "
             "generated offline by mteb-longembed after the LongEmbed paper."
         ),
         dataset={"path": "mteb_longembed.tasks.passkey", "revision": "g1-000000000000"},

@@ -1,13 +1,12 @@
 """The made-up people of the passkey documents.
 
-First and last names are drawn independently, so that a pair hardly ever belongs to a real person; no name is a word
-of the filler sentences or of the query, nor a stop word.
+First and last names are drawn independently, so that a pair hardly ever belongs to a real person; no name is
+a word of the filler sentences or of the query, nor a stop word.
 """
 
 from __future__ import annotations
 
-FIRST_NAMES = tuple(
-    """
+_FIRST = """
     Ada Alba Alden Alma Amos Anton Arlo Asta Bela Bertil Boris Bruno Calla Cara Casper Celia Clive Cora Dagny
     Dario Della Desmond Edda Elias Elsa Emrys Enid Esben Fabian Farah Felix Fiona Flora Gideon Gilda Gunnar
     Hanna Hector Hedda Hugo Ida Igor Ilse Imogen Ines Ingrid Ivo Jasmin Joel Jonas Josefa Judit Karin Kasimir
@@ -15,11 +14,11 @@ FIRST_NAMES = tuple(
     Matilda Milo Mira Nadia Nelson Nestor Niklas Noemi Nora Odette Olaf Ophelia Orson Oskar Paloma Pascal
     Petra Quentin Rafael Ramona Renata Rosalind Rufus Sabine Selma Silas Sunniva Tabitha Thaddeus Tilda Ulrik
     Valentina Viggo Wanda Xenia Yannick Yvonne Zelda
-    """.split()
-)
+"""
 
-LAST_NAMES = tuple(
-    """
+FIRST_NAMES = tuple(_FIRST.split())
+
+_LAST = """
     Adler Alcott Amsel Ashdown Balfour Bartok Beaumont Beck Becker Bellamy Birk Blakely Bly Boman Brandt
     Brisco Calloway Carrick Cavell Chadwick Cobb Cole Conway Corbin Crane Dahl Dalton Danforth Delgado Devlin
     Drummond Dunn Eames Eastman Ekberg Ellison Emmett Engel Fairbank Fallon Farrow Fenwick Finch Fontaine
@@ -28,5 +27,5 @@ LAST_NAMES = tuple(
     Lindqvist Lowell Lund MacIntyre Malone Marlowe Mercer Merrick Montague Nash Nightingale Norwood Nye Oakley
     Ogden Osgood Paxton Pike Quimby Ramsey Rask Redfern Rhodes Roe Rosen Rourke Sandoval Seward Sheridan
     Sinclair Stroud Tate Thorne Underwood Vance Vasquez Voss Wainwright Webb Weller Winslow Yardley Zielinski
-    """.split()
-)
+"""
+LAST_NAMES = tuple(_LAST.split())

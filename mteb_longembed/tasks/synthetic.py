@@ -1,7 +1,7 @@
 """Retrieval tasks whose documents are generated here: offline, the same on every machine, at ten lengths.
 
-A split's name holds its document length in tokens; a document of `length` tokens has 0.75 words a token, as in the
-paper. The fact to be found sits at a random sentence end, and its place is kept as `depth` (0 = the beginning).
+A split's name holds its document length in tokens; a document has 0.75 words a token, as in the paper. The
+text to be found sits at a random sentence end, and its place is kept as `depth` (0 = the beginning).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LONGER = (65536, 131072)
 N_QUERIES = 50
 
 _WORDS_PER_TOKEN = 0.75
-# Names, digits and rare words break into many tokens: the hidden text is counted as about 33 tokens, so that a
-# document of the shortest split still fits its length. The published documents have exactly this much filler.
+# Names, digits and rare words break into many tokens: the hidden text is counted as about 33 tokens, so that
+# the documents of the shortest split still fit. The published documents have exactly this much filler.
 _HIDDEN_WORDS = 25
 
 
@@ -85,7 +85,7 @@ class Haystack:
         self.n_words = n_words
 
     def hide(self, text: str, draws: Draws, depth: float | None) -> dict[str, Any]:
-        """A document: this text with another put at a random sentence end, or at the one nearest to `depth`."""
+        """A document: this text with another at a random sentence end, or at the one nearest to `depth`."""
         place = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
         chars, words = self.ends[place]
         before, after = self.text[:chars], self.text[chars:]
@@ -120,7 +120,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     @abstractmethod
     def sentences(cls, draws: Draws, n_words: int) -> Sequence[str]:
-        """The sentences to hide them in, each with the white space that follows it; at least `n_words` words."""
+        """The sentences to hide them in, each with the white space after it; at least `n_words` words."""
 
     @classmethod
     def known_splits(cls) -> tuple[str, ...]:

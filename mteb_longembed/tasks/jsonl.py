@@ -1,0 +1,90 @@
+"""Reading JSON-lines files of a retrieval data set line by line, with errors that name file and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.errors import DataError
+
+
+def read_rows(
+    path: Path, columns: tuple[str, ...], shown: str | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line number (from 1) and the columns asked for, of every line of a `.jsonl` or `.jsonl.gz` file.
+
+    Windows line ends, a byte order mark and blank lines are accepted; whole numbers become strings, since ids
+    are sometimes written as numbers.
+
+    Args:
+        path: the file.
+        columns: names that every line must have; others are left out.
+        shown: the file's name in messages; by default the path.
+
+    Raises:
+        DataError: no text, no JSON object, a missing or empty column, a cut-off file: names file and line.
+    """
+    name = shown or str(path)
+    number = 0
+    for number, line in enumerate(_lines(path, name), start=1):
+        if not line.strip():
+            continue
+        wanted = f"expected one JSON object with the strings {', '.join(columns)}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
+            raise DataError(
+                f"{name}, line {number}: {wanted}, got invalid JSON: {_reason(error)}{cut}."
+            ) from None
+        if not isinstance(row, dict):
+            raise DataError(f"{name}, line {number}: {wanted}, got a JSON {type(row).__name__}.")
+        yield number, {column: _text(row, column, name, number, wanted) for column in columns}
+    if number == 0:
+        raise DataError(f"{name}: expected JSON lines with {', '.join(columns)}, the file is empty.")
+
+
+def _lines(path: Path, name: str) -> Iterator[str]:
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"  # by content: the hub's cache has files without an ending
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name}, line {number}: expected UTF-8 text, got other bytes.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(
+            f"{name}, line {number + 1}: expected more text, the gzip file is cut off or damaged: "
+            "download it again."
+        ) from None
+
+
+def _text(row: dict[str, Any], column: str, name: str, number: int, wanted: str) -> str:
+    if column not in row:
+        raise DataError(
+            f"{name}, line {number}: {wanted}, {column} is missing (found: {', '.join(row) or 'nothing'})."
+        )
+    value = row[column]
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise DataError(f"{name}, line {number}: {wanted}, {column} is {json.dumps(value)[:40]}.")
+    if not value.strip():
+        raise DataError(f"{name}, line {number}: {wanted}, {column} is empty.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON can spell half of a character, which no file or table can hold
+        raise DataError(f"{name}, line {number}: {wanted}, {column} has half a surrogate pair.") from None
+    return value
+
+
+def _reason(error: ValueError) -> str:
+    return (
+        f"{error.msg} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+    )
