@@ -5,14 +5,20 @@ from __future__ import annotations
 from mteb_longembed.errors import UnknownNameError
 
 from .base import Strategy
+from .dca import DualChunkAttention
+from .dynamic import DynamicNTK
 from .gp import GroupedPositions
 from .none import NoExtension
 from .ntk import NTKAware
 from .pcw import ParallelContextWindows
 from .pi import PositionInterpolation
+from .rerope import RectifiedRoPE
+from .resonance import ResonanceYaRN
 from .rp import RecurrentPositions
+from .se import SelfExtend
+from .yarn import YaRN
 
-#: Registry key (the file's stem) -> strategy, in the paper's order.
+#: Registry key (the file's stem) -> strategy, in the paper's order, then ours.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.key(): strategy
     for strategy in (
@@ -22,6 +28,12 @@ STRATEGIES: dict[str, type[Strategy]] = {
         RecurrentPositions,
         PositionInterpolation,
         NTKAware,
+        SelfExtend,
+        RectifiedRoPE,
+        DualChunkAttention,
+        YaRN,
+        DynamicNTK,
+        ResonanceYaRN,
     )
 }
 

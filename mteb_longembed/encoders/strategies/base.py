@@ -35,6 +35,8 @@ class Strategy:
     """
 
     HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
+    #: Whether `inv_freq` is defined only for frequencies that no other rope scaling has changed.
+    NEEDS_PLAIN_ROPE: ClassVar[bool] = False
 
     trained_len: int
     target_len: int
@@ -73,18 +75,22 @@ class Strategy:
     def check(self) -> None:
         """Raise InputError where a parameter breaks its rule; nothing to check by default."""
 
-    def query_scale(self, n: Tensor) -> Tensor:
+    def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
         """Attention scaling of documents of `n` tokens each.
 
         Args:
             n: token counts, any shape.
+            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model
+                token i sees i + 1.
 
         Returns:
-            float32 factors of the same shape, 1 where `logn` is off or `n <= Lo`.
+            float32 factors, 1 where `logn` is off or no more than `Lo` tokens are seen.
         """
+        seen = n if seen is None else seen
+        shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
-            return torch.ones_like(n, dtype=torch.float32)
-        return (n.double().log() / math.log(self.trained_len)).clamp(min=1).float()
+            return torch.ones(shape, dtype=torch.float32, device=n.device)
+        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
 

@@ -1,0 +1,44 @@
+"""Dual chunk attention: exact positions in a token's chunk, bounded ones in the chunks around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .plan import Pass, Plan
+from .tiles import Tile
+
+
+@dataclass(frozen=True)
+class DualChunkPlan(Plan):
+    """With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`):
+
+    same chunk: `a - b`; the chunk before: `min(chunk + a, limit) - b`; chunks further back: `limit - b`.
+
+    Args:
+        chunk: tokens of a chunk.
+        limit: the largest relative position, below the trained length.
+    """
+
+    chunk: int
+    limit: int
+
+    def passes(self, n: int, *, causal: bool) -> list[Pass]:
+        size = self.chunk
+        place = torch.arange(n) % size
+        succeeding = (size + place).clamp(max=self.limit)
+        far = torch.full((n,), self.limit)
+        chunks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        inside = [Tile(c, c, "lower" if causal else "full") for c in chunks]
+        before = [Tile(c, chunks[m - 1], "full") for m, c in enumerate(chunks) if m >= 1]
+        long_before = [Tile(c, slice(0, chunks[m - 1].start), "full") for m, c in enumerate(chunks) if m >= 2]
+        passes = [Pass(inside), Pass(before, succeeding, place), Pass(long_before, far, place)]
+        if not causal:
+            # the mirror image: what j would see of i, with the opposite sign
+            after = [Tile(chunks[m - 1], c, "full") for m, c in enumerate(chunks) if m >= 1]
+            long_after = [
+                Tile(slice(0, chunks[m - 1].start), c, "full") for m, c in enumerate(chunks) if m >= 2
+            ]
+            passes += [Pass(after, place, succeeding), Pass(long_after, place, far)]
+        return passes

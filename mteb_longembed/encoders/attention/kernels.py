@@ -1,0 +1,145 @@
+"""Attention over one tile of the score matrix, with the log-sum-exp that lets tiles be merged.
+
+Each device has a kernel that returns (output, log-sum-exp) without writing down the scores; `_math` serves what
+no kernel covers, a block of rows at a time.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+#: Rows that the kernel-less path scores at once, so that its memory stays linear in n.
+_MATH_ROWS = 256
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores.
+
+    Args:
+        q: `[b, h, m, d]` queries, already rotated.
+        k: `[b, hk, n, d]` keys; `hk` divides `h` (grouped queries).
+        v: `[b, hk, n, d]` values.
+        scale: what the scores are multiplied by.
+        causal: row i sees keys 0..i; needs `m == n`.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere; each row must see a key.
+
+    Returns:
+        `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
+    """
+    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1]:
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
+        )
+        return out, lse
+    if mask is None and _has_cuda_flash(q):
+        out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
+            q, k, v, 0.0, causal, False, scale=scale
+        )
+        return out, lse
+    if mask is None and q.device.type == "cuda" and q.dtype == torch.float32:
+        out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
+            q, _all_heads(k, q), _all_heads(v, q), None, True, 0.0, causal, scale=scale
+        )
+        # this kernel pads the log-sum-exps to a multiple of 32 rows
+        return out, lse[..., : q.shape[2]]
+    return _math(q, k, v, scale, causal, mask)
+
+
+def attend_band(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
+) -> tuple[Tensor, Tensor] | None:
+    """Row i over keys i-left..i+right in one call where the device has a windowed kernel, else None."""
+    if not _has_cuda_flash(q):
+        return None
+    n = q.shape[2]
+    out, lse, *_ = torch.ops.aten._flash_attention_forward(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), None, None, n, n, 0.0, False, False,
+        scale=scale, window_size_left=left, window_size_right=right,
+    )  # fmt: skip
+    return out.transpose(1, 2), lse
+
+
+def attend_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *, scale: float,
+    causal: bool = False, mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of one tile's q, k and v, given the output and log-sum-exp merged over ALL tiles.
+
+    A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp, so its share of the gradient
+    needs nothing else from the other tiles.
+    """
+    if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            grad, q, k, v, out, lse, 0.0, causal,
+            attn_mask=None if mask is None else mask.to(q.dtype), scale=scale,
+        )  # fmt: skip
+    return _math_backward(grad, q, k, v, out, lse, scale, causal, mask)
+
+
+def _has_cuda_flash(q: Tensor) -> bool:
+    return (
+        q.device.type == "cuda"
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and q.shape[-1] <= 256
+        and q.shape[-1] % 8 == 0
+        and torch.cuda.get_device_capability(q.device) >= (8, 0)
+    )
+
+
+def _all_heads(x: Tensor, q: Tensor) -> Tensor:
+    groups = q.shape[1] // x.shape[1]
+    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | None, start: int) -> Tensor:
+    """Float32 scores of the rows from `start` on."""
+    work = torch.promote_types(q.dtype, torch.float32)
+    scores = (q.to(work) @ k.to(work).transpose(-1, -2)) * scale
+    if causal:
+        rows = torch.arange(start, start + q.shape[2], device=q.device)
+        hidden = torch.arange(k.shape[2], device=q.device) > rows[:, None]
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if mask is not None:
+        scores = scores + mask[start : start + q.shape[2]].to(scores.dtype)
+    return scores
+
+
+def _math(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    k, v = _all_heads(k, q), _all_heads(v, q)
+    outs, lses = [], []
+    for start in range(0, q.shape[2], _MATH_ROWS):
+        scores = _scores(q[:, :, start : start + _MATH_ROWS], k, scale, causal, mask, start)
+        lse = scores.logsumexp(-1)
+        outs.append(((scores - lse[..., None]).exp() @ v.to(scores.dtype)).to(q.dtype))
+        lses.append(lse)
+    return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
+
+
+def _math_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float,
+    causal: bool, mask: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    heads, kv_heads = q.shape[1], k.shape[1]
+    work = torch.promote_types(q.dtype, torch.float32)
+    keys, values = _all_heads(k, q), _all_heads(v, q).to(work)
+    grad_q = torch.empty_like(q)
+    grad_k = torch.zeros_like(keys, dtype=work)
+    grad_v = torch.zeros_like(values)
+    for start in range(0, q.shape[2], _MATH_ROWS):
+        rows = slice(start, start + _MATH_ROWS)
+        probs = (_scores(q[:, :, rows], keys, scale, causal, mask, start) - lse[:, :, rows, None]).exp()
+        g = grad[:, :, rows].to(work)
+        delta = (g * out[:, :, rows].to(work)).sum(-1, keepdim=True)
+        d_scores = probs * (g @ values.transpose(-1, -2) - delta) * scale
+        grad_q[:, :, rows] = (d_scores @ keys.to(work)).to(q.dtype)
+        grad_k += d_scores.transpose(-1, -2) @ q[:, :, rows].to(work)
+        grad_v += probs.transpose(-1, -2) @ g
+    if heads != kv_heads:
+        grad_k = grad_k.unflatten(1, (kv_heads, -1)).sum(2)
+        grad_v = grad_v.unflatten(1, (kv_heads, -1)).sum(2)
+    return grad_q, grad_k.to(k.dtype), grad_v.to(v.dtype)

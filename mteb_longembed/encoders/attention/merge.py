@@ -1,0 +1,129 @@
+"""Attention over disjoint tiles, merged by log-sum-exp, forward and backward in O(n*d) memory.
+
+Source: the merging rule is that of Milakov & Gimelshein 2018 (arXiv:1805.02867), used across tiles as in
+    FlashAttention (Dao et al. 2022, arXiv:2205.14135).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .kernels import attend, attend_backward, attend_band
+from .tiles import Tile, band_blocks
+
+#: Rows, columns, causal, mask, flipped: what one kernel call gets.
+_Call = tuple[slice, slice, bool, "Tensor | None", bool]
+
+
+def merge_(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> None:
+    """Merge attention over other keys into `out` and `lse`, in place.
+
+    Args:
+        out: `[..., n, d]` attention over some keys, in float32 or float64.
+        lse: `[..., n]` its log-sum-exps, -inf where a row saw no key.
+        other: `[..., n, d]` attention of the same rows over other keys.
+        other_lse: `[..., n]` its log-sum-exps.
+    """
+    both = torch.logaddexp(lse, other_lse)
+    # A row that saw no key at all on either side keeps its zeros: -inf minus -inf is no number.
+    seen = both.masked_fill(both == -torch.inf, 0)
+    out.mul_((lse - seen).exp_()[..., None])
+    out.addcmul_(other.to(out.dtype), (other_lse - seen).exp_()[..., None].to(out.dtype))
+    lse.copy_(both)
+
+
+def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Tensor, scale: float) -> Tensor:
+    """One softmax over all tiles of all passes.
+
+    Args:
+        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles; the tiles of
+            all passes must be disjoint.
+        v: `[b, hk, n, d]`.
+        scale: what the scores are multiplied by.
+
+    Returns:
+        `[b, h, n, d]` in v's dtype; zeros for rows that no tile covers.
+    """
+    tiles = [list(p[2]) for p in passes]
+    return _MergedAttention.apply(tiles, scale, v, *(x for q, k, _ in passes for x in (q, k)))
+
+
+def _calls(tile: Tile, device: torch.device) -> Iterator[_Call]:
+    if tile.shape == "band":
+        for rows, cols, mask in band_blocks(tile.rows.stop, tile.left, tile.right):
+            yield rows, cols, False, mask.to(device), False
+    else:
+        yield tile.rows, tile.cols, tile.shape != "full", None, tile.shape == "upper"
+
+
+def _take(x: Tensor, at: slice, flipped: bool) -> Tensor:
+    return x[:, :, at].flip(2) if flipped else x[:, :, at]
+
+
+class _MergedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tiles: list[list[Tile]], scale: float, v: Tensor, *qk: Tensor) -> Tensor:
+        q = qk[0]
+        work = torch.promote_types(v.dtype, torch.float32)
+        out: Tensor | None = None
+        lse: Tensor | None = None
+        for p, covered in enumerate(tiles):
+            q, k = qk[2 * p], qk[2 * p + 1]
+            for tile in covered:
+                whole = (
+                    attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
+                    if tile.shape == "band"
+                    else None
+                )
+                if whole is not None:
+                    parts = [(tile.rows, *whole)]
+                else:
+                    parts = (
+                        (rows, *_attend_call(q, k, v, scale, (rows, cols, causal, mask, flipped)))
+                        for rows, cols, causal, mask, flipped in _calls(tile, q.device)
+                    )
+                for rows, part, part_lse in parts:
+                    if out is None or lse is None:
+                        out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
+                        lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
+                    merge_(out[:, :, rows], lse[:, :, rows], part, part_lse.to(work))
+        if out is None or lse is None:
+            raise ValueError("attention over no tiles at all")
+        merged = out.to(v.dtype)
+        ctx.tiles, ctx.scale = tiles, scale
+        ctx.save_for_backward(v, merged, lse, *qk)
+        return merged
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        v, out, lse, *qk = ctx.saved_tensors
+        grad_v = torch.zeros_like(v)
+        grad_qk = [torch.zeros_like(x) for x in qk]
+        for p, tiles in enumerate(ctx.tiles):
+            q, k = qk[2 * p], qk[2 * p + 1]
+            for tile in tiles:
+                for rows, cols, causal, mask, flipped in _calls(tile, q.device):
+                    found = attend_backward(
+                        _take(grad, rows, flipped), _take(q, rows, flipped), _take(k, cols, flipped),
+                        _take(v, cols, flipped), _take(out, rows, flipped), _take(lse, rows, flipped),
+                        scale=ctx.scale, causal=causal, mask=mask,
+                    )  # fmt: skip
+                    for total, at, part in zip(
+                        (grad_qk[2 * p], grad_qk[2 * p + 1], grad_v), (rows, cols, cols), found, strict=True
+                    ):
+                        total[:, :, at] += part.flip(2) if flipped else part
+        return None, None, grad_v, *grad_qk
+
+
+def _attend_call(q: Tensor, k: Tensor, v: Tensor, scale: float, call: _Call) -> tuple[Tensor, Tensor]:
+    rows, cols, causal, mask, flipped = call
+    out, lse = attend(
+        _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped),
+        scale=scale, causal=causal, mask=mask,
+    )  # fmt: skip
+    return (out.flip(2), lse.flip(2)) if flipped else (out, lse)

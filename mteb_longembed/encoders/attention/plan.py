@@ -1,0 +1,93 @@
+"""A plan says which relative position each pair of tokens gets, as a few passes that ordinary kernels can run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .merge import attend_tiles
+from .rotation import Rotation
+from .tiles import Tile
+
+
+class Pass(NamedTuple):
+    """Tiles in which token i sees token j at relative position `query_at[i] - key_at[j]`.
+
+    None stands for the token's own position. Positions are `[n]`, whole or fractional.
+    """
+
+    tiles: list[Tile]
+    query_at: Tensor | None = None
+    key_at: Tensor | None = None
+
+
+class Plan:
+    """Relative positions for long documents, as passes; the tiles of all passes cover each visible pair once."""
+
+    def passes(self, n: int, *, causal: bool) -> list[Pass]:
+        """The passes over one document of `n` tokens, on the CPU.
+
+        Args:
+            n: tokens of the document.
+            causal: whether token i sees only tokens 0..i.
+        """
+        raise NotImplementedError
+
+
+@dataclass
+class PlannedAttention:
+    """Runs a plan on rotated queries and keys, keeping the tables of the last few lengths.
+
+    All layers of a forward pass share the tables, so they are made once per length and device.
+    """
+
+    plan: Plan
+    rotation: Rotation
+    _tables: dict[tuple[int, bool, str], list[_Turned]] = field(default_factory=dict, repr=False)
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool) -> Tensor:
+        """Attention of documents of one length, without padding.
+
+        Args:
+            q: `[b, h, n, d]` queries rotated to positions 0..n-1.
+            k: `[b, hk, n, d]` keys, rotated likewise; `hk` divides `h`.
+            v: `[b, hk, n, d]`.
+            scale: what the scores are multiplied by.
+            causal: whether token i sees only tokens 0..i.
+
+        Returns:
+            `[b, h, n, d]`.
+        """
+        if q.requires_grad and k.shape[1] != q.shape[1]:
+            groups = q.shape[1] // k.shape[1]
+            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        work = []
+        for tiles, query_turn, key_turn in self._turns(q.shape[2], causal, q.device):
+            turned_q = q if query_turn is None else self.rotation.apply(q, query_turn)
+            turned_k = k if key_turn is None else self.rotation.apply(k, key_turn)
+            work.append((turned_q, turned_k, tiles))
+        return attend_tiles(work, v, scale)
+
+    def _turns(self, n: int, causal: bool, device: torch.device) -> list[_Turned]:
+        key = (n, causal, str(device))
+        if key not in self._tables:
+            while len(self._tables) >= 4:
+                self._tables.pop(next(iter(self._tables)), None)
+            self._tables[key] = [
+                (p.tiles, self._turn(p.query_at, device), self._turn(p.key_at, device))
+                for p in self.plan.passes(n, causal=causal)
+            ]
+        return self._tables[key]
+
+    def _turn(self, at: Tensor | None, device: torch.device) -> _Turn:
+        return None if at is None else self.rotation.turn(at.to(device))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_tables": {}}
+
+
+_Turn = tuple[Tensor, Tensor] | None
+_Turned = tuple[list[Tile], _Turn, _Turn]

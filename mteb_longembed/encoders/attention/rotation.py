@@ -1,0 +1,48 @@
+"""Rotations of queries and keys that already carry their usual rotary positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How a model rotates: frequencies, and which dimensions form a pair.
+
+    Args:
+        inv_freq: `[r/2]` float32 inverse frequencies; the first r of d dimensions are rotated.
+        interleaved: pairs are neighbours (0, 1), (2, 3) ... rather than halves (0, r/2), (1, r/2 + 1) ...
+    """
+
+    inv_freq: Tensor
+    interleaved: bool = False
+
+    def turn(self, to: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines `[n, r/2]` that carry token i from position i to position `to[i]`.
+
+        The model computed its angle `i * inv_freq` in float32; taking the difference to that rounded angle in
+        float64 undoes its rounding, which at 32k tokens is 1e-3 rad, instead of adding to it.
+        """
+        inv_freq = self.inv_freq.to(to.device)
+        at = torch.arange(len(to), device=to.device)
+        now = at.float()[:, None] * inv_freq.float()
+        angle = to.double()[:, None] * inv_freq.double() - now.double()
+        return angle.cos().float(), angle.sin().float()
+
+    def apply(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        """Rotate `x` `[b, h, n, d]` further by `turn`."""
+        work = torch.promote_types(x.dtype, torch.float32)
+        cos, sin = turn[0].to(work), turn[1].to(work)
+        pairs = cos.shape[-1]
+        rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+        if self.interleaved:
+            a, b = rotated[..., 0::2].to(work), rotated[..., 1::2].to(work)
+            turned = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+        else:
+            a, b = rotated[..., :pairs].to(work), rotated[..., pairs:].to(work)
+            turned = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+        turned = turned.to(x.dtype)
+        return turned if rest.shape[-1] == 0 else torch.cat([turned, rest], dim=-1)

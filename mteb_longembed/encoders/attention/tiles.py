@@ -1,0 +1,62 @@
+"""Tiles: the parts of the score matrix that one kernel call covers.
+
+A tile is a block of rows (queries) and columns (keys) of one document with a shape inside the block. Attention
+over a set of disjoint tiles, merged by log-sum-exp, is attention over their union; nothing of size n x n exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tile(NamedTuple):
+    """Rows `rows` over columns `cols`, restricted to a shape.
+
+    full: every row sees every column. lower: row i of the block sees columns 0..i (square blocks).
+    upper: row i sees columns i.. (square). band: token i sees tokens i-left..i+right (the whole document).
+    """
+
+    rows: slice
+    cols: slice
+    shape: Literal["full", "lower", "upper", "band"]
+    left: int = 0
+    right: int = 0
+
+
+def band(n: int, left: int, right: int) -> Tile:
+    """Each of `n` tokens over its neighbours, `left` before and `right` after it."""
+    return Tile(slice(0, n), slice(0, n), "band", min(left, n - 1), min(right, n - 1))
+
+
+def at_least_before(n: int, distance: int) -> list[Tile]:
+    """Each token over the tokens at least `distance` before it; nothing where there are none."""
+    return [Tile(slice(distance, n), slice(0, n - distance), "lower")] if distance < n else []
+
+
+def at_least_after(n: int, distance: int) -> list[Tile]:
+    """Each token over the tokens at least `distance` after it; nothing where there are none."""
+    return [Tile(slice(0, n - distance), slice(distance, n), "upper")] if distance < n else []
+
+
+def band_blocks(n: int, left: int, right: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """A band as blocks of rows, each with the columns it can see and a `[rows, cols]` mask of 0 and -inf."""
+    # Small blocks score few keys in vain, large ones make few calls; half the window wastes about a quarter.
+    size = min(max(64, (left + right) // 4), 512)
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        low, high = max(start - left, 0), min(stop + right, n)
+        whole = _band_mask(size, left, right)
+        shift = left - (start - low)
+        yield slice(start, stop), slice(low, high), whole[: stop - start, shift : shift + high - low]
+
+
+@lru_cache(maxsize=16)
+def _band_mask(size: int, left: int, right: int) -> Tensor:
+    """Mask of `size` rows over the `left + size + right` columns around them."""
+    behind = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
+    return torch.zeros(behind.shape).masked_fill((behind > left) | (behind < -right), -torch.inf)

@@ -1,0 +1,45 @@
+"""Dynamic NTK: the rope base grows with the document's own length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from mteb_longembed.errors import InputError
+
+from .base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicNTK(Strategy):
+    """Rope base `b -> b * (factor * n / Lo - (factor - 1)) ** (d / (d - 2))` for a document of `n > Lo` tokens.
+
+    Source: emozilla 2023, "Dynamically Scaled RoPE"; in the survey of Peng et al. 2023, arXiv:2309.00071, section
+        3.3.
+    Differs: transformers' version takes `n` from the longest position it has seen so far, so that an embedding
+        depends on what was encoded before; here it is the document's own, and there is no state.
+
+    Args:
+        factor: how fast the base grows with the length; 1 makes it follow `n / Lo`.
+
+    Example:
+        >>> dynamic = DynamicNTK(trained_len=512, target_len=4096)
+        >>> dynamic.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([512, 1024])).tolist()
+        [[1.0, 0.0099...], [1.0, 0.0049...]]
+    """
+
+    factor: float = field(default=1.0, metadata={"help": "growth of the rope base with the length"})
+
+    def check(self) -> None:
+        if not self.factor >= 1:
+            raise InputError(f"dynamic's factor must be at least 1, got {self.factor}.")
+
+    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        pairs = len(inv_freq)
+        ratio = (self.factor * n.double() / self.trained_len - (self.factor - 1)).clamp(min=1)
+        # (b * ratio^(d/(d-2)))^(-2i/d) = b^(-2i/d) * ratio^(-i/(d/2 - 1)): as a product it holds on top of a
+        # base's own rope scaling too
+        steps = torch.arange(pairs, dtype=torch.float64, device=inv_freq.device) / max(pairs - 1, 1)
+        return (inv_freq.double() * ratio[:, None].to(inv_freq.device) ** -steps).to(inv_freq.dtype)

@@ -1,0 +1,46 @@
+"""ReRoPE: exact relative positions nearby, one capped position for everything beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
+from mteb_longembed.errors import InputError
+
+from .base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class RectifiedRoPE(Strategy):
+    """Relative position `min(i - j, w)` for `i >= j`.
+
+    Source: Su 2023, "Rectified Rotary Position Embeddings", https://github.com/bojone/rerope.
+    Differs: the mirror image for bidirectional models, `max(i - j, -w)` for `i < j`, is ours. The source sets `w`
+        by hand; half the trained length is our default.
+
+    Args:
+        w: window of exact positions in tokens; default `Lo // 2`.
+
+    Example:
+        >>> RectifiedRoPE(trained_len=512, target_len=4096).window
+        256
+    """
+
+    w: int | None = field(
+        default=None, metadata={"help": "window of exact positions in tokens (default Lo // 2)"}
+    )
+
+    @property
+    def window(self) -> int:
+        """`w` with its default filled in."""
+        return self.trained_len // 2 if self.w is None else self.w
+
+    def check(self) -> None:
+        if not 1 <= self.window < self.trained_len:
+            raise InputError(
+                f"rerope's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
+                f"got {self.window}."
+            )
+
+    def attention(self) -> ReRoPEPlan:
+        return ReRoPEPlan(self.window)

@@ -1,0 +1,87 @@
+"""YaRN: stretch the frequencies that turn less than once in training, leave the fast ones, blend in between."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from mteb_longembed.errors import InputError
+
+from .base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class YaRN(Strategy):
+    """NTK by parts: divide low frequencies by `factor`, keep high ones, ramp between `beta_slow` and `beta_fast` turns.
+
+    Source: Peng et al. 2023, arXiv:2309.00071, sections 3.2 and 3.4.
+    Differs: the ramp runs over the index of the frequency, rounded outwards, as in the authors' code and in
+        transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) + 1` on
+        queries and on keys, is used where `logn` is off; where it is on, log-n scaling takes its place, for the two
+        together would scale twice. Inputs up to the trained length are untouched; `short="scale"` stretches them
+        too, as a static YaRN does.
+
+    Args:
+        factor: what low frequencies are divided by; default `s`.
+        beta_fast: frequencies that turn more often than this over the trained length are kept.
+        beta_slow: frequencies that turn less often than this are divided by `factor`.
+
+    Example:
+        >>> yarn = YaRN(trained_len=512, target_len=2048)
+        >>> yarn.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([2048])).tolist()
+        [[1.0, 0.0024...]]
+    """
+
+    NEEDS_PLAIN_ROPE: ClassVar[bool] = True
+
+    factor: float | None = field(default=None, metadata={"help": "divisor of low frequencies (default s)"})
+    beta_fast: float = field(default=32.0, metadata={"help": "turns above which frequencies are kept"})
+    beta_slow: float = field(default=1.0, metadata={"help": "turns below which frequencies are stretched"})
+    short: Literal["keep", "scale"] = field(
+        default="keep", metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"}
+    )
+
+    def check(self) -> None:
+        if self.short not in ("keep", "scale"):
+            raise InputError(f"{self.key()}'s short must be keep or scale, got {self.short!r}.")
+        if self.factor is not None and not self.factor >= 1:
+            raise InputError(f"{self.key()}'s factor must be at least 1, got {self.factor}.")
+        if not 0 < self.beta_slow < self.beta_fast:
+            raise InputError(
+                f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and {self.beta_fast}."
+            )
+
+    @property
+    def stretch(self) -> float:
+        """`factor` with its default filled in."""
+        return float(self.scale if self.factor is None else self.factor)
+
+    def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
+        """`[d/2]` frequencies of an extended document."""
+        d = 2 * len(inv_freq)
+        low, high = (
+            d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
+        index = torch.arange(len(inv_freq), dtype=torch.float32, device=inv_freq.device)
+        # the singular ramp of a table where no frequency lies between becomes a step
+        ramp = ((index - low) / (high - low if high != low else 0.001)).clamp(0, 1)
+        return inv_freq / self.stretch * ramp + inv_freq * (1 - ramp)
+
+    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        changed = (n > self.trained_len) | (self.short == "scale")
+        return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
+
+    def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
+        if self.logn:
+            return super().query_scale(n, seen)
+        # cosines and sines of queries and of keys each carry the factor, so the scores carry its square
+        temperature = (0.1 * math.log(self.stretch) + 1) ** 2
+        changed = (n > self.trained_len) | (self.short == "scale")
+        scale = torch.where(changed, temperature, 1.0)
+        return scale if seen is None else scale.expand(torch.broadcast_shapes(n.shape, seen.shape))
