@@ -27,16 +27,12 @@ from mteb_longembed.errors import HubError, InputError, ModelError
 from .families import Family, family_of
 from .zoo import ZooEntry, entry_of
 
-#: How far a base is extended where no target is given: 512 -> 4096, 4096 -> 32768 (Zhu et al. 2024, section 5).
-DEFAULT_SCALE = 8
-
-
 @dataclass(frozen=True)
 class BaseInfo:
     """A base model, as far as its small files tell.
 
     `name` is the hub id or `local/NAME`, `path` what to load, `revision` the hub's commit or a hash of the local
-    files, `trained_len` in tokens.
+    files, `trained_len` in tokens, `has_modules` whether it is a sentence-transformers repository.
     """
 
     name: str
@@ -46,10 +42,7 @@ class BaseInfo:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-
-    @property
-    def default_target_len(self) -> int:
-        return DEFAULT_SCALE * self.trained_len
+    has_modules: bool = True
 
 
 def describe(
@@ -105,6 +98,7 @@ def describe(
         family=family,
         config=config,
         entry=entry,
+        has_modules=modules is not None,
     )
 
 

@@ -11,16 +11,18 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import processors
 
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 
 from . import ALGORITHM
-from .bases import DEFAULT_SCALE, BaseInfo, describe, hash_of_folder, local_name
+from .bases import BaseInfo, describe, hash_of_folder, local_name
 from .families import family_of
 from .model import LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
-from .names import ModelName, canonical_name, parse_name
+from .names import ModelName, canonical_name, default_target_len, parse_name
 from .strategies import Strategy, get_strategy
+from .zoo import ZooEntry
 
 #: Our classes as they stand in a saved model's modules.json: exactly these are trusted by `load`.
 OUR_MODULES: dict[str, type] = {
@@ -72,12 +74,14 @@ def extend(
     else:
         base = str(base)
         if is_saved_extended(base):
-            raise InputError(f"{base} is an extended model already: load it with longembed.load, or extend its base.")
+            if strategy != "none" or params or target_len or trained_len:
+                raise InputError(f"{base} is extended already, got {strategy} on top of it: extend its base instead.")
+            return _load_saved(Path(base), device)
         info = describe(base, revision=revision, trained_len=trained_len, trust_remote_code=trust_remote_code)
     info.family.check_fit(kind, info.name)
     stretch = info.entry.stretch if info.entry else None
     plan = build_strategy(info, strategy, target_len, params)
-    name = ModelName(base=info.name, strategy=strategy, target_len=plan.target_len, dtype=dtype, params=params)
+    name = ModelName(info.name, strategy, plan.target_len, dtype=dtype, params=params, trained_len=trained_len)
     if isinstance(base, SentenceTransformer):
         model = copy.deepcopy(base)
     else:
@@ -104,7 +108,7 @@ def build_strategy(info: BaseInfo, key: str, target_len: int | None, params: dic
             raise MisfitError(f"{info.name} is extended already, to {grown} tokens; only none@{grown} fits it.")
         return get_strategy("pi")(trained_len=info.trained_len, target_len=grown)
     if target_len is None:
-        target_len = info.trained_len if key == "none" else info.default_target_len
+        target_len = default_target_len(key, info.trained_len)
     return kind(trained_len=info.trained_len, target_len=target_len, **params)
 
 
@@ -126,10 +130,11 @@ def load(name: str | Path, *, device: str | None = None, trust_remote_code: bool
         parsed.base,
         parsed.strategy,
         parsed.target_len,
+        parsed.trained_len,
         revision=parsed.revision,
         dtype=parsed.dtype,
         device=device,
-        trust_remote_code=trust_remote_code,
+        trust_remote_code=trust_remote_code or parsed.trust_remote_code,
         **parsed.params,
     )
 
@@ -151,6 +156,12 @@ def _check_parameters(kind: type[Strategy], params: dict[str, Any]) -> None:
     if unknown:
         known = ", ".join(kind.parameters()) or "none"
         raise InputError(f"{kind.key()} has no parameter {sorted(unknown)[0]!r}; its parameters: {known}.")
+
+
+def name_of(base: str, strategy: Strategy) -> ModelName:
+    """The parts of the name that a model with this strategy has."""
+    params = {key: getattr(strategy, key) for key in strategy.parameters()}
+    return ModelName(base, strategy.key(), strategy.target_len, params=params)
 
 
 def _refuse(base: SentenceTransformer, *given: tuple[str, object]) -> None:
@@ -183,19 +194,42 @@ def _describe_loaded(model: SentenceTransformer, trained_len: int | None) -> Bas
     return BaseInfo(name=name, path=source, revision=revision, trained_len=length, family=family, config=config)
 
 
-def _load_base(info: BaseInfo, *, dtype: str | None, device: str | None, trust_remote_code: bool) -> SentenceTransformer:
-    entry = info.entry
-    prompts = None
-    if entry is not None and (entry.query_prompt or entry.document_prompt):
-        prompts = {"query": entry.query_prompt or "", "document": entry.document_prompt or ""}
-    return SentenceTransformer(
-        info.path,
-        revision=None if Path(info.path).is_dir() else info.revision,
-        device=device,
-        prompts=prompts,
-        trust_remote_code=trust_remote_code,
-        model_kwargs={} if dtype is None else {"dtype": torch_dtype(dtype)},
+def _load_base(
+    info: BaseInfo, *, dtype: str | None, device: str | None, trust_remote_code: bool
+) -> SentenceTransformer:
+    """The base as its own files say, completed by the zoo where they say nothing."""
+    entry = info.entry or ZooEntry(hub_id=info.name)
+    revision = None if Path(info.path).is_dir() else info.revision
+    kwargs: dict[str, Any] = {
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+        "model_kwargs": {} if dtype is None else {"dtype": torch_dtype(dtype)},
+        "config_kwargs": dict(entry.config),
+    }
+    prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    prompts = {key: value for key, value in prompts.items() if value is not None}
+    if info.has_modules or entry.pooling is None:
+        model = SentenceTransformer(info.path, device=device, prompts=prompts, **kwargs)
+    else:
+        inner = Transformer.load(info.path, **kwargs)
+        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
+    return model
+
+
+def _append_eos(tokenizer: Any) -> None:
+    """Let every input end in the end-of-sequence token, where the tokenizer's files do not do so already."""
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    eos = tokenizer.eos_token
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
     )
+    backend = tokenizer.backend_tokenizer
+    before = backend.post_processor
+    backend.post_processor = template if before is None else processors.Sequence([before, template])
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -268,14 +302,10 @@ def _load_saved(folder: Path, device: str | None) -> LongSentenceTransformer:
         truncate_dim=config.get("truncate_dim"),
     ).pool_in_fp32()
     first = modules[0]
-    name = ModelName(base=local_name(folder), strategy=first.strategy.key(), target_len=first.strategy.target_len)
-    _name(
-        model,
-        canonical_name(name.base, first.strategy.trained_len, name),
-        local_name(folder),
-        f"{hash_of_folder(folder)}-{ALGORITHM}",
-    )
+    base = local_name(folder)
+    name = canonical_name(base, first.strategy.trained_len, name_of(base, first.strategy))
+    _name(model, name, base, f"{hash_of_folder(folder)}-{ALGORITHM}")
     return model
 
 
-__all__ = ["DEFAULT_SCALE", "build_strategy", "extend", "is_saved_extended", "load"]
+__all__ = ["build_strategy", "extend", "is_saved_extended", "load"]

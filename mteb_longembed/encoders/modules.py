@@ -179,10 +179,8 @@ class LongTransformer(Transformer):
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
-        """Load a saved module with its strategy; its table is the saved one, not built anew."""
-        config = cls.load_config(
-            model_name_or_path, subfolder=subfolder, config_filename=cls.strategy_file
-        )
+        """Load a module from a saved folder; its table is the saved one, not built anew."""
+        config = json.loads(Path(model_name_or_path, subfolder, cls.strategy_file).read_text(encoding="utf-8"))
         strategy = get_strategy(config.pop("strategy"))(**config)
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
         return cls.around(transformer, strategy, extended=True)

@@ -1,0 +1,178 @@
+"""`extend` and `load`: a real SentenceTransformer, under its own name, that leaves its base alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError, UnknownNameError
+from tests import tiny
+
+TEXTS = [tiny.text(n) for n in (5, tiny.TRAINED, 40, 128, 150)]
+STRATEGIES = ["none", "pcw", "gp", "rp", "pi", "ntk"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    where = tmp_path_factory.mktemp("base")
+    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
+    return where / "model"
+
+
+@pytest.fixture(scope="module")
+def base(folder) -> SentenceTransformer:
+    model = SentenceTransformer(str(folder), device="cpu")
+    model.model_card_data.model_name = "someone/tiny"
+    return model
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_result_is_a_sentence_transformer_with_all_it_offers(base, strategy):
+    model = extend(base, strategy)
+    target = tiny.TRAINED if strategy == "none" else 8 * tiny.TRAINED
+    assert isinstance(model, SentenceTransformer) and model.max_seq_length == target
+    assert model.prompts == base.prompts
+    plain = model.encode(TEXTS)
+    assert model.encode(TEXTS, truncate_dim=8).shape == (len(TEXTS), 8)
+    assert model.encode(TEXTS, precision="int8").dtype == np.int8
+    assert isinstance(model.encode(TEXTS, convert_to_tensor=True), torch.Tensor)
+    assert model.similarity(plain, plain).shape == (len(TEXTS), len(TEXTS))
+    norms = np.linalg.norm(model.encode(TEXTS, normalize_embeddings=True), axis=1)
+    assert np.allclose(norms, 1, atol=1e-5)
+    query = model.encode_query(TEXTS)
+    assert np.allclose(query, model.encode(TEXTS, prompt="query : "), atol=1e-5)
+    assert not np.allclose(query, model.encode_document(TEXTS), atol=1e-3)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_embeddings_do_not_depend_on_batch_size_or_order(base, strategy):
+    model = extend(base, strategy)
+    want = model.encode(TEXTS)
+    for batch_size in (1, 2, 5):
+        assert np.abs(model.encode(TEXTS[::-1], batch_size=batch_size)[::-1] - want).max() < 1e-5
+
+
+def test_the_given_model_stays_as_it_is(base):
+    before = {key: value.clone() for key, value in base.state_dict().items()}
+    want = base.encode(TEXTS)
+    for strategy in STRATEGIES:
+        extend(base, strategy).encode(TEXTS)
+    assert type(base[0]).__name__ == "Transformer" and base.max_seq_length == tiny.TRAINED
+    assert base.model_card_data.model_name == "someone/tiny"
+    assert all(torch.equal(before[key], value) for key, value in base.state_dict().items())
+    assert np.array_equal(base.encode(TEXTS), want)
+
+
+def test_the_name_is_the_canonical_one_and_the_revision_ours(base, folder):
+    model = extend(base, "pi", 64, logn=False)
+    assert model.model_card_data.model_name == "someone/tiny+pi@64,logn=off"
+    assert extend(folder, "gp").model_card_data.model_name == "local/model+gp@128"
+    revision = extend(folder, "gp").model_card_data.base_model_revision
+    assert revision.endswith("-le1") and len(revision) == 44
+
+
+def test_a_name_and_its_parts_are_one_model(folder):
+    one = load(f"{folder}+ntk@64:sigma=4")
+    other = extend(folder, "ntk", 64, sigma=4.0)
+    assert one.model_card_data.model_name == other.model_card_data.model_name == "local/model+ntk@64,sigma=4"
+    assert np.array_equal(one.encode(TEXTS), other.encode(TEXTS))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_saved_and_loaded_in_another_process_gives_equal_embeddings(base, strategy, tmp_path):
+    model = extend(base, strategy)
+    model.save_pretrained(str(tmp_path / "saved"))
+    script = (
+        "import sys, json, numpy, mteb_longembed as longembed\n"
+        f"model = longembed.load({str(tmp_path / 'saved')!r}, device='cpu')\n"
+        "texts = json.load(sys.stdin)\n"
+        f"numpy.save({str(tmp_path / 'got.npy')!r}, model.encode(texts, prompt_name='document'))\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", script], input=json.dumps(TEXTS), text=True, check=True, cwd=root)
+    got = np.load(tmp_path / "got.npy")
+    assert np.abs(got - model.encode(TEXTS, prompt_name="document")).max() < 1e-6
+
+
+def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):
+    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
+    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
+        SentenceTransformer(str(tmp_path / "saved"))
+    assert not (tmp_path / "saved" / "config.json").exists()  # nor can transformers load it un-extended
+
+
+def test_load_trusts_our_classes_only(base, tmp_path):
+    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
+    file = tmp_path / "saved" / "modules.json"
+    file.write_text(file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", "os.system"))
+    with pytest.raises(ModelError, match=r"the class os\.system, which is neither ours nor"):
+        load(tmp_path / "saved")
+
+
+def test_half_precision_pools_in_fp32(base):
+    model = extend(base, "gp").half()
+    model.pool_in_fp32()
+    out = model(model.preprocess(TEXTS[:3]))
+    assert out["token_embeddings"].dtype == out["sentence_embedding"].dtype == torch.float32
+
+
+def test_a_multi_process_pool_gives_the_same_embeddings(base):
+    model = extend(base, "pi")
+    got = model.encode(TEXTS, device=["cpu", "cpu"])
+    assert np.abs(got - model.encode(TEXTS)).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda b: extend(b, "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'\? known: .*none"),
+        (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
+        (lambda b: extend(b, "gp", g=3), InputError, r"gp has no parameter 'g'; its parameters: logn, factor"),
+        (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
+        (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
+        (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
+        (lambda b: extend(b, "gp", revision="main"), InputError, r"revision belongs to loading a base"),
+        (lambda b: extend("no-such/dir/at-all", "gp"), ModelError, r"neither a folder that exists nor a hub id"),
+        (lambda b: extend("ada-002", "pcw"), ModelError, r"mteb\.get_model"),
+    ],
+)
+def test_bad_input_gets_one_sentence(base, call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call(base)
+    assert isinstance(caught.value, LongEmbedError) and "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})
+    )
+    with pytest.raises(ModelError, match=r"is no embedding model.*BertForSequenceClassification"):
+        extend(tmp_path, "gp")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelError, match=r"config\.json of .* is no JSON"):
+        extend(tmp_path, "gp")
+
+
+def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
+    from mteb_longembed.encoders import zoo
+
+    grown = extend(base, "pi")
+    where = folder.parent / "grown"
+    grown[0].model.save_pretrained(where)
+    grown.tokenizer.save_pretrained(where)
+    entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
+    monkeypatch.setattr("mteb_longembed.encoders.bases.entry_of", lambda name: entry if name == str(where) else None)
+    with pytest.raises(MisfitError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
+        extend(where, "gp")
+    model = extend(where)
+    texts = TEXTS[:4]
+    got = torch.nn.functional.normalize(model.encode(texts, convert_to_tensor=True), dim=1)
+    assert torch.allclose(got, grown.encode(texts, convert_to_tensor=True), atol=1e-5)
