@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from datasets import Dataset
 from huggingface_hub import constants, hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RemoteEntryNotFoundError
+from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.errors import DataError, HubError
@@ -143,6 +143,7 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
                 return path, str(path)
         wanted = f"{folder}/{kind}.jsonl or .jsonl.gz"
         raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither.")
+    reason: str | None = None
     for ending in _ENDINGS:
         name = f"{folder}/{kind}{ending}"
         try:
@@ -152,13 +153,16 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             continue
         except LocalEntryNotFoundError:
             reason = "is not in the cache, and the hub cannot be reached"
-        except (HfHubHTTPError, OSError) as error:
+        except Exception as error:  # time-outs, proxies, certificates: no common class in the HTTP libraries
             reason = f"cannot be had: {_first_line(error)}"
+    if reason is None:
         raise HubError(
-            f"{name} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
-            f"(HF_HOME) work offline, and so does a folder named by {DATA_VARIABLE} that holds {folder}/*.jsonl."
+            f"the data set {REPOSITORY} at {REVISION[:7]} has no {folder}/{kind}.jsonl or .jsonl.gz."
         )
-    raise HubError(f"the data set {REPOSITORY} at {REVISION[:7]} has no {folder}/{kind}.jsonl or .jsonl.gz.")
+    raise HubError(
+        f"{folder}/{kind}.jsonl of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
+        f"(HF_HOME) work offline, and so does a folder with {folder}/*.jsonl named by {DATA_VARIABLE}."
+    )
 
 
 def _first_line(error: Exception) -> str:

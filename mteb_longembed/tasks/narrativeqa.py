@@ -15,7 +15,8 @@ class LongEmbedNarrativeQA(HubRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbedNarrativeQA",
         description=(
-            "Find the book or film script that a question is about: 355 documents of 50,000 words on average, 10,449 questions."
+            "Find the book or film script that a question is about: 355 documents of 50,000 words "
+            "on average, 10,449 questions."
         ),
         dataset={"path": REPOSITORY, "revision": REVISION, "name": "narrativeqa"},
         reference="https://arxiv.org/abs/1712.07040",

@@ -124,16 +124,13 @@ def paragraphs(folder: Path) -> tuple[str, ...]:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}: expected UTF-8 text, byte {error.start} is not; save it as UTF-8."
-            ) from None
+            where = f"{path}, byte {error.start}"
+            raise DataError(f"{where}: expected UTF-8 text, got other bytes; save it as UTF-8.") from None
         # one space for any white space inside a paragraph: line ends must not change the content hash
         found += [" ".join(part.split()) for part in re.split(r"\n\s*\n", text.replace("\r\n", "\n"))]
     found = [part for part in found if part]
     if not found:
-        raise DataError(
-            f"haystack {folder}: expected *.txt files with paragraphs divided by blank lines, found none."
-        )
+        raise DataError(f"haystack {folder}: expected *.txt files with text in that folder, found none.")
     return tuple(found)
 
 

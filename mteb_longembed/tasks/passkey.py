@@ -33,7 +33,7 @@ class LongEmbedPasskey(SyntheticRetrieval):
             "Find the document that tells a person's pass key, in 256 to 32,768 tokens of filler sentences; "
             "generated offline by mteb-longembed after the LongEmbed paper."
         ),
-        dataset={"path": "mteb_longembed.tasks.passkey", "revision": "g1-000000000000"},
+        dataset={"path": "mteb_longembed.tasks.passkey", "revision": "g1-b375e51c72dc"},
         reference=PAPER,
         type="Retrieval",
         category="t2t",

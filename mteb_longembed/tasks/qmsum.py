@@ -15,7 +15,8 @@ class LongEmbedQMSum(HubRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbedQMSum",
         description=(
-            "Find the meeting transcript that a summary belongs to: 197 documents of 10,000 words on average, 1,527 summaries."
+            "Find the meeting transcript that a summary belongs to: 197 documents of 10,000 words "
+            "on average, 1,527 summaries."
         ),
         dataset={"path": REPOSITORY, "revision": REVISION, "name": "qmsum"},
         reference="https://arxiv.org/abs/2104.05938",

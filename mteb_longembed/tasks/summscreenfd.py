@@ -15,7 +15,8 @@ class LongEmbedSummScreenFD(HubRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbedSummScreenFD",
         description=(
-            "Find the episode transcript that a summary belongs to: 336 documents of 5,600 words on average, 336 summaries."
+            "Find the episode transcript that a summary belongs to: 336 documents of 5,600 words "
+            "on average, 336 summaries."
         ),
         dataset={"path": REPOSITORY, "revision": REVISION, "name": "summ_screen_fd"},
         reference="https://arxiv.org/abs/2104.07091",

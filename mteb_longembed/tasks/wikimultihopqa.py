@@ -7,7 +7,7 @@ from mteb_longembed.tasks.metadata import CITATION, LongEmbedMetadata
 
 
 class LongEmbed2WikiMultihopQA(HubRetrieval):
-    """2WikiMultihopQA: questions that need two encyclopedia articles, with the documents of `dwzhu/LongEmbed`.
+    """2WikiMultihopQA: questions that need two articles, with the documents of `dwzhu/LongEmbed`.
 
     Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); https://arxiv.org/abs/2011.01060.
     """
@@ -15,7 +15,8 @@ class LongEmbed2WikiMultihopQA(HubRetrieval):
     metadata = LongEmbedMetadata(
         name="LongEmbed2WikiMultihopQA",
         description=(
-            "Find the collection of encyclopedia articles that answers a two-step question: 300 documents, 300 questions."
+            "Find the collection of encyclopedia articles that answers a two-step question: "
+            "300 documents, 300 questions."
         ),
         dataset={"path": REPOSITORY, "revision": REVISION, "name": "2wikimqa"},
         reference="https://arxiv.org/abs/2011.01060",
