@@ -13,6 +13,8 @@ from statistics import fmean
 from mteb_longembed.reports.columns import COLUMNS, GENERATED, PUBLISHED, Column, split_length
 from mteb_longembed.reports.results import Model, Result
 
+AVERAGE = "Average"
+
 
 @dataclass(frozen=True)
 class Score:
@@ -57,6 +59,10 @@ class Line:
     average: Score
     by_length: Mapping[str, Mapping[int, float]]
 
+    def whole(self, key: str) -> float | None:
+        """The whole score in percent of a column, or of `Average`; None when parts are missing."""
+        return self.average.whole if key == AVERAGE else self.scores[key].whole
+
 
 def score_lines(results: Iterable[Result]) -> list[Line]:
     """Gather results into lines, sorted by kind of data, then in order of appearance.
@@ -87,11 +93,10 @@ def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict
 
 
 def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
-    """The kinds of data that a model has Passkey or Needle on; with neither, the kind its task names are of."""
-    kinds = [
-        k for k in (GENERATED, PUBLISHED) if any(c.is_by_length and c.tasks[k] in tasks for c in COLUMNS)
-    ]
-    return kinds or [k for k in (GENERATED, PUBLISHED) if any(c.tasks[k] in tasks for c in COLUMNS)][:1]
+    """The kinds of data a model has Passkey or Needle on; with neither, the kind its task names are of."""
+    both = (GENERATED, PUBLISHED)
+    kinds = [kind for kind in both if any(c.is_by_length and c.tasks[kind] in tasks for c in COLUMNS)]
+    return kinds or [kind for kind in both if any(c.tasks[kind] in tasks for c in COLUMNS)][:1]
 
 
 def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual: Mapping[str, str]) -> Line:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.scoreboard import Line, Score
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
 
 MISSING = "-"
-AVERAGE = "Average"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
 
 

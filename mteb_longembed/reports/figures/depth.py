@@ -1,0 +1,80 @@
+"""Accuracy by context length and by how deep in the document the answer sits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mteb_longembed.reports.figures.drawing import Drawing, draw_cells, length_label, new_drawing
+
+# Fifty queries a length leave ten in each of five bins: finer ones would show noise.
+N_BINS = 5
+
+
+@dataclass(frozen=True)
+class DepthPoint:
+    """One query's outcome.
+
+    Args:
+        length: Context length in tokens.
+        depth: Where its answer sits, from 0 (first sentence) to 1 (last).
+        score: 1 when the right document came first, else 0.
+    """
+
+    length: int
+    depth: float
+    score: float
+
+
+@dataclass(frozen=True)
+class DepthData:
+    """One model on one task: accuracy in percent and number of queries, by length and depth bin."""
+
+    model: str
+    task: str
+    lengths: tuple[int, ...]
+    accuracy: tuple[tuple[float | None, ...], ...]
+    n_queries: tuple[tuple[int, ...], ...]
+
+
+def depth_data(model: str, task: str, points: Iterable[DepthPoint]) -> DepthData:
+    """Bin the queries: row = depth bin from the top of the document down, column = length."""
+    all_points = list(points)
+    lengths = tuple(sorted({point.length for point in all_points}))
+    bins: dict[tuple[int, int], list[float]] = {}
+    for point in all_points:
+        # Depth 1 belongs to the last bin.
+        index = min(int(point.depth * N_BINS), N_BINS - 1)
+        bins.setdefault((index, point.length), []).append(point.score)
+    cells = [[bins.get((index, length), []) for length in lengths] for index in range(N_BINS)]
+    return DepthData(
+        model,
+        task,
+        lengths,
+        tuple(tuple(100 * sum(cell) / len(cell) if cell else None for cell in row) for row in cells),
+        tuple(tuple(len(cell) for cell in row) for row in cells),
+    )
+
+
+def draw(data: DepthData) -> Drawing:
+    """Draw one heat map of length by depth."""
+    slug = "".join(c if c.isalnum() or c in "+-." else "_" for c in data.model)
+    drawing, (axes,) = new_drawing(
+        f"depth-{data.task}-{slug}", f"{data.task} by depth of the answer, {data.model}", 6.4, 3.2
+    )
+    step = 100 // N_BINS
+    rows = [f"{step * i} to {step * (i + 1)} %" for i in range(N_BINS)]
+    tips = [
+        [
+            f"depth {rows[y]}, {length:,} tokens: "
+            + ("no queries" if (value := data.accuracy[y][x]) is None else f"{value:.1f} % of {n} queries")
+            for x, (length, n) in enumerate(zip(data.lengths, data.n_queries[y], strict=True))
+        ]
+        for y in range(N_BINS)
+    ]
+    columns = [length_label(length) for length in data.lengths]
+    draw_cells(drawing, axes, rows, columns, [list(row) for row in data.accuracy], tips)
+    axes.set_xlabel("Context length (tokens)")
+    axes.set_ylabel("Depth of the answer")
+    drawing.figure.suptitle(f"{data.task}, Acc@1 (%)\n{data.model}", fontsize=10)
+    return drawing

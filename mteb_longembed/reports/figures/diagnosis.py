@@ -1,0 +1,83 @@
+"""Does a task need long context? Score against tokens read, over the lengths of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, length_label, new_drawing, style
+
+_BLUE = "#56B4E9"
+# Half a bar, as a factor: neighbours lie a factor of two apart.
+_HALF_BAR = 2**0.35
+
+
+@dataclass(frozen=True)
+class DiagnosisData:
+    """One task.
+
+    Args:
+        task: Its name.
+        score: What the score is, e.g. `nDCG@10`.
+        curves: By model, the score in percent by the number of tokens of each document it may read.
+        document_lens: The length of every document, in tokens.
+    """
+
+    task: str
+    score: str
+    curves: Mapping[str, Mapping[int, float]]
+    document_lens: Sequence[int]
+
+    def longer_than(self, length: int) -> float:
+        """The share of documents, in percent, that are longer than so many tokens."""
+        return 100 * sum(n > length for n in self.document_lens) / len(self.document_lens)
+
+
+def draw(data: DiagnosisData) -> Drawing:
+    """Draw the score curves above, and below them how many documents are longer.
+
+    Raises:
+        InputError: If there is no curve or no document.
+    """
+    if not data.curves or not data.document_lens or not all(data.curves.values()):
+        raise InputError(
+            f"the diagnosis of {data.task!r} needs a score and a document to draw, one is missing."
+        )
+    title = f"{data.task}: {data.score} (%) by tokens read of each document"
+    slug = "".join(c if c.isalnum() or c in "-." else "_" for c in data.task)
+    drawing, (above, below) = new_drawing(f"diagnosis-{slug}", title, 6.4, 5.2, n_rows=2)
+    series = []
+    for number, (model, curve) in enumerate(data.curves.items(), start=1):
+        tips = {n: f"{model}, {n:,} tokens read: {value:.1f}" for n, value in curve.items()}
+        series.append((model, dict(curve), tips, style(number)))
+    draw_lines(drawing, above, series)
+    lengths = sorted({length for curve in data.curves.values() for length in curve})
+    above.set_ylim(0, 102)
+    above.set_ylabel(f"{data.score} (%)")
+    above.set_xlabel("Tokens read of each document")
+    n_documents = len(data.document_lens)
+    shares = [data.longer_than(length) for length in lengths]
+    for length, share in zip(lengths, shares, strict=True):
+        # On the logarithmic axis of the curves above, bars of equal width.
+        (bar,) = below.bar(
+            length / _HALF_BAR, share, length * (_HALF_BAR - 1 / _HALF_BAR), align="edge", color=_BLUE
+        )
+        drawing.tip(bar, f"{share:.1f} % of {n_documents:,} documents are longer than {length:,} tokens")
+        below.annotate(
+            f"{share:.0f}", (length, share), (0, 2), textcoords="offset points", ha="center", fontsize=8
+        )
+    below.set_xscale("log", base=2)
+    below.set_xticks(lengths, [length_label(length) for length in lengths])
+    below.minorticks_off()
+    limits = (lengths[0] / 1.5, lengths[-1] * 1.5)
+    above.set_xlim(limits)
+    below.set_xlim(limits)
+    below.set_ylim(0, 112)
+    below.set_ylabel("Longer documents (%)")
+    spread = f"median {median(data.document_lens):,.0f}, longest {max(data.document_lens):,} tokens"
+    below.set_xlabel(f"Tokens ({n_documents:,} documents, {spread})")
+    drawing.figure.suptitle(title, fontsize=10)
+    drawing.legend(above)
+    return drawing

@@ -1,0 +1,113 @@
+"""The best score at each target length: rotary against absolute positions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mteb_longembed.reports.bases import group_by_base
+from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, new_drawing, style
+from mteb_longembed.reports.published import position_kind, trained_len
+from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.tables.main import data_key
+
+ABSOLUTE = "absolute"
+ROTARY = "rotary"
+_NAMES = {ABSOLUTE: "APE", ROTARY: "RoPE"}
+
+
+@dataclass(frozen=True)
+class PositionsData:
+    """The best of each kind.
+
+    Args:
+        data: The kind of Passkey and Needle data.
+        score: A column's key or `Average`.
+        best: By kind of positions and target length: the score in percent and the model that reached it.
+    """
+
+    data: str
+    score: str
+    best: dict[str, dict[int, tuple[float, str]]]
+
+
+def positions_data(
+    lines: Iterable[Line], score: str = AVERAGE, kinds: Mapping[str, str] | None = None
+) -> list[PositionsData]:
+    """Gather the best score over bases and strategies at each target length.
+
+    Args:
+        lines: The score lines.
+        score: A column's key or `Average`; partial scores are left out.
+        kinds: `absolute` or `rotary` by base; by default what the paper says of its models, of which only
+            those with the most common trained length are compared.
+    """
+    groups = group_by_base(lines)
+    if kinds is None:
+        kinds = _known_kinds({group.base for group in groups})
+    by_data: dict[str, dict[str, dict[int, tuple[float, str]]]] = {}
+    for group in groups:
+        kind = kinds.get(group.base)
+        if kind is None:
+            continue
+        for line in (group.line, *group.variants):
+            value = None if line is None else line.whole(score)
+            if line is None or value is None:
+                continue
+            target = line.model.name.target_len or line.model.max_tokens
+            best = by_data.setdefault(group.data, {}).setdefault(kind, {})
+            if target is not None and value > best.get(target, (-1.0, ""))[0]:
+                best[target] = (value, line.model.name.full)
+    return [
+        PositionsData(data, score, best) for data, best in by_data.items() if {ABSOLUTE, ROTARY} <= set(best)
+    ]
+
+
+def _known_kinds(bases: set[str]) -> dict[str, str]:
+    kinds = {
+        base: kind for base in sorted(bases) if (kind := position_kind(base)) in _NAMES and kind is not None
+    }
+    lengths = Counter(trained_len(base) for base in kinds)
+    if not lengths:
+        return {}
+    usual = lengths.most_common(1)[0][0]
+    return {base: kind for base, kind in kinds.items() if trained_len(base) == usual}
+
+
+def draw(data: PositionsData) -> Drawing:
+    """Draw one line for each kind of positions."""
+    title = f"Best {data.score} (%) by target length, {data.data} Passkey and Needle"
+    key = f"positions-{data.score.lower()}-{data_key(data.data)}"
+    drawing, (axes,) = new_drawing(key, title, 5.6, 3.8)
+    series = []
+    for number, kind in ((1, ABSOLUTE), (5, ROTARY)):
+        best = data.best[kind]
+        values = {length: value for length, (value, _) in best.items()}
+        tips = {length: f"{_NAMES[kind]}: {value:.1f}, {name}" for length, (value, name) in best.items()}
+        series.append((f"{_NAMES[kind]} ({kind} positions)", values, tips, style(number)))
+        for length, (value, name) in best.items():
+            # Above the upper line and below the lower one, so that no label lies on a line.
+            other = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE].get(length, (0.0, ""))[0]
+            offset, side = (7, "bottom") if value >= other else (-7, "top")
+            label = (
+                "base"
+                if "+" not in name or "+none" in name
+                else "+" + name.partition("+")[2].partition("@")[0]
+            )
+            axes.annotate(
+                label,
+                (length, value),
+                (0, offset),
+                textcoords="offset points",
+                ha="center",
+                va=side,
+                fontsize=8,
+            )
+    draw_lines(drawing, axes, series)
+    axes.margins(x=0.1, y=0.16)
+    axes.set_xlabel("Target length (tokens)")
+    axes.set_ylabel(f"{data.score} (%)")
+    drawing.figure.suptitle(title, fontsize=10)
+    drawing.legend(axes)
+    return drawing
