@@ -1,0 +1,49 @@
+"""Puts the two startup files into wheels, editable ones too; everything else is in setup.cfg.
+
+setuptools has no setting for a `.pth` file, so it is added to the finished wheel, whose RECORD names it: `pip
+uninstall` removes it.
+"""
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.editable_wheel import editable_wheel
+
+STARTUP_FILES = ("mteb_longembed.pth", "mteb_longembed.start")
+
+
+def add_startup_files(wheel: Path) -> None:
+    """Add the startup files to the root of a wheel, which pip unpacks into site-packages."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {info: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        record = ""
+        for name in STARTUP_FILES:
+            content = Path(__file__).with_name(name).read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record += f"{name},sha256={digest},{len(content)}\n"
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content)
+        for info, content in members.items():
+            if info.filename.endswith(".dist-info/RECORD"):
+                content = record.encode() + content
+            archive.writestr(info, content)
+
+
+class BdistWheel(bdist_wheel):
+    def run(self) -> None:
+        super().run()
+        add_startup_files(Path(self.distribution.dist_files[-1][2]))
+
+
+class EditableWheel(editable_wheel):
+    def run(self) -> None:
+        super().run()
+        (wheel,) = Path(self.dist_dir).glob("*.whl")
+        add_startup_files(wheel)
+
+
+setup(cmdclass={"bdist_wheel": BdistWheel, "editable_wheel": EditableWheel})
