@@ -1,0 +1,183 @@
+"""Architecture-true miniatures of the zoo's models: same class, same files, same kind of tokenizer, tiny sizes.
+
+Sizes that decide about positions (table rows, rope parameters, layer kinds) are the originals'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers.models.auto import CONFIG_MAPPING
+
+from tests import tiny
+
+TEXT = ["the quick brown fox jumps over the lazy dog", "pack my box with five dozen liquor jugs"] * 20
+
+
+def wordpiece() -> PreTrainedTokenizerFast:
+    return tiny.tokenizer(512)
+
+
+def unigram(cls: str | None = "<s>", sep: str = "</s>") -> PreTrainedTokenizerFast:
+    """XLM-R's kind, and T5's where there is no `cls`."""
+    raw = Tokenizer(models.Unigram())
+    raw.normalizer = normalizers.NFKC()
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    raw.train_from_iterator(
+        TEXT, trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False)
+    )
+    single = f"{cls} $A {sep}" if cls else f"$A {sep}"
+    raw.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 2)])
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    if cls:
+        names |= {"cls_token": "<s>", "sep_token": "</s>", "bos_token": "<s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=512, **names)
+
+
+def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
+    """Qwen's and ModernBERT's kind: byte-level BPE."""
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    special = ["[CLS]", "[PAD]", "<|eos|>", "[UNK]"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    raw.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(vocab_size=320, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+    )
+    single = ("[CLS] " if cls else "") + "$A" + (" <|eos|>" if eos else "")
+    raw.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("[CLS]", 0), ("<|eos|>", 2)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw, model_max_length=10**6, pad_token="[PAD]", eos_token="<|eos|>", cls_token="[CLS]"
+    )
+
+
+def llama_bpe() -> PreTrainedTokenizerFast:
+    """Mistral's and Gemma's kind: BPE over the whole text with byte fall-back; only `<s>` is added."""
+    raw = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    special = ["<s>", "<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    raw.train_from_iterator(
+        TEXT, trainers.BpeTrainer(vocab_size=330, special_tokens=special, show_progress=False)
+    )
+    raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        model_max_length=10**30,
+        pad_token="<pad>",
+        eos_token="</s>",
+        bos_token="<s>",
+        unk_token="<unk>",
+    )
+
+
+@dataclass(frozen=True)
+class Miniature:
+    """How to build one: configuration, tokenizer, and the modules behind the transformer (None: no modules.json)."""
+
+    model_type: str
+    tokenizer: Callable[[], PreTrainedTokenizerFast] = wordpiece
+    pooling: str | None = "mean"
+    dense: tuple[int, ...] = ()
+    max_seq_length: int | None = 512
+    prompts: dict[str, str] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+BERT = {"max_position_embeddings": 512}
+XLMR = {"max_position_embeddings": 514, "pad_token_id": 1}
+CAUSAL = {"num_key_value_heads": 2, "head_dim": 8}
+
+MINIATURES: dict[str, Miniature] = {
+    "e5-base": Miniature("bert", config=BERT),
+    "e5-base-4k": Miniature("bert", pooling=None, config={"max_position_embeddings": 4096}),
+    "gte-base": Miniature("bert", config=BERT),
+    "bge-base": Miniature("bert", pooling="cls", config=BERT),
+    "contriever": Miniature("bert", pooling=None, config=BERT),
+    "gtr-base": Miniature("t5", lambda: unigram(cls=None), dense=(24,), config={"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
+    "e5-mistral": Miniature(
+        "mistral", llama_bpe, "lasttoken", max_seq_length=4096,
+        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 4096},
+    ),
+    "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
+    "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=XLMR | {"max_position_embeddings": 8194}),
+    "nomic-v1.5": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
+    "modernbert-embed": Miniature(
+        "modernbert", lambda: byte_bpe(cls=True), max_seq_length=8192,
+        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
+    ),
+    "gte-modernbert": Miniature(
+        "modernbert", lambda: byte_bpe(cls=True), "cls", max_seq_length=8192,
+        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
+    ),
+    "qwen3-0.6b": Miniature(
+        "qwen3", byte_bpe, "lasttoken", max_seq_length=32768,
+        prompts={"query": "Instruct: find it\nQuery:", "document": ""},
+        config=CAUSAL | {"max_position_embeddings": 32768},
+    ),
+    "embeddinggemma": Miniature(
+        "gemma3_text", llama_bpe, dense=(64, 32), max_seq_length=2048,
+        prompts={"query": "task: search result | query: ", "document": "title: none | text: "},
+        config=CAUSAL | {"max_position_embeddings": 2048, "use_bidirectional_attention": True, "sliding_window": 512,
+                         "num_hidden_layers": 6},
+    ),
+    "arctic-l-v2": Miniature(
+        "xlm-roberta", unigram, "cls", max_seq_length=8192, prompts={"query": "query: "},
+        config=XLMR | {"max_position_embeddings": 8194},
+    ),
+    "me5-base": Miniature("xlm-roberta", unigram, config=XLMR),
+}
+
+
+def build(alias: str, folder: Path) -> Path:
+    """Save the miniature of an alias as its hub repository would look."""
+    mini = MINIATURES[alias]
+    torch.manual_seed(0)
+    tokens = mini.tokenizer()
+    sizes = {
+        "vocab_size": len(tokens),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "initializer_range": 0.2,
+    }
+    model = AutoModel.from_config(CONFIG_MAPPING[mini.model_type](**(sizes | mini.config)))
+    if mini.model_type == "t5":
+        model = _t5_encoder(model)
+    inner_folder = folder / "inner"
+    model.save_pretrained(inner_folder)
+    tokens.save_pretrained(inner_folder)
+    if mini.pooling is None:
+        return inner_folder
+    inner = Transformer(str(inner_folder), max_seq_length=mini.max_seq_length)
+    width = inner.get_embedding_dimension()
+    modules: list[torch.nn.Module] = [inner, Pooling(width, mini.pooling)]
+    for out in mini.dense:
+        modules.append(Dense(width, out, bias=False))
+        width = out
+    modules.append(Normalize())
+    whole = SentenceTransformer(modules=modules, device="cpu", prompts=mini.prompts)
+    whole.save_pretrained(str(folder / "whole"), create_model_card=False)
+    return folder / "whole"
+
+
+def _t5_encoder(model: Any) -> Any:
+    from transformers import T5EncoderModel
+
+    encoder = T5EncoderModel(model.config)
+    encoder.load_state_dict(model.state_dict(), strict=False)
+    return encoder
