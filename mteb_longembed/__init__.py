@@ -9,11 +9,12 @@ benchmark and model names (`autoload.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from . import autoload
 
+TYPE_CHECKING = False  # importing it from typing would take longer than everything else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from .encoders.extend import extend, load
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """Has mteb learn our tasks, benchmark and models as soon as it is imported, without importing it.
 
-`mteb_longembed.pth` (Python 3.15 and later: `mteb_longembed.start`) imports this at the start of the interpreter,
-so it takes about a millisecond at most and uses nothing but what Python has loaded by then.
+`mteb_longembed.pth` (from Python 3.15 on `mteb_longembed.start`) imports this at the interpreter's start, so
+it takes about a millisecond at most and uses nothing but what Python has loaded by then.
 `MTEB_LONGEMBED_AUTOLOAD=0` in the environment switches that off; `import mteb_longembed` does it by hand.
 
 Nothing here may break the interpreter's start or `import mteb`: what goes wrong becomes a warning.

@@ -196,8 +196,8 @@ def _black_box_meta(base: ModelMeta, name: ModelName) -> ModelMeta:
     """`BASE+pcw` around an encoder of mteb whose weights nobody has."""
     if name.strategy != "pcw":
         raise MisfitError(
-            f"{name.strategy} does not fit {base.name}, which runs behind an API: {name.strategy} changes what "
-            "happens inside a model; this fits: pcw."
+            f"{name.strategy} does not fit {base.name}, which runs behind an API: it acts inside the "
+            "model; this fits: pcw."
         )
     from .encoders.black_box import windowed
 
@@ -282,8 +282,8 @@ def _device(device: str | int | None) -> str | None:
     count = torch.accelerator.device_count()
     if kind is None or device >= count:
         raise InputError(
-            f"--device counts accelerators from 0, of which this machine has {count}, got {device}; leave it out "
-            "to run on the best device there is."
+            f"--device counts accelerators from 0, of which this machine has {count}, got {device}; leave it "
+            "out to run on the best device there is."
         )
     return f"{kind.type}:{device}"
 
