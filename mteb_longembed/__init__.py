@@ -7,11 +7,10 @@ Importing this package imports neither mteb nor torch: it only has mteb, once im
 benchmark and model names (`autoload.py`).
 """
 
-from __future__ import annotations
-
 from . import autoload
 
-TYPE_CHECKING = False  # importing it from typing would take longer than everything else here
+# At the start of every interpreter typing and __future__ would take as long as all the rest here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -23,7 +22,7 @@ __all__ = ["__version__", "extend", "load"]
 autoload.install()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in ("extend", "load"):
         # a package's attribute before a submodule: torch and sentence-transformers load on first use
         from .encoders import extend as module

@@ -7,8 +7,6 @@ it takes about a millisecond at most and uses nothing but what Python has loaded
 Nothing here may break the interpreter's start or `import mteb`: what goes wrong becomes a warning.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
