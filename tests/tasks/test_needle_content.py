@@ -27,9 +27,9 @@ def words(text: str) -> list[str]:
 STOP_WORDS = frozenset(
     words(
         "a about after all an and any are as at be been before between but by called can did do does each "
-        "end for from had has have her his how in into is it its known like made make many more most much must "
-        "name named not of on one only or out over own she he that the their them there they this to two "
-        "up was we were what when where which while who whom whose will with would you your"
+        "end for from had has have her his how in into is it its known like made make many more most much "
+        "must name named not of on one only or out over own she he that the their them there they this to "
+        "two up was we were what when where which while who whom whose will with would you your"
     )
 )
 
@@ -40,6 +40,10 @@ def content_words(text: str) -> set[str]:
 
 def says(text: str, phrase: str) -> bool:
     return f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} "
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!]) +", text)
 
 
 def bm25_ranks(
@@ -65,6 +69,17 @@ def bm25_ranks(
         # A tie counts against us.
         ranks.append(sum(score >= scores[target] for score in scores))
     return ranks
+
+
+ESSAYS: dict[str, str] = {
+    path.name: path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt"))
+}
+PARAGRAPHS = [(name, text) for name, essay in ESSAYS.items() for text in essay.rstrip("\n").split("\n\n")]
+ESSAY_WORDS = [word for _, text in PARAGRAPHS for word in words(text)]
+DAYS_AND_MONTHS = re.compile(
+    r"((Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|Christmas|January|February|March|April|May|June|July|August"
+    r"|(Sept|Nov|Dec)ember|October)"
+)
 
 
 def test_there_are_a_hundred_numbered_facts() -> None:
@@ -118,4 +133,63 @@ def test_queries_paraphrase_rather_than_quote() -> None:
 
 def test_bm25_finds_at_least_95_of_the_bare_facts() -> None:
     ranks = bm25_ranks([fact["query"] for fact in FACTS], [fact["fact"] for fact in FACTS])
+    assert ranks.count(1) >= 95
+
+
+def test_a_document_of_32k_tokens_needs_no_essay_twice() -> None:
+    assert sum(len(text.split()) for _, text in PARAGRAPHS) >= 32 * 1024 * 3 // 4
+
+
+@pytest.mark.parametrize("name", ESSAYS)
+def test_an_essay_is_plain_paragraphs_between_blank_lines(name: str) -> None:
+    essay = ESSAYS[name]
+    assert re.fullmatch(r"\d\d-[a-z]+(?:-[a-z]+)*\.txt", name)
+    assert re.fullmatch(r"[A-Za-z ,.;:?!'\n-]+\n", essay), (
+        "plain letters and punctuation, no digits, no quotes"
+    )
+    assert "  " not in essay and "\n\n\n" not in essay
+    assert 1_100 <= len(essay.split()) <= 1_400
+    for paragraph in essay.rstrip("\n").split("\n\n"):
+        assert re.fullmatch(r"[A-Z].*[.?!]", paragraph), "a paragraph is one line of whole sentences"
+        assert 60 <= len(paragraph.split()) <= 140
+        assert len(sentences(paragraph)) >= 3
+
+
+def test_no_sentence_of_the_essays_occurs_twice() -> None:
+    counts = Counter(sentence for _, text in PARAGRAPHS for sentence in sentences(text))
+    assert [sentence for sentence, n in counts.items() if n > 1] == []
+    assert len(counts) > 1_500
+
+
+def test_the_essays_hardly_ever_repeat_eight_words() -> None:
+    runs = list(zip(*(ESSAY_WORDS[i:] for i in range(8)), strict=False))
+    assert len(set(runs)) / len(runs) > 0.99
+
+
+def test_the_essays_name_nobody_and_no_place() -> None:
+    names = {
+        word
+        for _, text in PARAGRAPHS
+        for sentence in sentences(text)
+        for word in re.findall(r"[A-Za-z']+", sentence)[1:]
+        if word[0].isupper() and word.split("'")[0] != "I"
+    }
+    assert {name for name in names if not DAYS_AND_MONTHS.fullmatch(name)} == set()
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["id"])
+def test_the_essays_neither_answer_nor_drown_a_query(fact: dict[str, str]) -> None:
+    """No essay holds the answer, and query and fact share a word that no essay uses."""
+    assert not says(" ".join(ESSAY_WORDS), fact["answer"])
+    assert (content_words(fact["query"]) & content_words(fact["fact"])) - set(ESSAY_WORDS)
+
+
+def test_most_queries_share_two_words_with_their_fact_alone() -> None:
+    vocabulary = set(ESSAY_WORDS)
+    shared = [(content_words(fact["query"]) & content_words(fact["fact"])) - vocabulary for fact in FACTS]
+    assert sum(len(found) >= 2 for found in shared) >= 85
+
+
+def test_bm25_finds_at_least_95_of_the_facts_behind_all_the_essays() -> None:
+    ranks = bm25_ranks([fact["query"] for fact in FACTS], [fact["fact"] for fact in FACTS], ESSAY_WORDS)
     assert ranks.count(1) >= 95
