@@ -8,8 +8,9 @@ from mteb_longembed.errors import ModelError
 
 from .absolute import Absolute
 from .base import Family
+from .rotary import Rotary
 
-FAMILIES: tuple[type[Family], ...] = (Absolute,)
+FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary)
 
 
 def family_of(config: PretrainedConfig) -> type[Family]:
