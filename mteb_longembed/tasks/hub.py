@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from datasets import Dataset
-from huggingface_hub import constants, hf_hub_download
+from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
@@ -143,9 +143,17 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
                 return path, str(path)
         wanted = f"{folder}/{kind}.jsonl or .jsonl.gz"
         raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither.")
-    reason: str | None = None
-    for ending in _ENDINGS:
-        name = f"{folder}/{kind}{ending}"
+    return _hub_file(folder, kind)
+
+
+def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
+    names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
+    for name in names:  # a pinned revision never changes: what is in the cache needs no network
+        cached = try_to_load_from_cache(REPOSITORY, name, repo_type="dataset", revision=REVISION)
+        if isinstance(cached, str):
+            return Path(cached), f"{REPOSITORY}/{name}"
+    reason = f"does not exist at {REVISION[:7]}"
+    for name in names:
         try:
             path = Path(hf_hub_download(REPOSITORY, name, repo_type="dataset", revision=REVISION))
             return path, f"{REPOSITORY}/{name}"
@@ -155,12 +163,9 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             reason = "is not in the cache, and the hub cannot be reached"
         except Exception as error:  # time-outs, proxies, certificates: no common class in the HTTP libraries
             reason = f"cannot be had: {_first_line(error)}"
-    if reason is None:
-        raise HubError(
-            f"the data set {REPOSITORY} at {REVISION[:7]} has no {folder}/{kind}.jsonl or .jsonl.gz."
-        )
+        break
     raise HubError(
-        f"{folder}/{kind}.jsonl of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
+        f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
         f"(HF_HOME) work offline, and so does a folder with {folder}/*.jsonl named by {DATA_VARIABLE}."
     )
 

@@ -85,6 +85,6 @@ def _text(row: dict[str, Any], column: str, name: str, number: int, wanted: str)
 
 
 def _reason(error: ValueError) -> str:
-    return (
-        f"{error.msg} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-    )
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} (character {error.colno})"
+    return str(error)

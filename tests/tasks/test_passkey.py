@@ -12,7 +12,7 @@ from mteb_longembed.tasks.passkey import FILLER
 from mteb_longembed.tasks.people import FIRST_NAMES, LAST_NAMES
 from mteb_longembed.tasks.synthetic import LENGTHS
 
-# Characters of the published data: shortest, mean and longest document; mean query (mteb, LEMBPasskeyRetrieval).
+# Characters of the published data: shortest, mean and longest document; mean query (LEMBPasskeyRetrieval).
 PUBLISHED = {
     256: (866, 875.24, 890, 38.1),
     512: (1776, 1785.19, 1800, 37.76),

@@ -1,4 +1,4 @@
-"""What holds for both generated tasks: content hashes, depth, splits asked for, variants that cannot be confused."""
+"""What holds for both generated tasks: content hashes, depth, splits asked for, variants kept apart."""
 
 from __future__ import annotations
 
