@@ -120,7 +120,7 @@ def canonical_name(base: str, trained_len: int, name: ModelName) -> str:
         extra["dtype"] = _DTYPES.get(name.dtype, name.dtype)
     if name.trained_len is not None:
         extra["trained_len"] = name.trained_len
-    settings = "".join(f",{key}={_spell(extra[key])}" for key in sorted(extra))
+    settings = "".join(f",{key}={spell(extra[key])}" for key in sorted(extra))
     return f"{base}+{name.strategy}@{target}{settings}"
 
 
@@ -200,7 +200,12 @@ def _value(kind: type[Strategy], key: str, text: str) -> Any:
         raise InputError(f"{kind.key()}'s {key} must be {what}, got {text!r}.") from None
 
 
-def _spell(value: Any) -> str:
+def spell(value: Any) -> str:
+    """A parameter's value as it stands in a name.
+
+    >>> spell(False), spell(8.0), spell(0.5), spell("keep")
+    ('off', '8', '0.5', 'keep')
+    """
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):

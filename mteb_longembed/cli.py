@@ -1,0 +1,97 @@
+"""The front door `mteb-longembed`: each sub-command is a module, imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from . import __version__
+from .errors import InputError, LongEmbedError
+
+
+class Command(NamedTuple):
+    """A module with `add_arguments(parser)` and `main(args) -> int`, and one line of help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "list": Command("mteb_longembed.listing", "strategies, aliases, tasks, and what fits what"),
+    "report": Command("mteb_longembed.reports.cli", "tables and figures from a folder of results"),
+    "diagnose": Command("mteb_longembed.tasks.diagnose", "where along long documents a model finds things"),
+    "tune": Command("mteb_longembed.tuning.cli", "train the position rows that an extension added"),
+    "export": Command("mteb_longembed.encoders.export", "a plain checkpoint that needs none of our code"),
+}
+_RUN = "run tasks on a model: the same as `mteb run`, whose options it takes"
+_EXAMPLES = """\
+examples:
+  mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
+  mteb-longembed list
+  mteb-longembed report results/
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit status: 0, or 2 after one sentence on what is wrong."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments[:1] == ["run"]:
+            return run(arguments)
+        args = _parser(arguments[0] if arguments else "").parse_args(arguments)
+        return int(importlib.import_module(COMMANDS[args.command].module).main(args))
+    except LongEmbedError as error:
+        print(f"mteb-longembed: {error}", file=sys.stderr)
+        return 2
+
+
+def run(arguments: list[str]) -> int:
+    """Hand a command line over to mteb's own command.
+
+    Raises:
+        InputError: if no task has a given name: says the nearest, and all of ours.
+    """
+    # mteb has learnt of us when this package was imported (autoload.install)
+    from mteb.cli import build_cli
+    from mteb.cli import main as mteb_main
+
+    args = build_cli.build_cli().parse_args(arguments)
+    for name in args.tasks or ():
+        _check_task(name)
+    sys.argv = ["mteb", *arguments]
+    mteb_main()
+    return 0
+
+
+def _check_task(name: str) -> None:
+    from .tasks import TASKS
+
+    registry = sys.modules["mteb.get_tasks"]._TASKS_REGISTRY  # type: ignore[attr-defined]
+    if name not in registry:
+        near = difflib.get_close_matches(name, registry, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        ours = ", ".join(task.metadata.name for task in TASKS)
+        raise InputError(
+            f"unknown task {name!r}: {hint}known: {ours}, and mteb's own (mteb available-tasks)."
+        )
+
+
+def _parser(chosen: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mteb-longembed",
+        description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("run", help=_RUN)
+    for name, command in COMMANDS.items():
+        own = commands.add_parser(name, help=command.help)
+        if name == chosen:
+            importlib.import_module(command.module).add_arguments(own)
+    return parser
