@@ -33,7 +33,7 @@ def after_import(name: str) -> None:
 
 def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
-    from .tasks import TASKS
+    from .tasks.catalogue import TASKS  # not from .tasks, which may itself be importing mteb just now
 
     # sys.modules: the attribute mteb.get_tasks is the function
     module = sys.modules[f"{mteb.__name__}.get_tasks"]
