@@ -123,12 +123,13 @@ def test_no_query_is_answered_by_a_second_fact() -> None:
 
 
 def test_queries_paraphrase_rather_than_quote() -> None:
-    """A query repeats some words of its fact, so that BM25 can find it, and is not a copy of it."""
+    """Queries repeat some words of their facts; four use other words only (BM25: 95)."""
     shares = [
         len(content_words(fact["query"]) & content_words(fact["fact"])) / len(content_words(fact["query"]))
         for fact in FACTS
     ]
-    assert min(shares) >= 0.2 and mean(shares) < 0.8
+    assert shares.count(0.0) == 4
+    assert 0.5 < mean(shares) < 0.7
 
 
 def test_bm25_finds_at_least_95_of_the_bare_facts() -> None:
@@ -179,9 +180,10 @@ def test_the_essays_name_nobody_and_no_place() -> None:
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["id"])
 def test_the_essays_neither_answer_nor_drown_a_query(fact: dict[str, str]) -> None:
-    """No essay holds the answer, and query and fact share a word that no essay uses."""
+    """No essay holds the answer, and if query and fact share a word, then one that no essay uses."""
     assert not says(" ".join(ESSAY_WORDS), fact["answer"])
-    assert (content_words(fact["query"]) & content_words(fact["fact"])) - set(ESSAY_WORDS)
+    shared = content_words(fact["query"]) & content_words(fact["fact"])
+    assert not shared or shared - set(ESSAY_WORDS)
 
 
 def test_most_queries_share_two_words_with_their_fact_alone() -> None:
