@@ -1,0 +1,222 @@
+"""Bases that come with rope scaling of their own, training, and files: what rotary models must not get wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from mteb_longembed.encoders.attention import plan
+from mteb_longembed.encoders.families.rotary import MappedRotary
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError, ModelError
+from tests import tiny
+
+from .test_rotary import LO, LT, extended, gap, make
+
+TEXTS = [tiny.text(n) for n in (5, LO, 2 * LO, LT)]
+SCALINGS: dict[str, dict] = {
+    "linear": {"factor": 2.0},
+    "yarn": {"factor": 2.0, "original_max_position_embeddings": LO},
+    "llama3": {
+        "factor": 2.0, "original_max_position_embeddings": LO, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    },
+    "dynamic": {"factor": 2.0},
+    "longrope": {
+        "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0], "factor": 2.0,
+        "original_max_position_embeddings": 8,
+    },
+}  # fmt: skip
+
+
+def scaled(kind: str, tmp_path_factory, **config):
+    rope = {"rope_type": kind, "rope_theta": 500.0, **SCALINGS[kind]}
+    return tiny.sentence_transformer("llama", tmp_path_factory.mktemp(kind), rope_parameters=rope, **config)
+
+
+def rotary_of(model) -> MappedRotary:
+    return model[0].model.rotary_emb
+
+
+def inv_freq(model, key: str, n: int) -> torch.Tensor:
+    mapped = rotary_of(model)
+    lengths = torch.tensor([n])
+    base = mapped.frequencies(lengths)
+    base = base[0] if base.ndim == 2 else base
+    return STRATEGIES[key](trained_len=LO, target_len=LT).inv_freq(base, mapped.theta, lengths).flatten()
+
+
+@pytest.mark.parametrize("kind", ["linear", "yarn", "llama3"])
+def test_ntk_multiplies_on_top_of_a_bases_own_scaling(kind, tmp_path_factory):
+    model = extended(scaled(kind, tmp_path_factory), "ntk")
+    own, _ = ROPE_INIT_FUNCTIONS[kind](model[0].config)
+    plain = 500.0 ** -(torch.arange(0, 8, 2) / 8)
+    ntk = 2500.0 ** -(torch.arange(0, 8, 2) / 8)
+    assert torch.allclose(inv_freq(model, "ntk", LT), own * ntk / plain, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", sorted(SCALINGS))
+@pytest.mark.parametrize("key", ["gp", "pi", "ntk", "pcw"])
+def test_short_inputs_of_a_scaled_base_stay_as_they_are(kind, key, tmp_path_factory):
+    base = scaled(kind, tmp_path_factory)
+    params = {"short": "keep"} if key == "ntk" else {}
+    model = extended(base, key, **params)
+    for text in TEXTS[:2]:
+        # one fresh base a text: transformers' dynamic frequencies depend on what came before
+        assert gap(model.encode(text), copy.deepcopy(base).encode(text)) < 2e-6
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+@pytest.mark.parametrize("key", ["none", "pi", "ntk"])
+def test_an_embedding_never_depends_on_what_was_encoded_before_or_beside(kind, key, tmp_path_factory):
+    base = scaled(kind, tmp_path_factory)
+    fresh = [extended(base, key).encode(text) for text in TEXTS]
+    model = extended(base, key)
+    assert gap(model.encode(TEXTS), np.stack(fresh)) < 1e-5
+    assert gap(model.encode(TEXTS[::-1])[::-1], np.stack(fresh)) < 1e-5
+    assert gap(np.stack([model.encode(text) for text in TEXTS]), np.stack(fresh)) < 1e-5
+
+
+def test_none_on_a_dynamic_base_takes_the_frequencies_of_each_document(tmp_path_factory):
+    base = scaled("dynamic", tmp_path_factory)
+    model = extended(base, "none")
+    for text in TEXTS:
+        fresh = copy.deepcopy(base)
+        fresh.max_seq_length = LT
+        assert gap(model.encode(text), fresh.encode(text)) < 1e-5
+    want, _ = ROPE_INIT_FUNCTIONS["dynamic"](model[0].config, seq_len=LT)
+    assert torch.allclose(rotary_of(model).frequencies(torch.tensor([LT]))[0], want)
+
+
+@pytest.mark.parametrize("key", ["yarn", "resonance"])
+def test_strategies_on_plain_frequencies_refuse_a_scaled_base(key, tmp_path_factory):
+    with pytest.raises(MisfitError, match=r"plain rotary frequencies.*LlamaModel.*type yarn; use ntk or pi"):
+        extended(scaled("yarn", tmp_path_factory), key)
+
+
+def test_attention_strategies_refuse_frequencies_that_vary_with_length(tmp_path_factory):
+    with pytest.raises(MisfitError, match="same rotary frequencies at every length"):
+        extended(scaled("dynamic", tmp_path_factory), "se")
+
+
+def test_yarn_is_transformers_yarn(tmp_path_factory):
+    base = tiny.sentence_transformer("llama", tmp_path_factory.mktemp("y"), rope_parameters={"rope_theta": 500.0})
+    ours = inv_freq(extended(base, "yarn"), "yarn", LT)
+    config = copy.deepcopy(base[0].config)
+    config.rope_parameters = {
+        "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": LO,
+    }  # fmt: skip
+    theirs, attention_factor = ROPE_INIT_FUNCTIONS["yarn"](config)
+    assert torch.allclose(ours, theirs, rtol=1e-6)
+    # without log-n scaling the scores carry transformers' attention factor twice: from queries and from keys
+    yarn = STRATEGIES["yarn"](trained_len=LO, target_len=LT, logn=False)
+    scale = yarn.query_scale(torch.tensor([LO, LO + 1]))
+    assert scale.tolist() == pytest.approx([1.0, attention_factor**2])
+
+
+def test_stock_yarn_of_transformers_equals_ours_without_logn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stock")
+    base = tiny.sentence_transformer("llama", folder, rope_parameters={"rope_theta": 500.0})
+    stock = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": LO}
+    config = {"rope_parameters": stock, "max_position_embeddings": LT}
+    theirs = type(base)(str(folder / "model"), device="cpu", config_kwargs=config)
+    theirs.max_seq_length = LT
+    assert gap(extended(base, "yarn", logn=False, short="scale").encode(TEXTS), theirs.encode(TEXTS)) < 1e-5
+
+
+def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_factory):
+    config = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
+    config |= {"use_sliding_window": True, "head_dim": 8}
+    base = tiny.sentence_transformer("qwen3", tmp_path_factory.mktemp("q"), num_key_value_heads=2, **config)
+    with pytest.raises(MisfitError, match="share one rotary module with the full ones"):
+        extended(base, "gp")
+    assert extended(base, "se").encode(TEXTS[-1]).shape == (32,)
+
+
+def test_soft_capped_attention_is_refused_where_the_strategy_acts_in_it(tmp_path_factory):
+    config = {"layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0, "head_dim": 8}
+    base = tiny.sentence_transformer("gemma2", tmp_path_factory.mktemp("g"), **config)
+    for key, params in (("se", {}), ("pi", {})):
+        with pytest.raises(MisfitError, match="caps in a way of its own"):
+            extended(base, key, **params)
+    assert gap(extended(base, "pi", logn=False).encode(TEXTS[:2]), base.encode(TEXTS[:2])) < 1e-6
+
+
+def test_models_that_turn_in_another_way_are_refused(make_llama, monkeypatch):
+    import transformers.models.llama.modeling_llama as llama
+
+    def half_turn(q, k, cos, sin, unsqueeze_dim=1):
+        return q * cos[:, None], k * cos[:, None]
+
+    monkeypatch.setattr(llama, "apply_rotary_pos_emb", half_turn)
+    with pytest.raises(ModelError, match="in a way that se cannot follow"):
+        extended(make_llama, "se")
+
+
+@pytest.fixture
+def make_llama(tmp_path_factory):
+    return tiny.sentence_transformer("llama", tmp_path_factory.mktemp("l"), num_key_value_heads=2)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "modernbert", "jina-v3"])
+@pytest.mark.parametrize("key", ["se", "gp"])
+def test_copies_pickles_and_saved_folders_encode_the_same(name, key, tmp_path_factory, tmp_path):
+    model = extended(make(name, tmp_path_factory), key)
+    want = model.encode(TEXTS)
+    assert gap(copy.deepcopy(model).encode(TEXTS), want) == 0
+    assert gap(pickle.loads(pickle.dumps(model)).encode(TEXTS), want) == 0
+    model[0].save(str(tmp_path))
+    model[0] = type(model[0]).load(str(tmp_path))
+    assert gap(model.eval().encode(TEXTS), want) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["qwen3", "modernbert", "jina-v3"])
+@pytest.mark.parametrize("key", ["se", "dca"])
+def test_gradients_are_those_of_the_slow_path(name, key, tmp_path_factory, monkeypatch):
+    def gradient(model) -> torch.Tensor:
+        features = model.preprocess(TEXTS)
+        model(features)["sentence_embedding"].pow(3).sum().backward()
+        weights = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        return torch.cat(weights)
+
+    fast = gradient(extended(make(name, tmp_path_factory), key))
+
+    def slow(passes, v, scale):
+        """One dense softmax over all tiles, left to autograd."""
+        b, h, n, _ = passes[0][0].shape
+        scores = torch.full((b, h, n, n), -torch.inf)
+        for q, k, tiles in passes:
+            every = (q @ k.repeat_interleave(h // k.shape[1], 1).transpose(-1, -2)) * scale
+            for tile in tiles:
+                i, j = torch.arange(n)[:, None], torch.arange(n)
+                inside = (i >= tile.rows.start) & (i < tile.rows.stop) & (j >= tile.cols.start) & (j < tile.cols.stop)
+                di, dj = i - tile.rows.start, j - tile.cols.start
+                shape = {
+                    "full": inside, "lower": dj <= di, "upper": dj >= di,
+                    "band": (j - i <= tile.right) & (i - j <= tile.left),
+                }[tile.shape]  # fmt: skip
+                scores = torch.where(inside & shape, every, scores)
+        return scores.softmax(-1) @ v.repeat_interleave(h // v.shape[1], 1)
+
+    monkeypatch.setattr(plan, "attend_tiles", slow)
+    exact = gradient(extended(make(name, tmp_path_factory), key))
+    assert (fast - exact).abs().max() < 1e-4 * exact.abs().max()
+
+
+def test_gradient_checkpointing_recomputes_with_each_batchs_own_lengths(tmp_path_factory):
+    def gradient(checkpointed: bool) -> torch.Tensor:
+        model = extended(make("qwen3", tmp_path_factory), "se")
+        if checkpointed:
+            model[0].model.gradient_checkpointing_enable()
+        model.train()
+        batches = [model.preprocess(TEXTS[2:]), model.preprocess(TEXTS[:2])]
+        # both forward passes come before the backward pass, as queries and documents do in training
+        total = sum(model(features)["sentence_embedding"].pow(3).sum() for features in batches)
+        total.backward()
+        return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+    assert torch.allclose(gradient(True), gradient(False), atol=1e-6)
