@@ -1,0 +1,103 @@
+"""`LongEmbed+`: six tasks, the paper's average, and mteb's grouping by length."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from mteb.abstasks import AbsTask
+from mteb.results import TaskResult
+
+from mteb_longembed.tasks import TASKS, LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
+from mteb_longembed.tasks.benchmark import NAME, make_benchmark
+from mteb_longembed.tasks.synthetic import LENGTHS
+
+
+def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
+    """A result file's content: one main score a split."""
+    rows = {split: {"default": {task.metadata.main_score: value}} for split, value in scores.items()}
+    for found in rows.values():
+        found["default"]["main_score"] = found["default"][task.metadata.main_score]
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    return TaskResult.from_task_results(task, rows, evaluation_time=1.0, kg_co2_emissions=None, date=now)
+
+
+def test_six_tasks_in_the_papers_order() -> None:
+    benchmark = make_benchmark()
+    assert benchmark.name == NAME == "LongEmbed+"
+    assert [type(task) for task in benchmark.tasks] == list(TASKS)
+
+
+def test_lengths_group_passkey_and_needle() -> None:
+    (lengths,) = [
+        part for part in make_benchmark().aggregations if getattr(part, "name", "") == "Context Length"
+    ]
+    assert [group.label for group in lengths.groups] == ["256", "512", "1K", "2K", "4K", "8K", "16K", "32K"]
+    for group, length in zip(lengths.groups, LENGTHS, strict=True):
+        assert [type(task) for task in group.tasks] == [LongEmbedPasskey, LongEmbedNeedle]
+        assert all(task.eval_splits == [f"test_{length}"] for task in group.tasks)
+
+
+def test_average_is_the_papers() -> None:
+    """The mean over tasks, where Passkey and Needle count as the mean of their lengths, not eight times."""
+    benchmark = make_benchmark()
+    results = []
+    for position, task in enumerate(benchmark.tasks):
+        splits = task.metadata.eval_splits
+        scores = {
+            split: position / 10 + (i / 100 if len(splits) > 1 else 0) for i, split in enumerate(splits)
+        }
+        results.append(result(task, scores))
+    expected = ((0.0 + 0.035) + (0.1 + 0.035) + 0.2 + 0.3 + 0.4 + 0.5) / 6
+    aggregated = benchmark.aggregations[0].aggregate(results)
+    assert aggregated["Mean(Task)"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_descriptions_are_complete(task: type[AbsTask]) -> None:
+    metadata = task.metadata
+    assert metadata.is_filled()
+    assert metadata.category == "t2t"
+    assert metadata.main_score == ("ndcg_at_10" if len(metadata.eval_splits) == 1 else "ndcg_at_1")
+    assert "zhu2024longembed" in metadata.bibtex_citation
+    assert task.k_values == (1, 3, 5, 10)
+
+
+def test_summscreenfd_is_scored_on_validation_as_in_mteb() -> None:
+    splits = {task.metadata.name: task.metadata.eval_splits for task in TASKS[2:]}
+    assert splits.pop("LongEmbedSummScreenFD") == ["validation"]
+    assert all(found == ["test"] for found in splits.values())
+
+
+@pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
+def test_shipped_statistics_are_those_of_the_data(task: type[AbsTask], tmp_path, monkeypatch) -> None:
+    shipped = task.metadata.descriptive_stats
+    monkeypatch.setattr("mteb_longembed.tasks.metadata.STATISTICS", tmp_path)
+    assert task().calculate_descriptive_statistics() == shipped
+    assert (tmp_path / f"{task.metadata.name}.json").exists()
+    assert task.metadata.n_samples == {f"test_{length}": 150 for length in LENGTHS}
+
+
+def test_hub_tasks_have_the_statistics_of_the_same_data_in_mteb() -> None:
+    (split,) = LongEmbedQMSum.metadata.descriptive_stats.values()
+    assert split["documents_text_statistics"]["average_text_length"] == pytest.approx(53335.817, abs=0.001)
+
+
+def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
+    """Our extra columns pass through mteb's data loaders, and its cache knows our splits."""
+    import mteb
+    from mteb.cache import ResultCache
+
+    from tests.tiny import sentence_transformer
+
+    model = sentence_transformer("bert", tmp_path / "model")
+    cache = ResultCache(tmp_path / "results")
+    seen = []
+    for splits in (["test_256"], ["test_256", "test_512"]):
+        task = LongEmbedPasskey().filter_eval_splits(splits)
+        found = mteb.evaluate(
+            model, task, cache=cache, co2_tracker=False, show_progress_bar=False
+        ).task_results[0]
+        seen.append(set(found.scores))
+        assert found.dataset_revision == LongEmbedPasskey.metadata.revision
+    assert seen == [{"test_256"}, {"test_256", "test_512"}]
