@@ -1,0 +1,267 @@
+"""Token ids of long texts without reading all of the text: equal to full tokenisation, many times faster.
+
+Truncation in `tokenizers` happens after the whole text was read, so keeping 512 tokens of a book costs as much as
+keeping all of it. Here the text is cut first, and tokens are taken only where nothing behind the cut could have
+changed them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from mteb_longembed.errors import ModelError
+
+from .locality import Locality, locality
+
+#: Characters read for each token wanted; English needs 4 to 5, and what is short is read again, longer.
+CHARS_PER_TOKEN = 6
+#: Pre-tokens before a cut that are never trusted: patterns such as `'(s|ll|ve)` look that far ahead.
+_WORDS_IN_DOUBT = 4
+#: Ids kept for later lengths and strategies of the same base, in bytes.
+CACHE_BYTES = 256 << 20
+
+Ids = np.ndarray
+
+
+@dataclass(frozen=True)
+class Content:
+    """The leading token ids of a text, special tokens excluded; `complete` if the text has no more."""
+
+    ids: Ids
+    complete: bool
+
+
+class IdCache:
+    """Token ids by text, least recently used out first, at most `max_bytes` of them; safe between threads."""
+
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.n_bytes = 0
+        self._entries: OrderedDict[bytes, Content] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes, max_len: int) -> Ids | None:
+        """The first `max_len` ids (all, if there are fewer) where they are known."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None or not (found.complete or len(found.ids) >= max_len):
+                return None
+            self._entries.move_to_end(key)
+            return found.ids[:max_len]
+
+    def put(self, key: bytes, content: Content) -> None:
+        """Keep `content`, unless it alone is larger than the cache."""
+        size = content.ids.nbytes
+        if size > self.max_bytes:
+            return
+        with self._lock:
+            old = self._entries.pop(key, None)
+            self.n_bytes += size - (old.ids.nbytes if old else 0)
+            self._entries[key] = content
+            while self.n_bytes > self.max_bytes:
+                self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self.n_bytes = 0
+
+
+#: One for the process: several lengths or strategies of one base read each text once.
+CACHE = IdCache()
+
+
+class CutTokenizer:
+    """A fast tokenizer that reads no more of a text than the wanted tokens need.
+
+    Differs: a lone surrogate, which no tokenizer takes, is read as U+FFFD.
+
+    Args:
+        tokenizer: a fast tokenizer for which `supports` holds.
+        cache: where ids are kept between calls.
+
+    Raises:
+        ModelError: if the special tokens around a text depend on the text.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, cache: IdCache = CACHE) -> None:
+        # a copy: the original's truncation and padding change with every call of it, from any thread
+        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        serialised = self._backend.to_str()
+        self._fingerprint = hashlib.blake2b(serialised.encode(), digest_size=16).digest()
+        self.cache = cache
+        self.locality: Locality = locality(serialised)
+        special = _special_tokens(self._backend)
+        if special is None:
+            raise ModelError("the tokenizer's special tokens depend on the text, so its texts cannot be cut.")
+        self.before, self.behind = special
+
+    @classmethod
+    def supports(cls, tokenizer: Any) -> bool:
+        """Whether the tokenizer is a plain fast one that keeps the start of a text."""
+        return (
+            isinstance(tokenizer, PreTrainedTokenizerFast)
+            and type(tokenizer)._encode_plus is PreTrainedTokenizerFast._encode_plus
+            and tokenizer.truncation_side == "right"
+            and not getattr(tokenizer, "split_special_tokens", False)
+        )
+
+    def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
+        """Token ids of each text, special tokens included, cut to `max_len` tokens: int32 arrays.
+
+        Args:
+            texts: prompts included.
+            max_len: tokens kept of each text, special tokens included.
+        """
+        room = max(max_len - len(self.before) - len(self.behind), 0)
+        before, behind = np.array(self.before, np.int32), np.array(self.behind, np.int32)
+        return [np.concatenate([before, ids, behind]) for ids in self.contents(texts, room)]
+
+    def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
+        """The first `room` ids of each text without special tokens."""
+        keys = [self._key(text) for text in texts]
+        found = [self.cache.get(key, room) for key in keys]
+        # equal texts are read once
+        missing = {key: i for i, (key, ids) in enumerate(zip(keys, found, strict=True)) if ids is None}
+        read = self._read([texts[i] for i in missing.values()], room)
+        fresh = dict(zip(missing, read, strict=True))
+        for key, content in fresh.items():
+            self.cache.put(key, content)
+        return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, found, strict=True)]
+
+    def _key(self, text: str) -> bytes:
+        digest = hashlib.blake2b(self._fingerprint, digest_size=16)
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.digest()
+
+    def _read(self, texts: list[str], room: int) -> list[Content]:
+        done: list[Content | None] = [None] * len(texts)
+        cuts = {i: self._first_cut(text, room) for i, text in enumerate(texts)}
+        while cuts:
+            whole = [i for i, cut in cuts.items() if cut == len(texts[i])]
+            for i, ids in zip(whole, self._encode([texts[i] for i in whole]), strict=True):
+                done[i] = Content(ids[:room], complete=len(ids) <= room)
+            parts = [i for i in cuts if done[i] is None]
+            pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
+            cuts = {}
+            encodings = self._backend.encode_batch(pieces, add_special_tokens=False) if pieces else []
+            for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
+                if self._safe(encoding, piece, room):
+                    done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
+                else:
+                    cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
+        return [content for content in done if content is not None]
+
+    def _encode(self, texts: list[str]) -> list[Ids]:
+        if not texts:
+            return []
+        texts = [without_surrogates(text) for text in texts]
+        encodings = self._backend.encode_batch_fast(texts, add_special_tokens=False)
+        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+
+    def _first_cut(self, text: str, room: int) -> int:
+        wanted = CHARS_PER_TOKEN * room + 2 * self.locality.guard
+        return len(text) if self.locality.kind == "none" else cut_point(text, wanted)
+
+    def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
+        """At least twice as much as was read, and all of a text that does not fall into words."""
+        n = len(encoding)
+        if self.locality.kind == "words" and (
+            n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
+        ):
+            return len(text)
+        return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))))
+
+    def _safe(self, encoding: Any, piece: str, room: int) -> bool:
+        """Whether nothing behind the cut can change the first `room` tokens."""
+        n = len(encoding)
+        if n <= room:
+            return False
+        if room == 0:
+            return True
+        end = encoding.token_to_chars(room - 1)[1]
+        trusted = len(piece) - self.locality.guard
+        if end > trusted:
+            return False
+        if self.locality.kind == "spaces":
+            starts = piece[end:trusted].replace("\u2581", " ").split(" ")
+            return sum(map(bool, starts)) > 2
+        last, final = encoding.token_to_word(room - 1), encoding.token_to_word(n - 1)
+        return last is not None and final is not None and last < final - _WORDS_IN_DOUBT
+
+
+def cut_point(text: str, wanted: int) -> int:
+    """The last place up to `wanted` characters where a cut divides no character, or the whole length.
+
+    A place before white space is best: no combining mark, joiner or word reaches over it.
+    """
+    if wanted >= len(text):
+        return len(text)
+    for at in range(wanted, max(wanted - 256, 0), -1):
+        if text[at] in " \n\t":
+            return at
+    for at in range(wanted, max(wanted - 256, 0), -1):
+        if _starts_anew(text[at]):
+            return at
+    return len(text)
+
+
+def _starts_anew(char: str) -> bool:
+    """Whether a character never joins the one before it: no mark, format character or Hangul jamo."""
+    return unicodedata.category(char)[0] in "LNP" and not "\u1100" <= char <= "\u11ff"
+
+
+def without_surrogates(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates read as U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
+    """The ids before and behind every text, or None where they depend on the text."""
+    whole, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
+    mask = whole.special_tokens_mask
+    if not bare or 0 not in mask or any(whole.type_ids):
+        return None
+    start = mask.index(0)
+    before, behind = whole.ids[:start], whole.ids[start + len(bare) :]
+    for text in ("a", "", "a b"):
+        if backend.encode(text).ids != before + backend.encode(text, add_special_tokens=False).ids + behind:
+            return None
+    return before, behind
+
+
+_CUTTERS: WeakKeyDictionary[Any, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
+_CUTTERS_LOCK = threading.Lock()
+
+
+def cutter_of(tokenizer: Any) -> CutTokenizer | None:
+    """The tokenizer's `CutTokenizer`, made once, or None where texts must go through the tokenizer itself."""
+    if not CutTokenizer.supports(tokenizer):
+        return None
+    with _CUTTERS_LOCK:
+        known = _CUTTERS.get(tokenizer)
+        # added tokens change what a text becomes
+        if known is None or known[0] != len(tokenizer):
+            try:
+                known = len(tokenizer), CutTokenizer(tokenizer)
+            except ModelError:
+                known = len(tokenizer), None
+            _CUTTERS[tokenizer] = known
+        return known[1]
