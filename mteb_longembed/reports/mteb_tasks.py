@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from mteb_longembed.errors import DataError
 
 
-def load_task(name: str, splits: list[str] | None = None) -> Any:
+@lru_cache(maxsize=4)
+def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
     """An mteb retrieval task with `dataset["default"][split]` filled.
 
     Args:
@@ -21,11 +23,11 @@ def load_task(name: str, splits: list[str] | None = None) -> Any:
     import mteb
 
     try:
-        task = mteb.get_task(name, eval_splits=splits)
+        task = mteb.get_task(name, eval_splits=None if splits is None else list(splits))
         task.load_data()
         if hasattr(task, "convert_v1_dataset_format_to_v2"):
             task.convert_v1_dataset_format_to_v2(None)
     except Exception as error:  # mteb, datasets and the hub raise dozens of kinds: all mean no data here.
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}.") from error
+        raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
     return task

@@ -95,7 +95,7 @@ class Drawing:
 
     def legend(self, *all_axes: Axes) -> None:
         """One legend for all axes below the figure, each label once, in as many rows as it takes."""
-        found = {}
+        found: dict[str, Any] = {}
         for axes in all_axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 found.setdefault(label, handle)
@@ -103,8 +103,8 @@ class Drawing:
         column = 0.5 + 0.07 * max(map(len, found))
         n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
         self.figure.legend(
-            found.values(),
-            found.keys(),
+            list(found.values()),
+            list(found),
             loc="outside lower center",
             ncols=n_columns,
             frameon=False,
@@ -216,7 +216,7 @@ def draw_lines(
     lengths: set[int] = set()
     for label, values, tips, style in series:
         points = sorted(values.items())
-        look = {"color": style.colour, "marker": style.marker}
+        look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
         # Every point is drawn by itself: so each has a text of its own under the mouse.
         axes.plot(*zip(*points, strict=True), color=style.colour, ls=style.line, lw=1.5, zorder=2)
         for length, value in points:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from mteb_longembed.reports.bases import group_by_base, strategy_rank
 from mteb_longembed.reports.columns import COLUMNS
@@ -79,7 +80,12 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
     width = 0.84 / len(series)
     looks = styles(label for label, _ in series)
     for i, (label, differences) in enumerate(series):
-        look = {"color": looks[label].colour, "hatch": looks[label].hatch, "edgecolor": "white", "lw": 0}
+        look: dict[str, Any] = {
+            "color": looks[label].colour,
+            "hatch": looks[label].hatch,
+            "edgecolor": "white",
+            "lw": 0,
+        }
         for x, column in enumerate(KEYS):
             if column not in differences:
                 continue

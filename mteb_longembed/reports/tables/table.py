@@ -57,7 +57,7 @@ def text_cell(text: str | int | None) -> Cell:
 
 def number_cell(value: float | None, digits: int = 1) -> Cell:
     """A cell with a score in percent, or with a dash."""
-    return Cell(MISSING) if value is None else Cell(f"{value:.{digits}f}", value)
+    return Cell(MISSING) if value is None else Cell(f"{value:,.{digits}f}", float(value))
 
 
 def difference_cell(value: float | None, reference: float | None, mark: str = "") -> Cell:

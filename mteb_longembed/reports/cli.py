@@ -1,0 +1,198 @@
+"""`mteb-longembed report`: from result folders to tables, figures and one page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.columns import COLUMNS
+from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
+from mteb_longembed.reports.figures.drawing import Drawing
+from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions
+from mteb_longembed.reports.results import Results, load_results
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, score_lines
+from mteb_longembed.reports.tables.beir import beir_table
+from mteb_longembed.reports.tables.main import length_tables, main_tables
+from mteb_longembed.reports.tables.published import comparison_tables
+from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
+from mteb_longembed.reports.tables.strategies import strategy_tables
+from mteb_longembed.reports.tables.table import Table
+from mteb_longembed.reports.writers import WRITERS
+from mteb_longembed.reports.writers.terminal import show
+
+_SCORES = (AVERAGE, *(column.key for column in COLUMNS))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `report` to a parser."""
+    parser.description = "The paper's tables and figures from MTEB result folders."
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="folders that `mteb run` wrote, at any depth"
+    )
+    out = parser.add_argument_group("output")
+    out.add_argument(
+        "--format", choices=list(WRITERS), default="terminal", help="of the tables (default: terminal)"
+    )
+    out.add_argument(
+        "--output", type=Path, metavar="DIR", help="write one file per table instead of printing"
+    )
+    out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG")
+    out.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one self-contained page, figures included"
+    )
+    more = parser.add_argument_group("what to show")
+    more.add_argument(
+        "--compare-published", action="store_true", help="the paper's and the authors' numbers beside these"
+    )
+    more.add_argument("--beir", nargs=2, metavar=("A", "B"), help="the two models of the BEIR table")
+    more.add_argument(
+        "--statistics",
+        nargs="*",
+        metavar="TASK",
+        help="task statistics, counted in the data of the tasks named",
+    )
+    more.add_argument(
+        "--score", choices=_SCORES, default=AVERAGE, help="what figures over target lengths show"
+    )
+    more.add_argument(
+        "--bases", nargs="+", metavar="BASE", help="bases of the figure by target length, in order"
+    )
+    more.add_argument(
+        "--tuned",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("BEFORE", "AFTER"),
+        help="a model and what tuning made of it; repeat for PI and RP",
+    )
+    more.add_argument(
+        "--absolute", nargs="+", metavar="BASE", help="bases with absolute positions to compare ..."
+    )
+    more.add_argument("--rotary", nargs="+", metavar="BASE", help="... with these rotary ones")
+    queries = parser.add_argument_group(
+        "query by query (needs `mteb run --prediction-folder`, one per model)"
+    )
+    queries.add_argument(
+        "--predictions", nargs="+", type=Path, default=[], metavar="DIR", help="folders of predictions"
+    )
+    queries.add_argument("--significance", nargs=2, metavar=("A", "B"), help="test whether B differs from A")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `report`.
+
+    Args:
+        args: What `add_arguments` describes.
+
+    Returns:
+        The exit status: 0, also when single files were skipped (each is named on standard error).
+
+    Raises:
+        InputError: If an option does not fit, or no result at all was found.
+    """
+    _check(args)
+    results = load_results(args.results)
+    predictions, more_problems = load_predictions(args.predictions)
+    problems = [*results.problems, *more_problems]
+    for problem in problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    if not results.rows:
+        folders = ", ".join(map(str, args.results))
+        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
+    lines = score_lines(results.rows)
+    tables = _tables(args, results, lines, predictions)
+    drawings: list[Drawing] = []
+    if args.figures or args.html:
+        drawings = _drawings(args, results, lines, predictions)
+    _write_tables(args, tables)
+    if args.figures:
+        for drawing in drawings:
+            for path in drawing.save(args.figures):
+                print(path)
+    if args.html:
+        # Imported late: it is the only other part that an ordinary report does without.
+        from mteb_longembed.reports import html_page
+
+        args.html.parent.mkdir(parents=True, exist_ok=True)
+        args.html.write_text(html_page.write(tables, drawings, problems), encoding="utf-8")
+        print(args.html)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.significance and not args.predictions:
+        raise InputError("--significance compares query by query: give --predictions DIR for both models.")
+    if bool(args.absolute) != bool(args.rotary):
+        raise InputError("--absolute and --rotary are compared with each other: give both.")
+
+
+def _tables(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+) -> list[Table]:
+    tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
+    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
+    if beir is not None:
+        tables.append(beir)
+    if args.compare_published:
+        tables += comparison_tables(lines)
+    if args.statistics is not None:
+        tables.append(statistics_table([row for name in args.statistics for row in count_statistics(name)]))
+    if args.significance:
+        from mteb_longembed.reports.significance import compare_models, significance_table
+
+        models = tuple(args.significance)
+        tables.append(significance_table(compare_models(predictions, results.rows, models), models))
+    return tables
+
+
+def _drawings(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+) -> list[Drawing]:
+    kinds = None
+    if args.absolute:
+        kinds = dict.fromkeys(args.absolute, positions.ABSOLUTE) | dict.fromkeys(
+            args.rotary, positions.ROTARY
+        )
+    return [
+        *map(heatmap.draw, heatmap.heatmap_data(lines, args.compare_published)),
+        *map(depth.draw, _depths(results, predictions)),
+        *map(improvement.draw, improvement.improvement_data(lines)),
+        *map(targets.draw, targets.targets_data(lines, args.score, args.bases)),
+        *map(tuning.draw, tuning.tuning_data(lines, [tuple(pair) for pair in args.tuned])),
+        *map(positions.draw, positions.positions_data(lines, args.score, kinds)),
+    ]
+
+
+def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.DepthData]:
+    found = []
+    by_length = {name for column in COLUMNS if column.is_by_length for name in column.tasks.values()}
+    for item in predictions:
+        if item.task not in by_length:
+            continue
+        try:
+            points = depth_points(item, results.rows)
+        except DataError as error:
+            # The published Passkey and Needle do not say where their answers sit: the rest is drawn.
+            print(f"warning: no depth map of {item.model} on {item.task}: {error}", file=sys.stderr)
+            continue
+        found.append(depth.depth_data(item.model, item.task, points))
+    return found
+
+
+def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
+    write, suffix = WRITERS[args.format]
+    if args.output:
+        args.output.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            path = args.output / f"{table.key}{suffix}"
+            path.write_text(write([table]), encoding="utf-8")
+            print(path)
+    elif args.format == "terminal" and sys.stdout.isatty():
+        show(tables, Console())
+    else:
+        print(write(tables), end="")
