@@ -37,7 +37,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
             "Find the document that holds the one fact answering a question, in 256 to 32,768 tokens of "
             "essays; generated offline by mteb-longembed after the LongEmbed paper."
         ),
-        dataset={"path": "mteb_longembed.tasks.needle", "revision": "g1-000000000000"},
+        dataset={"path": "mteb_longembed.tasks.needle", "revision": "g1-133302b7f8f1"},
         reference=PAPER,
         type="Retrieval",
         category="t2t",
