@@ -1,7 +1,7 @@
 """Whether a tokenizer reads text piece by piece, so that the start of a text decides its first tokens.
 
-A tokenizer is local where normaliser, pre-tokeniser and model look only a few characters beyond what they cut.
-Anything this module does not know counts as not local: such texts are tokenised in full.
+A tokenizer is local where normaliser, pre-tokeniser and model look only a few characters beyond what they
+cut. Anything this module does not know counts as not local: such texts are tokenised in full.
 """
 
 from __future__ import annotations
@@ -13,12 +13,24 @@ from typing import Any, Literal
 
 #: Normalisers that change a text character by character, or within one combining sequence.
 _LOCAL_NORMALIZERS = frozenset(
-    "BertNormalizer NFC NFD NFKC NFKD Lowercase StripAccents Strip Nmt Precompiled Prepend ByteLevel".split()
+    (
+        "BertNormalizer",
+        "NFC",
+        "NFD",
+        "NFKC",
+        "NFKD",
+        "Lowercase",
+        "StripAccents",
+        "Strip",
+        "Nmt",
+        "Precompiled",
+    )
+    + ("Prepend", "ByteLevel")
 )
 #: Pre-tokenisers that find the end of a word by looking at most a few characters ahead.
 _LOCAL_PRE_TOKENIZERS = frozenset(
-    "BertPreTokenizer Whitespace WhitespaceSplit ByteLevel Metaspace Punctuation Digits CharDelimiterSplit "
-    "UnicodeScripts".split()
+    ("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits")
+    + ("CharDelimiterSplit", "UnicodeScripts")
 )
 #: Models that tokenise every pre-token on its own, without chance.
 _LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
@@ -30,8 +42,8 @@ _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 class Locality:
     """Where a tokenizer's tokens are safe from what comes behind.
 
-    `kind` is `words` (pre-token boundaries), `spaces` (no pre-tokens, but no piece of the vocabulary runs over
-    the start of a word) or `none`; `guard` is how many characters before a cut no token is trusted.
+    `kind` is `words` (pre-token boundaries), `spaces` (no pre-tokens, but no piece of the vocabulary runs
+    over the start of a word) or `none`; `guard` is how many characters before a cut no token is trusted.
     """
 
     kind: Literal["words", "spaces", "none"]

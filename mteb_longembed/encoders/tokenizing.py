@@ -1,8 +1,8 @@
 """Token ids of long texts without reading all of the text: equal to full tokenisation, many times faster.
 
-Truncation in `tokenizers` happens after the whole text was read, so keeping 512 tokens of a book costs as much as
-keeping all of it. Here the text is cut first, and tokens are taken only where nothing behind the cut could have
-changed them.
+Truncation in `tokenizers` happens after the whole text was read, so keeping 512 tokens of a book costs as
+much as keeping all of it. Here the text is cut first, and tokens are taken only where nothing behind the cut
+could have changed them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from .locality import Locality, locality
 CHARS_PER_TOKEN = 6
 #: Pre-tokens before a cut that are never trusted: patterns such as `'(s|ll|ve)` look that far ahead.
 _WORDS_IN_DOUBT = 4
+#: How far back from the wanted length a good place for a cut is looked for, in characters.
+_SEARCH = 256
 #: Ids kept for later lengths and strategies of the same base, in bytes.
 CACHE_BYTES = 256 << 20
 
@@ -183,7 +185,7 @@ class CutTokenizer:
             n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
         ):
             return len(text)
-        return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))))
+        return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 
     def _safe(self, encoding: Any, piece: str, room: int) -> bool:
         """Whether nothing behind the cut can change the first `room` tokens."""
@@ -203,20 +205,28 @@ class CutTokenizer:
         return last is not None and final is not None and last < final - _WORDS_IN_DOUBT
 
 
-def cut_point(text: str, wanted: int) -> int:
+def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
     """The last place up to `wanted` characters where a cut divides no character, or the whole length.
 
     A place before white space is best: no combining mark, joiner or word reaches over it.
+
+    Args:
+        text: what to cut.
+        wanted: characters to keep at most.
+        beyond: characters already found too few; less progress than that would never end.
     """
     if wanted >= len(text):
         return len(text)
-    for at in range(wanted, max(wanted - 256, 0), -1):
-        if text[at] in " \n\t":
-            return at
-    for at in range(wanted, max(wanted - 256, 0), -1):
-        if _starts_anew(text[at]):
-            return at
+    places = range(wanted, max(wanted - _SEARCH, beyond), -1)
+    for fits in (_is_space, _starts_anew):
+        for at in places:
+            if fits(text[at]):
+                return at
     return len(text)
+
+
+def _is_space(char: str) -> bool:
+    return char in " \n\t"
 
 
 def _starts_anew(char: str) -> bool:

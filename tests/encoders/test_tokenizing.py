@@ -24,9 +24,10 @@ from mteb_longembed.encoders.tokenizing import (
 from mteb_longembed.errors import ModelError
 
 PROSE = (
-    "It was the best of times, it wasn't the worst: they'll say so, won't they? \"Surely,\" she said -- 1,234 "
-    "people\nhad come by 12:30.\n\n  Indented   lines\tand tabs; naïve café Straße ΣΊΣΥΦΟΣ résumé. "
-    "日本語の文章です。中文没有空格。한국어 문장입니다. العربية من اليمين. 👩‍👩‍👧‍👦🇩🇪🇫🇷 def f(x): return x_1 ** 2  # code\n"
+    "It was the best of times, it wasn't the worst: they'll say so, won't they? \"Surely,\" she said -- "
+    "1,234 people\nhad come by 12:30.\n\n  Indented   lines\tand tabs; naïve café Straße ΣΊΣΥΦΟΣ résumé. "
+    "日本語の文章です。中文没有空格。한국어 문장입니다. العربية من اليمين. "
+    "👩\u200d👩\u200d👧\u200d👦🇩🇪🇫🇷 def f(x): return x_1 ** 2  # code\n"
 )
 GPT4 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
@@ -129,12 +130,48 @@ def check(kind: str, text: str, max_len: int) -> None:
 
 
 kinds = pytest.mark.parametrize("kind", MAKERS)
-NASTY = [
-    " ", "   ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u200b", "\u200d", "\ufeff", "\x00", "\u0301", "e\u0301\u0327",
-    "á", "ﬁ", "Å", "ᄀ", "ᅡ", "각", "ﷺ", "🇩", "👩‍👧", "️", "'", "'l", "'ll", "won't", "'re", "-", "...", "[SEP]",
-    "</s>", "<mask>", " <mask>", "<|endoftext|>", "|||EMAIL_ADDRESS|||", "12", "345", "1,", "word", " word", "Words",
-    "日本", "語", "ไทย", "हिन्दी", "עברית", "▁", "▁▁", "##ing", "x" * 40, "a b", "\u202e",
-]  # fmt: skip
+SPACES = [" ", "   ", "\n", "\r\n", "\t", "\xa0", "\u3000", "\u200b", "\u200d", "\ufeff", "\x00", "\u202e"]
+MARKS = [
+    "́",
+    "ȩ́",
+    "á",
+    "ﬁ",
+    "Å",
+    "ᄀ",
+    "ᅡ",
+    "각",
+    "ﷺ",
+    "🇩",
+    "👩\u200d👧",
+    "️",
+    "日本",
+    "語",
+    "ไทย",
+    "हिन्दी",
+    "עברית",
+    "▁",
+    "▁▁",
+]
+ASCII = [
+    "'",
+    "'l",
+    "'ll",
+    "won't",
+    "'re",
+    "-",
+    "...",
+    "[SEP]",
+    "</s>",
+    "<mask>",
+    "<|endoftext|>",
+    "12",
+    "345",
+    "1,",
+    "word",
+    "Words",
+    "##ing",
+]
+NASTY = [*SPACES, *MARKS, *ASCII, " <mask>", "|||EMAIL_ADDRESS|||", " word", "x" * 40, "a b"]
 nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120).map("".join)
 
 
@@ -162,6 +199,8 @@ def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
 @example(text="|||EMAIL_ADDRESS|||" * 60, repeat=1, max_len=7)
 @example(text=" " * 4000, repeat=1, max_len=7)
 @example(text="🇩🇪" * 900, repeat=1, max_len=6)
+@example(text="one " + "x" * 4000, repeat=1, max_len=6)
+@example(text=" x" * 40 + "🇩🇪" * 900, repeat=1, max_len=90)
 def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat: int, max_len: int) -> None:
     check(kind, without_surrogates(text) * repeat, max_len)
 
@@ -204,6 +243,11 @@ def test_a_cut_prefers_white_space_and_never_divides_a_combining_sequence() -> N
     assert cut_point("aaa bbb", 7) == 7
     assert cut_point("xa\u0301\u0301y", 3) == 1
     assert cut_point("\u0301" * 600, 300) == 600
+
+
+def test_reading_again_always_reads_more() -> None:
+    assert cut_point("one " + "\u0301" * 600, 8, beyond=3) == 604
+    assert cut_point("one two three four", 8, beyond=3) == 7
 
 
 def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
