@@ -36,6 +36,22 @@ class Plan:
         """
         raise NotImplementedError
 
+    def relative(self, rows: slice, n: int, *, causal: bool = False) -> Tensor:
+        """Relative positions of some rows, written out: `[rows, n]`, 0 where a row does not see a token."""
+        out = torch.zeros(rows.stop - rows.start, n)
+        own = torch.arange(n)
+        for tiles, query_at, key_at in self.passes(n, causal=causal):
+            i, j = (own if at is None else at for at in (query_at, key_at))
+            for tile in tiles:
+                first, last = max(rows.start, tile.rows.start), min(rows.stop, tile.rows.stop)
+                if first >= last:
+                    continue
+                part = out[first - rows.start : last - rows.start, tile.cols]
+                part.copy_(torch.where(
+                    tile.shows(own[first:last, None], own[tile.cols]), i[first:last, None] - j[tile.cols], part
+                ))  # fmt: skip
+        return out
+
 
 @dataclass
 class PlannedAttention:

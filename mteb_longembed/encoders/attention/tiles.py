@@ -27,6 +27,13 @@ class Tile(NamedTuple):
     left: int = 0
     right: int = 0
 
+    def shows(self, i: Tensor, j: Tensor) -> Tensor:
+        """Which of the tokens j, all in `cols`, the tokens i in `rows` see (broadcasting)."""
+        if self.shape == "band":
+            return (i - j <= self.left) & (j - i <= self.right)
+        row, col = i - self.rows.start, j - self.cols.start
+        return {"full": col >= 0, "lower": col <= row, "upper": col >= row}[self.shape]
+
 
 def band(n: int, left: int, right: int) -> Tile:
     """Each of `n` tokens over its neighbours, `left` before and `right` after it."""

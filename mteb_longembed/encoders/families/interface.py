@@ -9,6 +9,7 @@ the attention function, and no mask of size n x n is ever made.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +38,7 @@ class LayerAttention:
         strategy: scales queries by the document's length.
         planned: changed relative positions of long documents, or None.
         keep_windows: whether sliding windows at or beyond the trained length, which training never felt, stay.
-        seen: module ids that a trial pass reached; None outside it.
+        trial: layers with their queries and keys that a trial pass reached; None outside it.
     """
 
     strategy: Strategy
@@ -67,7 +68,9 @@ def long_attention(
     settings: LayerAttention = module.longembed
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
-            raise ModelError(f"{type(module).__name__} uses {name} in attention, which extended models cannot do.")
+            raise ModelError(
+                f"{type(module).__name__} uses {name} in attention, which extended models cannot do."
+            )
     if attention_mask is not None and attention_mask.ndim != 2:
         raise ModelError(
             f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: the extended "
@@ -100,40 +103,53 @@ def long_attention(
             query, key, value, scale=scale, causal=causal, window=window, lengths=lengths, dropout=dropout
         )
     else:
-        out = _by_length(query, key, value, n, factor, scale, causal, window, planned, strategy.trained_len, dropout)
+
+        def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
+            # all documents of one length have one factor, so that it costs nothing as part of the scale
+            scaled = scale * float(factor[first])
+            if planned is None or q.shape[2] <= strategy.trained_len:
+                return attend_plain(q, k, v, scale=scaled, causal=causal, window=window, dropout=dropout)
+            if dropout > 0:
+                warnings.warn(
+                    "attention dropout is left out where relative positions are planned.", stacklevel=2
+                )
+            return planned(q, k, v, scale=scaled, causal=causal)
+
+        out = each_length(query, key, value, n, run)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _by_length(
-    query: Tensor, key: Tensor, value: Tensor, n: Tensor, factor: Tensor, scale: float, causal: bool,
-    window: int | None, planned: PlannedAttention | None, trained_len: int, dropout: float,
-) -> Tensor:  # fmt: skip
-    """Run the documents of each length together, without their padding."""
+def each_length(
+    query: Tensor, key: Tensor, value: Tensor, n: Tensor, run: Callable[[Tensor, Tensor, Tensor, int], Tensor]
+) -> Tensor:
+    """Run the documents of each length together, without their padding.
+
+    Args:
+        query: `[b, h, width, d]`; key and value likewise.
+        n: `[b]` tokens of each document, on the CPU.
+        run: attention over `[rows, h, n, d]` documents of one length; gets the first one's row as well.
+
+    Returns:
+        `[b, h, width, d]`, zeros where there is padding.
+    """
     groups: dict[int, list[int]] = {}
     for row, length in enumerate(n.tolist()):
         groups.setdefault(length, []).append(row)
     out: Tensor | None = None
     for length, members in groups.items():
-        whole = len(groups) == 1
-        rows = torch.tensor(members, device=query.device)
-        q, k, v = (
-            x[:, :, :length] if whole else x[rows, :, :length] for x in (query, key, value)
-        )  # fmt: skip
-        # all documents of one length have one factor, so that it costs nothing as part of the scale
-        scaled = scale * float(factor[members[0]])
-        if planned is not None and length > trained_len:
-            if dropout > 0:
-                warnings.warn("attention dropout is left out where relative positions are planned.", stacklevel=2)
-            part = planned(q, k, v, scale=scaled, causal=causal)
+        if len(groups) == 1:
+            part = run(*(x[:, :, :length] for x in (query, key, value)), 0)
+            if length == query.shape[2]:
+                return part
         else:
-            part = attend_plain(q, k, v, scale=scaled, causal=causal, window=window, dropout=dropout)
-        if whole and length == query.shape[2]:
-            return part
+            rows = torch.tensor(members, device=query.device)
+            part = run(*(x[rows, :, :length] for x in (query, key, value)), members[0])
         if out is None:
             out = query.new_zeros(*query.shape[:3], value.shape[-1])
-        # not in place: autograd keeps parts
-        padded = nn.functional.pad(part, (0, 0, 0, query.shape[2] - length))
-        out = out.index_copy(0, rows, padded.to(out.dtype))
+        padded = nn.functional.pad(part, (0, 0, 0, query.shape[2] - length)).to(out.dtype)
+        at = torch.tensor(members, device=query.device)
+        # memory for a copy of the batch only where autograd needs it
+        out = out.index_copy(0, at, padded) if padded.requires_grad else out.index_copy_(0, at, padded)
     if out is None:
         raise ModelError("attention over an empty batch.")
     return out
@@ -153,10 +169,14 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
     try:
         model.set_attn_implementation(name)
     except ValueError as error:
-        raise ModelError(f"{type(model).__name__} does not let its attention function be chosen: {error}") from None
+        raise ModelError(
+            f"{type(model).__name__} does not let its attention function be chosen: {error}"
+        ) from None
 
 
-def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[tuple[nn.Module, Tensor, Tensor]]:
+def trial(
+    model: PreTrainedModel, settings: LayerAttention, tokens: int = 8
+) -> list[tuple[nn.Module, Tensor, Tensor]]:
     """Queries and keys of every attention call of one forward pass over a text of one token repeated.
 
     In such a text all tokens have the same hidden state in every layer, so queries and keys differ between tokens

@@ -120,23 +120,33 @@ class MappedRotary(nn.Module):
         if own and self.rope_type not in _BY_LENGTH:
             return self._own(x, position_ids, layer_type)
         n = lengths.to(position_ids.device)
-        inv_freq = self.frequencies(n)
-        p = position_ids.expand(len(n), -1)
-        if "position_ids" in hooks:
-            p = self.strategy.position_ids(p, n[:, None])
-        if "inv_freq" in hooks:
-            if inv_freq.ndim == 2:
-                inv_freq = torch.stack([self._changed(f, at[None])[0] for f, at in zip(inv_freq, n, strict=True)])
-            else:
-                inv_freq = self._changed(inv_freq, n)
-        angles = p.float()[..., None] * inv_freq.view(-1, 1, inv_freq.shape[-1])
+        angles = mapped_angles(
+            self.strategy, position_ids.expand(len(n), -1), n, self.frequencies(n), self.theta
+        )
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         cos, sin = angles.cos() * self.scaling, angles.sin() * self.scaling
         return cos.to(x.dtype), sin.to(x.dtype)
 
-    def _changed(self, inv_freq: Tensor, n: Tensor) -> Tensor:
-        changed = self.strategy.inv_freq(inv_freq, self.theta, n)
-        return changed if changed.ndim == 2 else changed[None]
+
+def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
+    """Rotary angles `[b, n, r/2]` in float32 after the strategy's hooks.
+
+    Args:
+        strategy: its hooks `position_ids` and `inv_freq` are applied where it has them.
+        p: `[b, n]` positions.
+        n: `[b]` lengths of the documents in tokens.
+        inv_freq: `[r/2]`, or `[b, r/2]` where the base itself varies them with the length.
+        theta: the base's rope base.
+    """
+    hooks = strategy.hooks()
+    if "position_ids" in hooks:
+        p = strategy.position_ids(p, n[:, None])
+    if "inv_freq" in hooks:
+        rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
+        lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
+        changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
+        inv_freq = torch.cat([c if c.ndim == 2 else c[None] for c in changed])
+    return p.float()[..., None] * inv_freq.view(-1, 1, inv_freq.shape[-1])
 
 
 class Rotary(Family):
@@ -178,10 +188,14 @@ class Rotary(Family):
         found = [
             (name, module)
             for name, module in model.named_modules()
-            if isinstance(getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor)
+            if isinstance(
+                getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor
+            )
         ]
         if len(found) != 1:
-            raise ModelError(f"{type(model).__name__} has {len(found)} rotary modules, only models with one are known.")
+            raise ModelError(
+                f"{type(model).__name__} has {len(found)} rotary modules, only models with one are known."
+            )
         ((name, module),) = found
         mapped = MappedRotary(module, self.strategy, self.documents, model.config)
         parent, _, attribute = name.rpartition(".")
@@ -202,7 +216,12 @@ class Rotary(Family):
             )
         windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
-        if rotary.layer_type is None and len(sliding) == 2 and hooks & {"position_ids", "inv_freq"} and key != "none":
+        if (
+            rotary.layer_type is None
+            and len(sliding) == 2
+            and hooks & {"position_ids", "inv_freq"}
+            and key != "none"
+        ):
             raise MisfitError(
                 f"{key} would change the sliding layers of {type(model).__name__} too, which share one rotary module "
                 "with the full ones; use se or pcw."
@@ -219,7 +238,9 @@ class Rotary(Family):
                 back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2], device=x.device)))
                 size = back.abs().max()
                 tolerance = 1e-3 if query.dtype == torch.float32 else 5e-2
-                if (back - back[:, :, :1]).abs().max() > tolerance * size or (x - x[:, :, :1]).abs().max() < 1e-6 * size:
+                if (back - back[:, :, :1]).abs().max() > tolerance * size or (
+                    x - x[:, :, :1]
+                ).abs().max() < 1e-6 * size:
                     raise ModelError(
                         f"{type(model).__name__} turns queries and keys in a way that {self.strategy.key()} cannot "
                         "follow; use pi or ntk."

@@ -28,7 +28,11 @@ GEMMA = {**GQA, **LAYERS, "query_pre_attn_scalar": 8}
 #: test id -> model type, configuration, pooling
 MODELS: dict[str, tuple[str, dict, str]] = {
     "mistral": ("mistral", {**GQA, "sliding_window": LO}, "lasttoken"),
-    "llama": ("llama", {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}}, "mean"),
+    "llama": (
+        "llama",
+        {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},
+        "mean",
+    ),
     "qwen2": ("qwen2", GQA, "lasttoken"),
     "qwen3": ("qwen3", GQA, "lasttoken"),
     "gemma3": ("gemma3_text", GEMMA, "mean"),
@@ -137,9 +141,13 @@ class Oracle:
         inv_freq = self.inv_freq[kind]
         if full:
             inv_freq = frequencies(self.key, inv_freq, self.theta, n)
-        at = torch.tensor([[relative(self.key if full else "none", i, j, n) for j in range(n)] for i in range(n)])
+        at = torch.tensor(
+            [[relative(self.key if full else "none", i, j, n) for j in range(n)] for i in range(n)]
+        )
         scores = (turned(q[:, :, :, None], at.double(), inv_freq) * k[:, :, None]).sum(-1) * scaling
-        seen = torch.arange(1, n + 1.0, dtype=torch.float64) if module.is_causal else torch.full((n,), float(n))
+        seen = (
+            torch.arange(1, n + 1.0, dtype=torch.float64) if module.is_causal else torch.full((n,), float(n))
+        )
         if self.logn and full and n > LO:
             scores = scores * (seen.log() / math.log(LO)).clamp(min=1)[:, None]
         behind = torch.arange(n)[:, None] - torch.arange(n)

@@ -104,7 +104,9 @@ def test_attention_strategies_refuse_frequencies_that_vary_with_length(tmp_path_
 
 
 def test_yarn_is_transformers_yarn(tmp_path_factory):
-    base = tiny.sentence_transformer("llama", tmp_path_factory.mktemp("y"), rope_parameters={"rope_theta": 500.0})
+    base = tiny.sentence_transformer(
+        "llama", tmp_path_factory.mktemp("y"), rope_parameters={"rope_theta": 500.0}
+    )
     ours = inv_freq(extended(base, "yarn"), "yarn", LT)
     config = copy.deepcopy(base[0].config)
     config.rope_parameters = {
@@ -193,7 +195,12 @@ def test_gradients_are_those_of_the_slow_path(name, key, tmp_path_factory, monke
             every = (q @ k.repeat_interleave(h // k.shape[1], 1).transpose(-1, -2)) * scale
             for tile in tiles:
                 i, j = torch.arange(n)[:, None], torch.arange(n)
-                inside = (i >= tile.rows.start) & (i < tile.rows.stop) & (j >= tile.cols.start) & (j < tile.cols.stop)
+                inside = (
+                    (i >= tile.rows.start)
+                    & (i < tile.rows.stop)
+                    & (j >= tile.cols.start)
+                    & (j < tile.cols.stop)
+                )
                 di, dj = i - tile.rows.start, j - tile.cols.start
                 shape = {
                     "full": inside, "lower": dj <= di, "upper": dj >= di,

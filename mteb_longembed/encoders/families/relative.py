@@ -1,0 +1,146 @@
+"""Relative biases: T5's learned number per head and bucketed distance, added to the scores."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
+from transformers.masking_utils import flash_attention_mask
+
+from mteb_longembed.encoders.attention.plan import Plan
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import ModelError
+
+from .base import Family
+from .interface import LayerAttention, each_length, install, trial
+
+#: The name under which transformers knows our attention function with biases.
+ATTENTION = "longembed_relative"
+#: Numbers of one block of biases, over all heads: 64 MiB in float32.
+_BLOCK = 2**24
+
+
+class DistanceBias:
+    """The bias of any pair of tokens, made a block of rows at a time; stands for T5's `[1, h, n, n]` tensor.
+
+    Args:
+        layer: the attention layer that owns the learned biases.
+        strategy: maps positions of documents longer than the trained length.
+        plan: changed relative positions of such documents, or None.
+    """
+
+    def __init__(self, layer: nn.Module, strategy: Strategy, plan: Plan | None) -> None:
+        self.layer = layer
+        self.strategy = strategy
+        self.plan = plan
+
+    def block(self, rows: slice, n: int) -> Tensor:
+        """Biases `[h, rows, n]` of some tokens of a document of `n` tokens over all of it."""
+        weight: Tensor = self.layer.relative_attention_bias.weight
+        if self.plan is not None and n > self.strategy.trained_len:
+            distance = -self.plan.relative(rows, n)
+        else:
+            p = torch.arange(n)
+            if "position_ids" in self.strategy.hooks():
+                p = self.strategy.position_ids(p, torch.tensor(n))
+            distance = (p - p[rows, None]).double()
+        distance = distance.to(weight.device)
+        low = distance.floor()
+        between = (distance - low).to(weight.dtype)
+        bias = self._learned(low)
+        if bool(between.any()):
+            # a fractional distance lies between two whole ones
+            bias = torch.lerp(bias, self._learned(low + 1), between[..., None])
+        return bias.permute(2, 0, 1)
+
+    def _learned(self, distance: Tensor) -> Tensor:
+        buckets = self.layer._relative_position_bucket(
+            distance.long(), True, self.layer.relative_attention_num_buckets,
+            self.layer.relative_attention_max_distance,
+        )  # fmt: skip
+        return self.layer.relative_attention_bias(buckets)
+
+
+def relative_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: DistanceBias | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """transformers' attention contract with a bias that never exists as a whole: `[b, n, h, d]` out."""
+    settings: LayerAttention = module.longembed
+    if not isinstance(position_bias, DistanceBias):
+        raise ModelError(f"{type(module).__name__} brings its own position bias of a kind we do not know.")
+    if settings.trial is not None:
+        settings.trial.append((module, query, key))
+    b, h, width, d = query.shape
+    scale = d**-0.5 if scaling is None else scaling
+    n = torch.full((b,), width) if attention_mask is None else attention_mask.sum(1).cpu()
+    factor = settings.strategy.query_scale(n)
+
+    def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
+        length = q.shape[2]
+        size = max(_BLOCK // (h * length), 16)
+        parts = []
+        for start in range(0, length, size):
+            rows = slice(start, min(start + size, length))
+            bias = position_bias.block(rows, length).to(q.dtype)
+            parts.append(nn.functional.scaled_dot_product_attention(
+                q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scale * float(factor[first])
+            ))  # fmt: skip
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+    return each_length(query, key, value, n, run).transpose(1, 2).contiguous(), None
+
+
+class Relative(Family):
+    """T5 and mT5 encoders: distances of mapped positions go through the learned buckets.
+
+    A distance between two whole ones (`pi`) takes the bias in between.
+    """
+
+    name: ClassVar[str] = "relative"
+    hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "attention"})
+
+    def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
+        super().__init__(model, strategy)
+        plan = strategy.attention() if "attention" in strategy.hooks() else None
+        settings = LayerAttention(strategy)
+        install(model, settings, ATTENTION)
+        owners = [m for m in model.modules() if hasattr(m, "relative_attention_bias")]
+        for layer in owners:
+            layer.compute_bias = _Biases(DistanceBias(layer, strategy, plan))
+        trial(model, settings)
+
+    @classmethod
+    def matches(cls, config: PretrainedConfig) -> bool:
+        return config.model_type in ("t5", "mt5", "umt5")
+
+    @classmethod
+    def trained_len(cls, config: PretrainedConfig) -> int | None:
+        value = getattr(config, "n_positions", None)
+        return value if isinstance(value, int) and value > 0 else super().trained_len(config)
+
+    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+        return features
+
+
+class _Biases:
+    """What a layer's `compute_bias` is replaced with."""
+
+    def __init__(self, bias: DistanceBias) -> None:
+        self.bias = bias
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DistanceBias:
+        return self.bias
+
+
+AttentionInterface.register(ATTENTION, relative_attention)
+AttentionMaskInterface.register(ATTENTION, flash_attention_mask)

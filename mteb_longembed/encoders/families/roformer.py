@@ -1,0 +1,102 @@
+"""RoFormer: rotary positions in an attention layer that transformers runs in one slow way only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.rotation import Rotation
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import MisfitError
+
+from .base import Family
+from .interface import LayerAttention, long_attention
+from .rotary import Documents, mapped_angles
+
+#: RoFormer has no setting for it.
+_THETA = 10_000.0
+
+
+class RoFormer(Family):
+    """RoFormer: its self-attention is replaced by ours, with the same weights under the same names."""
+
+    name: ClassVar[str] = "rotary"
+    hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "inv_freq", "attention"})
+
+    def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
+        super().__init__(model, strategy)
+        self.documents = Documents()
+        settings = LayerAttention(strategy)
+        size = model.config.hidden_size // model.config.num_attention_heads
+        inv_freq = _THETA ** -(torch.arange(0, size, 2, dtype=torch.float64) / size)
+        rotation = Rotation(inv_freq.float(), interleaved=True)
+        if "attention" in strategy.hooks():
+            if model.config.rotary_value:
+                raise MisfitError(
+                    f"{strategy.key()} changes relative positions of queries and keys, and this RoFormer turns its "
+                    "values too (rotary_value); use gp, rp, pi or ntk."
+                )
+            settings.planned = PlannedAttention(strategy.attention(), rotation)
+        model.encoder.embed_positions.__class__ = _NoTable
+        for layer in model.encoder.layer:
+            layer.attention.self = _SelfAttention(layer.attention.self, settings, rotation, self.documents)
+
+    @classmethod
+    def matches(cls, config: PretrainedConfig) -> bool:
+        return config.model_type == "roformer" and not config.is_decoder
+
+    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+        self.documents.set(lengths)
+        return features
+
+
+class _NoTable(nn.Embedding):
+    """Stands for the table of sines, which ends at the trained length; the angles are made where they are used."""
+
+    def forward(self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any) -> Tensor:
+        return self.weight.new_zeros(input_ids_shape[1], 1)
+
+
+class _SelfAttention(nn.Module):
+    """RoFormer's self-attention through our attention function."""
+
+    is_causal = False
+
+    def __init__(
+        self, base: nn.Module, settings: LayerAttention, rotation: Rotation, documents: Documents
+    ) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.dropout = base.query, base.key, base.value, base.dropout
+        self.heads = base.num_attention_heads
+        self.rotary_value = base.rotary_value
+        self.longembed = settings
+        self.rotation = rotation
+        self.documents = documents
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, None]:
+        b, n, _ = hidden_states.shape
+        q, k, v = (
+            layer(hidden_states).view(b, n, self.heads, -1).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
+        lengths = self.documents.lengths()
+        if lengths is None or len(lengths) != b:
+            lengths = torch.full((b,), n) if real is None else real.sum(1)
+        p = torch.arange(n, device=hidden_states.device).expand(b, n)
+        inv_freq = self.rotation.inv_freq.to(hidden_states.device)
+        angles = mapped_angles(self.longembed.strategy, p, lengths.to(p.device), inv_freq, _THETA)[:, None]
+        turn = angles.cos(), angles.sin()
+        q, k = self.rotation.apply(q, turn), self.rotation.apply(k, turn)
+        v = self.rotation.apply(v, turn) if self.rotary_value else v
+        if real is not None and bool(real.all()):
+            real = None
+        dropout = self.dropout.p if self.training else 0.0
+        out, _ = long_attention(self, q, k, v, real, dropout=dropout)
+        return out.reshape(b, n, -1), None

@@ -1,0 +1,77 @@
+"""Models of no known family: none and pcw, and never a strategy or another architecture in silence."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from transformers import AutoConfig, BertConfig
+
+from mteb_longembed.encoders.families import Opaque, family_of
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError, ModelError
+from tests import tiny
+
+from .test_rotary import LO, LT, extended, gap
+
+TEXTS = [tiny.text(n) for n in (5, LO, LT)]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    # relative positions by an architecture of their own, which no family of ours knows
+    config = {"position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+    config |= {"position_biased_input": False}
+    model = tiny.sentence_transformer("deberta-v2", tmp_path_factory.mktemp("deberta"), **config)
+    assert family_of(model[0].config) is Opaque
+    return model
+
+
+def test_only_none_and_windows_fit(base):
+    assert [key for key, strategy in STRATEGIES.items() if Opaque.fits(strategy)] == ["none", "pcw"]
+    with pytest.raises(MisfitError, match="se does not fit x, a model with opaque positions"):
+        Opaque.check_fit(STRATEGIES["se"], "x")
+
+
+def test_none_is_the_base(base):
+    longer = copy.deepcopy(base)
+    longer.max_seq_length = LT
+    assert gap(extended(base, "none").encode(TEXTS), longer.encode(TEXTS)) < 2e-6
+
+
+def test_short_inputs_are_untouched_in_windows(base):
+    assert gap(extended(base, "pcw").encode(TEXTS[:2]), base.encode(TEXTS[:2])) < 2e-6
+
+
+def test_windows_are_averaged(base):
+    ids = base.tokenizer(TEXTS[2])["input_ids"]
+    content, room = ids[1:-1], LO - 2
+    pooled = []
+    for start in range(0, len(content), room):
+        window = torch.tensor([[ids[0], *content[min(start, len(content) - room) :][:room], ids[-1]]])
+        with torch.no_grad():
+            pooled.append(base[1](base[0]({"input_ids": window, "attention_mask": torch.ones_like(window)})))
+    mean = torch.stack([p["sentence_embedding"] for p in pooled]).mean(0)
+    want = torch.nn.functional.normalize(mean, dim=1)[0].numpy()
+    assert gap(extended(base, "pcw").encode(TEXTS[2]), want) < 1e-5
+
+
+def test_attention_scaling_is_refused_not_ignored(base):
+    with pytest.raises(MisfitError, match="whose attention we do not know; use logn=off"):
+        extended(base, "none", logn=True)
+
+
+def test_code_from_elsewhere_is_opaque_whatever_type_it_claims():
+    class RemoteBertConfig(BertConfig):
+        model_type = "bert"
+
+    assert family_of(RemoteBertConfig()) is Opaque
+
+
+def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):
+    BertConfig(position_embedding_type="alibi").save_pretrained(tmp_path)
+    with pytest.raises(
+        ModelError, match=r"calls itself 'bert' but has alibi positions.*trust_remote_code=True"
+    ):
+        family_of(AutoConfig.from_pretrained(tmp_path))

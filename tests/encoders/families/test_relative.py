@@ -1,0 +1,127 @@
+"""Strategies on T5 equal a slow oracle: one document, one explicit bias for each pair of tokens."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.families import relative as family
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError
+from tests import tiny
+
+from .test_rotary import LO, LT, extended, gap, relative
+
+LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT, LT + 1)
+TEXTS = [tiny.text(n) for n in LENGTHS]
+CONFIG = {
+    "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO,
+    "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["t5", "mt5"])
+def base(request, tmp_path_factory) -> SentenceTransformer:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    folder = tmp_path_factory.mktemp(request.param)
+    model = tiny.sentence_transformer(request.param, folder, dense=True, **{**sizes, **CONFIG})
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "relative_attention_bias" in name:
+                weight.normal_(0, 2)
+            elif name.endswith((".q.weight", ".k.weight", ".v.weight", ".o.weight")):
+                weight.normal_(0, 0.2)
+    return model
+
+
+def bucket(distance: int) -> int:
+    """T5's bucket of a distance (key minus query), from its paper's description."""
+    half, exact = 6, 3
+    offset = half if distance > 0 else 0
+    size = abs(distance)
+    if size < exact:
+        return offset + size
+    spread = math.log(size / exact) / math.log(40 / exact) * (half - exact)
+    return offset + min(exact + int(spread + 1e-6), half - 1)
+
+
+def learned(weight: np.ndarray, distance: float) -> np.ndarray:
+    low = math.floor(distance)
+    return weight[bucket(low)] + (distance - low) * (weight[bucket(low + 1)] - weight[bucket(low)])
+
+
+def oracle(base: SentenceTransformer, key: str, text: str, logn: bool) -> np.ndarray:
+    model = copy.deepcopy(base)
+    ids = model.tokenizer(text, truncation=True, max_length=LT, return_tensors="pt")
+    n = ids["input_ids"].shape[1]
+    inner = model[0].model
+    layer = inner.encoder.block[0].layer[0].SelfAttention
+    weight = layer.relative_attention_bias.weight.detach().double().numpy()
+    bias = np.array([[learned(weight, -relative(key, i, j, n)) for j in range(n)] for i in range(n)])
+    layer.compute_bias = lambda *args, **kwargs: torch.from_numpy(bias).float().permute(2, 0, 1)[None]
+    if logn and n > LO:
+        for block in inner.encoder.block:
+            block.layer[0].SelfAttention.q.weight.data *= math.log(n) / math.log(LO)
+    features = {name: ids[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        for module in model:
+            features = module(features)
+    return features["sentence_embedding"][0].numpy()
+
+
+@pytest.mark.parametrize("key", ["none", "gp", "rp", "pi", "se", "rerope", "dca"])
+def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
+    logn = key != "gp"
+    together = extended(base, key, logn=logn).encode(TEXTS)
+    for text, got in zip(TEXTS, together, strict=True):
+        assert gap(got, oracle(base, key, text, logn)) < 1e-5
+
+
+def test_strategies_differ_on_long_documents(base):
+    vectors = [extended(base, key).encode(TEXTS[-2]) for key in ("gp", "rp", "pi", "se", "rerope", "dca")]
+    assert min(gap(a, b) for i, a in enumerate(vectors) for b in vectors[:i]) > 1e-4
+
+
+@pytest.mark.parametrize("key", ["none", "pcw", "gp", "se"])
+def test_short_inputs_are_untouched(base, key):
+    assert gap(extended(base, key).encode(TEXTS[:3]), base.encode(TEXTS[:3])) < 2e-6
+
+
+def test_biases_come_in_blocks_and_never_as_a_whole(base, monkeypatch):
+    want = extended(base, "gp").encode(TEXTS)
+    sizes = []
+    block = family.DistanceBias.block
+
+    def watched(self, rows, n):
+        out = block(self, rows, n)
+        sizes.append((n, out.shape[1]))
+        return out
+
+    monkeypatch.setattr(family.DistanceBias, "block", watched)
+    monkeypatch.setattr(family, "_BLOCK", 4 * LT * 20)
+    assert gap(extended(base, "gp").encode(TEXTS), want) < 1e-6
+    assert {rows for n, rows in sizes if n == LT} == {20, 4}
+
+
+def test_frequency_strategies_do_not_fit(base):
+    with pytest.raises(
+        MisfitError, match=r"ntk does not fit x, a model with relative positions.*none, pcw, gp"
+    ):
+        family.Relative.check_fit(STRATEGIES["ntk"], "x")
+
+
+def test_half_precision_stays_within_two_percent(base):
+    exact = extended(base, "gp").encode(TEXTS)
+    half = copy.deepcopy(base)
+    half[0].bfloat16()
+    model = extended(half, "gp")
+    # sentence-transformers gives all modules the first one's type; ours pool and project in fp32
+    model[2].float()
+    half = model.encode(TEXTS)
+    cosine = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
+    assert (1 - cosine).max() < 0.02

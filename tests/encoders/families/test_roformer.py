@@ -1,0 +1,84 @@
+"""RoFormer through our attention: the same as transformers' own, and as an oracle beyond the trained length."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.errors import MisfitError
+from tests import tiny
+
+from .test_rotary import LO, LT, STRATEGY_PARAMETERS, extended, frequencies, gap, relative
+
+LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT)
+TEXTS = [tiny.text(n) for n in LENGTHS]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> SentenceTransformer:
+    return tiny.sentence_transformer("roformer", tmp_path_factory.mktemp("roformer"), embedding_size=32)
+
+
+class DenseAttention(torch.nn.Module):
+    """RoFormer's self-attention in float64, every pair of tokens turned by hand (neighbours as pairs)."""
+
+    def __init__(self, own: torch.nn.Module, key: str) -> None:
+        super().__init__()
+        self.own, self.key = own, key
+
+    def forward(self, hidden_states, attention_mask=None, sinusoidal_pos=None, **kwargs):
+        n = hidden_states.shape[1]
+        q, k, v = (
+            layer(hidden_states)[0].double().view(n, 4, 8).transpose(0, 1)
+            for layer in (self.own.query, self.own.key, self.own.value)
+        )
+        inv_freq = frequencies(self.key, 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8), 1e4, n)
+        at = torch.tensor([[relative(self.key, i, j, n) for j in range(n)] for i in range(n)]).double()
+        angle = at[..., None] * inv_freq
+        a, b = q[:, :, None, 0::2], q[:, :, None, 1::2]
+        even, odd = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
+        scores = (even * k[:, None, :, 0::2] + odd * k[:, None, :, 1::2]).sum(-1) / math.sqrt(8)
+        if n > LO:
+            scores = scores * math.log(n) / math.log(LO)
+        out = (scores.softmax(-1) @ v).transpose(0, 1).reshape(1, n, 32)
+        return out.float(), None
+
+
+def oracle(base: SentenceTransformer, key: str, text: str) -> np.ndarray:
+    model = copy.deepcopy(base)
+    model.max_seq_length = LT
+    encoder = model[0].model.encoder
+    encoder.embed_positions = torch.nn.Embedding(LT, 8)
+    encoder.embed_positions.forward = lambda shape, *args: torch.zeros(shape[1], 8)
+    for layer in encoder.layer:
+        layer.attention.self = DenseAttention(layer.attention.self, key)
+    return model.encode(text)
+
+
+@pytest.mark.parametrize("key", sorted(STRATEGY_PARAMETERS))
+def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
+    together = extended(base, key, logn=True, **STRATEGY_PARAMETERS[key]).encode(TEXTS)
+    for text, got in zip(TEXTS, together, strict=True):
+        assert gap(got, oracle(base, key, text)) < 1e-5
+
+
+@pytest.mark.parametrize("key", ["none", "pcw", "se"])
+def test_short_inputs_are_untouched(base, key):
+    assert gap(extended(base, key).encode(TEXTS[:3]), base.encode(TEXTS[:3])) < 2e-6
+
+
+def test_turned_values_follow_position_strategies_and_refuse_relative_ones(tmp_path):
+    base = tiny.sentence_transformer("roformer", tmp_path, embedding_size=32, rotary_value=True)
+    assert gap(extended(base, "gp").encode(TEXTS[:3]), base.encode(TEXTS[:3])) < 2e-6
+    with pytest.raises(MisfitError, match=r"turns its values too \(rotary_value\); use gp, rp, pi or ntk"):
+        extended(base, "se")
+
+
+def test_weights_keep_their_names(base):
+    own = set(base[0].model.state_dict())
+    assert set(extended(base, "gp")[0].model.state_dict()) == own
