@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> int:
 def _check_task(name: str) -> None:
     from .tasks import TASKS
 
-    registry = sys.modules["mteb.get_tasks"]._TASKS_REGISTRY  # type: ignore[attr-defined]
+    registry = sys.modules["mteb.get_tasks"]._TASKS_REGISTRY
     if name not in registry:
         near = difflib.get_close_matches(name, registry, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""

@@ -87,7 +87,7 @@ def parse_name(text: str) -> ModelName:
     strategy, at, target = head.partition("@")
     kind = get_strategy(strategy)
     given = _split_params(text, settings)
-    own = {
+    own: dict[str, Any] = {
         "target_len": _tokens("the target", target) if at else None,
         "revision": given.pop("revision", None),
         "dtype": given.pop("dtype", None),

@@ -53,9 +53,9 @@ class ZooEntry:
         return str(_PACKAGE / "models" / self.bundled) if self.bundled else self.hub_id
 
 
-_E5 = {"query_prompt": "query: ", "document_prompt": "passage: "}
-_NOMIC = {"query_prompt": "search_query: ", "document_prompt": "search_document: "}
-_BGE = {"query_prompt": "Represent this sentence for searching relevant passages: ", "document_prompt": ""}
+_E5: dict[str, Any] = {"query_prompt": "query: ", "document_prompt": "passage: "}
+_NOMIC: dict[str, Any] = {"query_prompt": "search_query: ", "document_prompt": "search_document: "}
+_BGE: dict[str, Any] = {"query_prompt": "Represent this sentence for searching relevant passages: ", "document_prompt": ""}
 _WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 
 #: Alias -> model.
