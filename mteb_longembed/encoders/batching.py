@@ -1,0 +1,117 @@
+"""Which documents run together: batches under a token budget, a pure function of lengths and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mteb_longembed.errors import InputError
+
+#: Tokens a batch holds at most, attention cost included, by kind of device. On a CPU a thousand rows already keep
+#: the matrix products busy, and longer documents run alone, without padding or mask; an accelerator wants more.
+TOKENS = {"cpu": 4096}
+TOKENS_ELSEWHERE = 65_536
+#: Tokens up to which padding is cheaper than another forward pass.
+FILL = {"cpu": 256}
+FILL_ELSEWHERE = 8192
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one forward pass may hold.
+
+    Args:
+        tokens: cost of a batch at most; a document that costs more runs alone.
+        batch_size: documents in a batch at most.
+        trained_len: `Lo` in tokens; documents up to it and longer ones never share a batch.
+        even_len: the length in tokens at which attention costs as much as the rest of the model.
+        fill: tokens up to which a batch takes documents of any length.
+        waste: share of padding that a batch beyond `fill` may hold.
+    """
+
+    tokens: int
+    batch_size: int
+    trained_len: int
+    even_len: float
+    fill: int = 256
+    waste: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
+
+    @classmethod
+    def for_device(cls, device_type: str, width: int, trained_len: int, batch_size: int) -> Budget:
+        """The budget of a model of this width on this kind of device."""
+        return cls(
+            tokens=TOKENS.get(device_type, TOKENS_ELSEWHERE),
+            batch_size=batch_size,
+            trained_len=trained_len,
+            # a layer spends 24 d^2 a token on projections and MLP, and 4 n d on attention
+            even_len=6 * width,
+            fill=FILL.get(device_type, FILL_ELSEWHERE),
+        )
+
+    def cost(self, n: int) -> float:
+        """What a document of `n` tokens costs, in tokens of a short document."""
+        return n * (1 + n / self.even_len)
+
+
+def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
+    """Batches of document indices, the longest documents first.
+
+    Args:
+        lengths: tokens of each document, special tokens and prompt included.
+        budget: what a batch may hold.
+
+    Returns:
+        Every index exactly once.
+
+    Example:
+        >>> plan([3, 9, 3, 8], Budget(tokens=20, batch_size=8, trained_len=4, even_len=1000))
+        [[1, 3], [0, 2]]
+    """
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    real = 0
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if batch and not _joins(lengths[i], lengths[batch[0]], len(batch), real, budget):
+            batches.append(batch)
+            batch, real = [], 0
+        batch.append(i)
+        real += lengths[i]
+    return [*batches, batch] if batch else batches
+
+
+def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
+    """Whether a document of `n` tokens joins a batch of `size` documents with `real` tokens, the widest first."""
+    if size >= budget.batch_size or (size + 1) * budget.cost(widest) > budget.tokens:
+        return False
+    if (n > budget.trained_len) != (widest > budget.trained_len):
+        return False
+    padded = (size + 1) * widest
+    return padded <= budget.fill or padded <= (1 + budget.waste) * (real + n)
+
+
+def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
+    """Runs of indices of about equal cost, dearest documents first, for workers that take one after the other.
+
+    Args:
+        costs: cost of each document, any unit.
+        n_parts: how many parts are wanted at most.
+
+    Example:
+        >>> split_by_cost([1, 9, 1, 1, 8], 3)
+        [[1], [4], [0, 2, 3]]
+    """
+    order = sorted(range(len(costs)), key=lambda i: (-costs[i], i))
+    share = sum(costs) / max(n_parts, 1)
+    parts: list[list[int]] = []
+    filled = 0.0
+    for i in order:
+        if not parts or filled + costs[i] > share:
+            parts.append([])
+            filled = 0.0
+        parts[-1].append(i)
+        filled += costs[i]
+    return parts
