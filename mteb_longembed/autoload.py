@@ -37,7 +37,7 @@ def install() -> None:
     sys.meta_path.insert(0, Watcher())
     for name in WATCHED:
         if name in sys.modules:
-            _tell(name)
+            _tell(name, wait=True)
 
 
 def remove() -> None:
@@ -69,8 +69,10 @@ def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
         _warn(error)
 
 
-def _tell(name: str) -> None:
+def _tell(name: str, wait: bool = False) -> None:
     try:
+        if wait:
+            __import__(name)  # returns when a thread that is importing it just now is done
         from . import plugin
 
         plugin.after_import(name)

@@ -1,0 +1,196 @@
+"""The hook against a stand-in for mteb, each claim in an interpreter of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+#: Records what the plugin is told in place of registering anything.
+RECORD = """
+import sys, types
+told = []
+sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=told.append)
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path) -> Path:
+    """A folder with a package `mteb` of mteb's shape."""
+    files = {
+        "mteb/__init__.py": "import time; time.sleep(0.05); from mteb.models import model_implementations",
+        "mteb/models/__init__.py": "",
+        "mteb/models/model_implementations/__init__.py": "MODEL_REGISTRY = {}",
+        "mteb/benchmarks/__init__.py": "",
+        "mteb/benchmarks/benchmarks.py": "",
+    }
+    for name, text in files.items():
+        file = tmp_path / "stand-in" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "stand-in"
+
+
+def python(code: str, *paths: Path, options: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess:
+    search = os.pathsep.join(map(str, paths))
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MTEB_LONGEMBED"))}
+    # -S: neither this environment's own mteb nor its own .pth of ours
+    return subprocess.run(
+        [sys.executable, "-S", *options, "-c", code],
+        env={**kept, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def told(code: str, *paths: Path, **env: str) -> list[str]:
+    done = python(f"{RECORD}\n{code}\nprint(*told, sep='\\n')", *paths, **env)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout.split()
+
+
+MODELS, WHOLE = "mteb.models.model_implementations", "mteb"
+
+
+def test_mteb_is_told_as_soon_as_each_module_has_run(stand_in) -> None:
+    assert told("import mteb_longembed, mteb", ROOT, stand_in) == [MODELS, WHOLE]
+    later = told("import mteb_longembed, mteb.benchmarks.benchmarks", ROOT, stand_in)
+    assert later == [MODELS, WHOLE, "mteb.benchmarks.benchmarks"]
+
+
+def test_mteb_is_told_at_once_where_it_is_imported_already(stand_in) -> None:
+    assert told("import mteb, mteb_longembed", ROOT, stand_in) == [MODELS, WHOLE]
+
+
+def test_installing_twice_tells_once(stand_in) -> None:
+    code = "import mteb_longembed; mteb_longembed.autoload.install(); import mteb"
+    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
+
+
+def test_a_reload_of_mteb_is_told_again(stand_in) -> None:
+    code = "import mteb_longembed, mteb, importlib; importlib.reload(mteb)"
+    assert told(code, ROOT, stand_in) == [MODELS, WHOLE, WHOLE]
+
+
+def test_many_threads_that_import_mteb_at_once_tell_once(stand_in) -> None:
+    code = """
+import mteb_longembed, threading
+threads = [threading.Thread(target=__import__, args=("mteb",)) for _ in range(16)]
+[t.start() for t in threads]; [t.join() for t in threads]
+"""
+    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
+
+
+def test_mteb_is_told_only_when_it_is_whole_where_threads_import_both_at_once(stand_in) -> None:
+    code = """
+import threading
+def whole(name):
+    assert "mteb.models.model_implementations" in sys.modules, "told too early"
+    told.append(name)
+sys.modules["mteb_longembed.plugin"].after_import = whole
+names = ["mteb", "mteb_longembed"] * 8
+threads = [threading.Thread(target=__import__, args=(name,)) for name in names]
+[t.start() for t in threads]; [t.join() for t in threads]
+"""
+    for _ in range(5):
+        assert set(told(code, ROOT, stand_in)) == {WHOLE, MODELS}
+
+
+def test_nothing_happens_without_mteb() -> None:
+    assert told("import mteb_longembed", ROOT) == []
+    done = python("import mteb_longembed\nimport mteb", ROOT)
+    assert done.stderr.strip().endswith("ModuleNotFoundError: No module named 'mteb'")
+
+
+def test_mteb_keeps_its_own_loader(stand_in) -> None:
+    code = """
+import mteb_longembed, mteb, inspect, importlib.machinery
+assert type(mteb.__loader__) is importlib.machinery.SourceFileLoader
+assert "model_implementations" in inspect.getsource(mteb)
+"""
+    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
+
+
+def test_a_broken_plugin_is_a_warning_and_mteb_works(stand_in) -> None:
+    code = """
+import sys, types
+def fail(name): raise RuntimeError("registry moved")
+sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=fail)
+import mteb_longembed, mteb
+print("fine")
+"""
+    for options in ((), ("-W", "error")):
+        done = python(code, ROOT, stand_in, options=options)
+        assert done.stdout == "fine\n", done.stderr
+        assert "mteb-longembed could not register with mteb (RuntimeError: registry moved)" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_plugin_that_cannot_be_imported_is_a_warning(stand_in) -> None:
+    code = (
+        "import sys; sys.modules['mteb_longembed.plugin'] = None; import mteb_longembed, mteb; print('fine')"
+    )
+    done = python(code, ROOT, stand_in)
+    assert done.stdout == "fine\n"
+    assert "mteb-longembed could not register with mteb" in done.stderr
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = """
+import sys, os
+before = set(sys.modules)
+import mteb_longembed
+print(*sorted(set(sys.modules) - before))
+"""
+    assert python(code, ROOT).stdout.split() == ["mteb_longembed", "mteb_longembed.autoload"]
+
+
+def startup(folder: Path, code: str, **env: str) -> subprocess.CompletedProcess:
+    """Run `code` after Python has read the `.pth` files of a folder, as it does at its start."""
+    return python(f"import site, sys; site.addsitedir({str(folder)!r}); {code}", ROOT, **env)
+
+
+@pytest.fixture
+def site_folder(tmp_path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "mteb_longembed.pth").write_bytes((ROOT / "mteb_longembed.pth").read_bytes())
+    return folder
+
+
+def test_the_pth_file_is_one_line_that_imports_us(site_folder) -> None:
+    assert (ROOT / "mteb_longembed.pth").read_text().count("\n") == 1
+    assert startup(site_folder, "print('mteb_longembed' in sys.modules)").stdout == "True\n"
+
+
+def test_autoload_is_switched_off_by_the_environment_and_on_by_hand(site_folder) -> None:
+    off = {"MTEB_LONGEMBED_AUTOLOAD": "0"}
+    assert startup(site_folder, "print('mteb_longembed' in sys.modules)", **off).stdout == "False\n"
+    code = "import mteb_longembed; print(type(sys.meta_path[0]).__name__)"
+    assert startup(site_folder, code, **off).stdout == "Watcher\n"
+
+
+def test_a_pth_file_left_behind_does_not_stop_python(site_folder) -> None:
+    done = python(f"import site; site.addsitedir({str(site_folder)!r}); print('fine')")
+    assert done.stdout == "fine\n"
+
+
+def test_the_start_file_names_our_entry_point() -> None:
+    code = """
+import pkgutil, sys
+start = pkgutil.resolve_name(open("mteb_longembed.start").read().strip())
+start()
+print(type(sys.meta_path[0]).__name__, "mteb_longembed" in sys.modules)
+import mteb_longembed
+print(type(sys.meta_path[0]).__name__)
+"""
+    code = f"import os; os.chdir({str(ROOT)!r}){code}"
+    assert python(code, ROOT).stdout.split() == ["Watcher", "True", "Watcher"]
+    off = python(code, ROOT, MTEB_LONGEMBED_AUTOLOAD="0").stdout.split()
+    assert off[1:] == ["False", "Watcher"] and off[0] != "Watcher"
