@@ -41,3 +41,11 @@ class HubError(LongEmbedError, OSError):
 
 class ModelError(LongEmbedError, TypeError):
     """A base model that is no text-embedding model, or that we do not know how to change."""
+
+
+class CapacityError(LongEmbedError, MemoryError):
+    """A single document that does not fit into memory; what was finished before is kept."""
+
+
+class NumberError(LongEmbedError, ArithmeticError):
+    """A document whose embedding is not finite, in fp32 either."""

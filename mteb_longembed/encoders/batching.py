@@ -1,4 +1,4 @@
-"""Which documents run together: batches under a token budget, a pure function of lengths and configuration."""
+"""Which documents run together: batches under a token budget, a pure function of lengths and settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from mteb_longembed.errors import InputError
 
-#: Tokens a batch holds at most, attention cost included, by kind of device. On a CPU a thousand rows already keep
-#: the matrix products busy, and longer documents run alone, without padding or mask; an accelerator wants more.
+#: Tokens a batch holds at most, attention cost included, by kind of device. On a CPU a thousand rows already
+#: keep the matrix products busy, and longer documents run alone, without padding or mask; an accelerator wants
+#: more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
 #: Tokens up to which padding is cheaper than another forward pass.
@@ -84,7 +85,7 @@ def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
 
 
 def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
-    """Whether a document of `n` tokens joins a batch of `size` documents with `real` tokens, the widest first."""
+    """Whether a document of `n` tokens joins a batch of `size` documents that hold `real` tokens."""
     if size >= budget.batch_size or (size + 1) * budget.cost(widest) > budget.tokens:
         return False
     if (n > budget.trained_len) != (widest > budget.trained_len):
@@ -94,7 +95,7 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 
 
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Runs of indices of about equal cost, dearest documents first, for workers that take one after the other.
+    """Runs of indices of about equal cost, dearest first, for workers that take one run after the other.
 
     Args:
         costs: cost of each document, any unit.

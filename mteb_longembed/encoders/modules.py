@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from mteb_longembed.errors import InputError, ModelError
 
 from .families import Family, family_of
 from .strategies import Strategy, get_strategy
+from .tokenizing import Ids, cutter_of
 
 #: Token-wise features that windows cut and that are padded with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
@@ -62,9 +64,52 @@ class LongTransformer(Transformer):
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
         """Token ids, and where windows are cut the number of leading tokens that each window repeats."""
+        ids = self.token_ids(inputs, prompt, **kwargs)
+        if ids is not None:
+            return self.features_of(ids, prompt)
         features = super().preprocess(inputs, prompt, **kwargs)
         if "windows" in self.strategy.hooks() and "input_ids" in features:
             features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        return features
+
+    def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
+        """Each text's ids, special tokens included, reading no more of it than they need.
+
+        None where `inputs` are no texts, or something else than plain tokenising was asked for (a chat
+        template, query expansion, lengths by task, settings of the tokenizer for this call).
+        """
+        own_lengths = self.query_length or self.document_length or self.query_expansion
+        plain = (
+            len(inputs) > 0
+            and all(isinstance(text, str) for text in inputs)
+            and set(kwargs) <= {"task"}
+            and not ("task" in kwargs and own_lengths)
+            and not self.processing_kwargs
+            and "message" not in self.modality_config
+            and self.processor is self.tokenizer
+            and self.transformer_task == "feature-extraction"
+            and set(self.tokenizer.model_input_names) <= set(TOKEN_FEATURES)
+            and self.tokenizer.pad_token_id is not None
+        )
+        cutter = cutter_of(self.tokenizer) if plain else None
+        if cutter is None:
+            return None
+        return cutter([prompt + text for text in inputs] if prompt else inputs, self.max_seq_length)
+
+    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
+        """What `preprocess` gives for texts with these token ids: right-padded to the longest."""
+        lengths = torch.tensor([len(row) for row in ids])
+        mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
+        input_ids = torch.full(mask.shape, self.tokenizer.pad_token_id)
+        for row, values in zip(input_ids, ids, strict=True):
+            row[: len(values)] = torch.from_numpy(values)
+        features: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(mask)
+        if prompt:
+            features["prompt_length"] = self._get_prompt_length(prompt)
+        if "windows" in self.strategy.hooks():
+            features["window_prefix"] = self._prompt_tokens(input_ids, prompt)
         return features
 
     def _specials(self) -> tuple[int, int]:
@@ -180,7 +225,9 @@ class LongTransformer(Transformer):
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
         """Load a module from a saved folder; its table is the saved one, not built anew."""
-        config = json.loads(Path(model_name_or_path, subfolder, cls.strategy_file).read_text(encoding="utf-8"))
+        config = json.loads(
+            Path(model_name_or_path, subfolder, cls.strategy_file).read_text(encoding="utf-8")
+        )
         strategy = get_strategy(config.pop("strategy"))(**config)
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
         return cls.around(transformer, strategy, extended=True)
