@@ -1,0 +1,147 @@
+"""Training data for tuning: anchor, positive, hard negatives, and the scores of a re-ranker, if any."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
+
+from mteb_longembed.errors import DataError, HubError
+
+FORMATS = {".jsonl": "json", ".json": "json", ".gz": "json", ".csv": "csv", ".parquet": "parquet"}
+ANCHOR = ("anchor", "query", "question")
+SCORES = ("scores", "score", "labels", "label")
+
+
+def open_data(data: str | Path | Dataset) -> Dataset:
+    """A dataset from a local file (JSON lines, CSV, Parquet), a folder of such files, or the hub.
+
+    Raises:
+        DataError: if the file or folder is missing, of another format or unreadable.
+        HubError: if the hub has no such dataset or cannot be reached.
+    """
+    if isinstance(data, Dataset):
+        return data
+    path = Path(data)
+    if path.is_dir():
+        if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
+            return _one_split(load_from_disk(str(path)), data)
+        files = sorted(str(f) for f in path.iterdir() if f.suffix in FORMATS)
+    elif path.is_file():
+        files = [str(path)]
+    elif path.suffix in FORMATS or str(data).count("/") != 1:
+        raise DataError(
+            f"training data must be a file, a folder or a hub id, got {data}, which does not exist."
+        )
+    else:
+        try:
+            return _one_split(load_dataset(str(data)), data)
+        except Exception as error:
+            raise HubError(f"the dataset {data} could not be loaded from the hub: {error}.") from error
+    kinds = {FORMATS.get(Path(f).suffix) for f in files}
+    if len(kinds) != 1 or None in kinds:
+        raise DataError(f"training data must be .jsonl, .csv or .parquet files of one kind, got {data}.")
+    try:
+        return load_dataset(kinds.pop(), data_files=files, split="train")
+    except Exception as error:
+        raise DataError(f"the training data in {data} cannot be read: {error}.") from error
+
+
+def _one_split(loaded: Dataset | DatasetDict, data: str | Path | Dataset) -> Dataset:
+    if isinstance(loaded, Dataset):
+        return loaded
+    if "train" not in loaded:
+        raise DataError(f"training data must have a split train, got {', '.join(loaded)} in {data}.")
+    return loaded["train"]
+
+
+def negative_columns(columns: list[str]) -> list[str]:
+    """`negative`, `negative_1`, `negative_2`, ... in the order of their numbers."""
+    found = [c for c in columns if re.fullmatch(r"negative(_?\d+)?", c)]
+    return sorted(found, key=lambda c: int(re.sub(r"\D", "", c) or 0))
+
+
+def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
+    """Columns `anchor, positive, negative_1 .. negative_n` and, where given, `scores`.
+
+    Where a row has fewer negatives, the rest are positives of other rows, drawn with `seed`. With scores
+    nothing is drawn: a re-ranker has not seen such a pair.
+
+    Raises:
+        DataError: if a column is missing or of the wrong type, a text is empty, scores and texts disagree in
+            number, or there are too few different positives to draw from.
+    """
+    columns = data.column_names
+    anchor = next((c for c in ANCHOR if c in columns), None)
+    if anchor is None or "positive" not in columns:
+        raise DataError(
+            "training data must have the columns anchor and positive (and negative_1, ..., scores "
+            f"if any), got {', '.join(columns) or 'none'}."
+        )
+    if not len(data):
+        raise DataError("training data must have at least one row, got none.")
+    scores = next((c for c in SCORES if c in columns), None)
+    negatives = negative_columns(columns)[:n_negatives]
+    wanted = len(negatives) if scores else n_negatives
+    if scores and not negatives:
+        raise DataError(
+            "training data with scores must have a column negative_1, got none: a score ranks texts."
+        )
+    positives = data["positive"]
+
+    def row(given: dict[str, Any], index: int) -> dict[str, Any]:
+        texts = {"anchor": given[anchor], "positive": given["positive"]}
+        for column, text in texts.items():
+            if not isinstance(text, str) or not text.strip():
+                raise DataError(f"row {index + 1} must have a text in {column}, got {text!r}.")
+        out = list(texts.values())
+        for column in negatives:
+            text = given[column]
+            if isinstance(text, str) and text.strip():
+                out.append(text)
+            elif scores or not (text is None or isinstance(text, str)):
+                raise DataError(f"row {index + 1} must have a text in {column}, got {text!r}.")
+        out += _drawn(positives, set(out), 2 + wanted - len(out), np.random.default_rng([seed, index]))
+        names = ["anchor", "positive", *(f"negative_{k + 1}" for k in range(wanted))]
+        new = dict(zip(names, out, strict=True))
+        if scores:
+            new["scores"] = _checked_scores(given[scores], 1 + wanted, index)
+        return new
+
+    return data.map(
+        row, with_indices=True, remove_columns=columns, load_from_cache_file=False, desc="Negatives"
+    )
+
+
+def _drawn(positives: Any, taken: set[str], count: int, rng: np.random.Generator) -> list[str]:
+    """`count` different positives that are not among `taken`."""
+    out: list[str] = []
+    tries = 0
+    while len(out) < count:
+        text = positives[int(rng.integers(len(positives)))]
+        tries += 1
+        if text not in taken and isinstance(text, str) and text.strip():
+            out.append(text)
+            taken.add(text)
+        elif tries > 100 * count:
+            raise DataError(
+                f"training data must have enough different positives to draw {count} negatives for a row "
+                f"from, got {len(positives)} rows: give more rows, more negatives or a smaller n_negatives."
+            )
+    return out
+
+
+def _checked_scores(scores: Any, count: int, index: int) -> list[float]:
+    try:
+        values = [float(score) for score in scores[:count]]
+    except (TypeError, ValueError):
+        values = []
+    if len(values) != count or not all(np.isfinite(values)):
+        raise DataError(
+            f"row {index + 1} must have {count} finite scores, one for the positive and each negative, "
+            f"got {scores!r}."
+        )
+    return values

@@ -1,0 +1,49 @@
+"""The losses of tuning: InfoNCE, and InfoNCE beside a re-ranker's distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    DistillKLDivLoss,
+)
+from sentence_transformers.util import pairwise_cos_sim
+from torch import Tensor
+
+CONTRASTIVE_WEIGHT = 0.2
+
+
+class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
+    """KL divergence from a re-ranker's scores, plus 0.2 times InfoNCE, with gradient caching.
+
+    Source: Wang et al. 2022 (E5), arXiv:2212.03533, section 4.3.
+    """
+
+    def __init__(self, model: Any, scale: float, mini_batch_size: int) -> None:
+        super().__init__(model, scale=scale, mini_batch_size=mini_batch_size)
+        self.distillation = DistillKLDivLoss(
+            model, similarity_fct=pairwise_cos_sim, student_temperature=1 / scale, teacher_temperature=1.0
+        )
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        contrastive = super().calculate_loss(reps, labels, with_backward=False)
+        columns = [torch.cat(column) for column in reps]
+        # DistillKLDivLoss multiplies by its temperature squared, which E5's recipe does not
+        divergence = self.distillation.compute_loss_from_embeddings(columns, labels) * self.scale**2
+        loss = divergence + CONTRASTIVE_WEIGHT * contrastive
+        if with_backward:
+            loss.backward()
+            loss = loss.detach()
+        return loss
+
+
+def loss_for(
+    model: Any, *, distil: bool, temperature: float, mini_batch_size: int
+) -> CachedMultipleNegativesRankingLoss:
+    """The cached loss for data with scores (`distil`) or without."""
+    kind = DistilledRankingLoss if distil else CachedMultipleNegativesRankingLoss
+    return kind(model, scale=1 / temperature, mini_batch_size=mini_batch_size)

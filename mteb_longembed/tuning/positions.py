@@ -1,0 +1,92 @@
+"""The added position rows as the only parameters, and documents that start at any position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mteb_longembed.encoders.families import Family
+
+#: Feature: by how many positions a document is moved; where absent or negative, the text is a query.
+OFFSET = "position_offset"
+
+
+class AddedRows(nn.Module):
+    """A position table in two parts: rows that stay bit for bit, and rows that train.
+
+    One table with a gradient mask would not do: weight decay and the optimiser's state move masked rows too.
+
+    Args:
+        table: the extended table, `[rows, d]`.
+        kept: `[rows]` bool, True for the rows that stay.
+    """
+
+    def __init__(self, table: nn.Embedding, kept: Tensor) -> None:
+        super().__init__()
+        weight = table.weight.detach()
+        kept = kept.to(weight.device)
+        place = torch.empty(len(weight), dtype=torch.long, device=weight.device)
+        place[kept] = torch.arange(int(kept.sum()), device=weight.device)
+        place[~kept] = torch.arange(int(kept.sum()), len(weight), device=weight.device)
+        self.padding_idx = table.padding_idx
+        self.register_buffer("kept", weight[kept].clone())
+        self.register_buffer("place", place)
+        self.new = nn.Parameter(weight[~kept].clone())
+
+    @property
+    def weight(self) -> Tensor:
+        """The whole table, `[rows, d]`."""
+        return torch.cat([self.kept, self.new])[self.place]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return functional.embedding(self.place[ids], torch.cat([self.kept, self.new]))
+
+    def to_embedding(self) -> nn.Embedding:
+        """An ordinary table with the rows as they are now."""
+        weight = self.weight.detach()
+        return nn.Embedding(*weight.shape, padding_idx=self.padding_idx, _weight=weight)
+
+
+def rows_of_short_inputs(family: Family, rows: int) -> Tensor:
+    """`[rows]` bool: rows that inputs up to the trained length look up, or below the first position.
+
+    These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`.
+    """
+    strategy = family.strategy
+    p = torch.arange(strategy.trained_len)
+    short = strategy.table_rows(p, torch.tensor(strategy.trained_len)).long()
+    kept = torch.zeros(rows, dtype=torch.bool)
+    kept[: family.first_row] = True
+    kept[family.first_row + short] = True
+    return kept
+
+
+class MovedDocuments:
+    """A family whose documents begin at any position: position `p` of a document becomes `p + u`.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2; Zhu et al. 2023 (PoSE), arXiv:2309.10400.
+
+    Short documents so train the rows of long ones. Queries keep the ids of short inputs.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.family, name)
+
+    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+        """As the family's own, with the positions of moved documents."""
+        prepared = dict(self.family.prepare(features, lengths))
+        offset = prepared.pop(OFFSET, None)
+        if offset is None:
+            return prepared
+        ids = prepared["input_ids"]
+        p = torch.arange(ids.shape[1], device=ids.device)[None]
+        rows = self.family.first_row + p + offset[:, None]
+        moved = (p < lengths[:, None]) & (offset >= 0)[:, None]
+        prepared["position_ids"] = torch.where(moved, rows, prepared["position_ids"])
+        return prepared

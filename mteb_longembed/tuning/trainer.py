@@ -1,0 +1,305 @@
+"""Position tuning: the base frozen, only the rows that the extension added are trained."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers import SentenceTransformerTrainingArguments as TrainingArguments
+from sentence_transformers.base.sampler import BatchSamplers
+from torch import Tensor, nn
+
+from mteb_longembed.encoders.bases import describe
+from mteb_longembed.encoders.extend import extend
+from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.names import ModelName, default_target_len, parse_name
+from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
+from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
+from mteb_longembed.tuning.data import open_data, prepare_data
+from mteb_longembed.tuning.losses import loss_for
+from mteb_longembed.tuning.positions import AddedRows, MovedDocuments, rows_of_short_inputs
+
+TUNABLE = ("pi", "rp")
+ROWS_FILE = "new_rows.safetensors"
+
+
+def tune(
+    model: str | SentenceTransformer,
+    data: str | Path | Dataset,
+    out: str | Path,
+    *,
+    epochs: float = 3,
+    batch_size: int = 512,
+    mini_batch_size: int = 32,
+    lr: float = 5e-4,
+    warmup_steps: int = 100,
+    weight_decay: float = 0.01,
+    temperature: float = 0.01,
+    n_negatives: int = 7,
+    max_len: int = 192,
+    save_steps: int = 100,
+    max_steps: int | None = None,
+    seed: int = 42,
+    bf16: bool | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+) -> SentenceTransformer:
+    """Train the position rows that `pi` or `rp` added to a model with absolute positions, and nothing else.
+
+    Documents start at a random position, so that short ones train all rows; queries keep the positions of
+    short inputs. The base's rows stay bit for bit, and with them all embeddings up to the trained length.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
+    Differs: gradients are cached, so that batches of 512 fit a small machine; the result is the same.
+
+    Args:
+        model: a name such as `e5-base+pi@4096`, or a model that `extend` returned (it stays as it is).
+        data: a dataset with `anchor`, `positive` and, if any, `negative_1`, `negative_2`, ... and `scores` (a
+            re-ranker's, one for the positive and each negative: distillation); a local file (JSON lines,
+            CSV, Parquet), a folder of them, or a dataset on the hub.
+        out: folder for the tuned model; checkpoints go to its subfolder, and the same call resumes from them.
+        epochs: passes over the data.
+        batch_size: rows that serve as each other's negatives.
+        mini_batch_size: rows in memory at once.
+        lr: highest learning rate, after `warmup_steps` steps of linear warm-up, before linear decay to 0.
+        warmup_steps: optimiser steps.
+        weight_decay: of the new rows.
+        temperature: of InfoNCE, and of the student's distribution in distillation.
+        n_negatives: hard negatives a row; missing ones are drawn from the other rows' positives.
+        max_len: tokens of a query or document, at most the trained length.
+        save_steps: optimiser steps between checkpoints.
+        max_steps: optimiser steps in place of `epochs`.
+        seed: of the order of the data, the drawn negatives and the positions.
+        bf16: mixed precision; default where a GPU supports it.
+        device: where to train; default the best there is.
+        trust_remote_code: run the base repository's own model code.
+
+    Returns:
+        The tuned model, also saved in `out`; `longembed.load(out)` opens it.
+
+    Raises:
+        InputError: if a value breaks its rule, the target is not above the trained length, `out` is taken, or
+            the loss stops being a number (the last checkpoint stays).
+        MisfitError: if the strategy or the model's positions cannot be tuned.
+        DataError, HubError: if the data cannot be used or had.
+    """
+    out = Path(out)
+    _check_numbers(
+        epochs=epochs,
+        batch_size=batch_size,
+        mini_batch_size=mini_batch_size,
+        lr=lr,
+        temperature=temperature,
+        max_len=max_len,
+        save_steps=save_steps,
+        max_steps=1 if max_steps is None else max_steps,
+    )
+    if n_negatives < 0 or warmup_steps < 0 or weight_decay < 0:
+        raise InputError(
+            "n_negatives, warmup_steps and weight_decay must be at least 0, got "
+            f"{n_negatives}, {warmup_steps} and {weight_decay}."
+        )
+    if isinstance(model, SentenceTransformer):
+        _check_model(model)
+        tuned = copy.deepcopy(model).float()
+    else:
+        name = parse_name(model)
+        _check_name(name, trust_remote_code)
+        tuned = None
+    rows = prepare_data(open_data(data), n_negatives, seed)
+    distil = "scores" in rows.column_names
+    if tuned is None:
+        tuned = extend(
+            name.base,
+            name.strategy,
+            name.target_len,
+            name.trained_len,
+            revision=name.revision,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            **name.params,
+        ).float()
+    strategy = tuned[0].strategy
+    if max_len > strategy.trained_len:
+        raise InputError(f"max_len must be at most the trained {strategy.trained_len} tokens, got {max_len}.")
+    settings = {
+        "model": tuned.model_card_data.model_name,
+        "revision": tuned.model_card_data.base_model_revision,
+        "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
+        "rows": len(rows),
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "batch_size": batch_size,
+        "lr": lr,
+        "warmup_steps": warmup_steps,
+        "weight_decay": weight_decay,
+        "temperature": temperature,
+        "n_negatives": n_negatives,
+        "max_len": max_len,
+        "seed": seed,
+    }
+    resume_from = claim(out, settings)
+    table = isolate_rows(tuned)
+    prompts = _prompts(tuned, rows.column_names)
+    collator = MovedDocumentsCollator(
+        preprocess_fn=tuned.preprocess,
+        prompts=prompts,
+        max_length=max_len,
+        highest_offset=strategy.target_len - strategy.trained_len,
+        seed=seed,
+    )
+    on_gpu = torch.cuda.is_available() and tuned.device.type == "cuda"
+    arguments = TrainingArguments(
+        output_dir=str(checkpoints_in(out)),
+        num_train_epochs=epochs,
+        max_steps=max_steps or -1,
+        per_device_train_batch_size=batch_size,
+        learning_rate=lr,
+        warmup_steps=warmup_steps,
+        weight_decay=weight_decay,
+        prompts=prompts,
+        batch_sampler=BatchSamplers.NO_DUPLICATES,
+        save_strategy="steps",
+        save_steps=save_steps,
+        save_total_limit=2,
+        logging_steps=max(1, save_steps // 10),
+        seed=seed,
+        data_seed=seed,
+        bf16=on_gpu and torch.cuda.is_bf16_supported() if bf16 is None else bf16,
+        use_cpu=tuned.device.type == "cpu",
+        report_to="none",
+    )
+    loss = loss_for(tuned, distil=distil, temperature=temperature, mini_batch_size=mini_batch_size)
+    trainer = RowTrainer(
+        model=tuned,
+        args=arguments,
+        train_dataset=rows,
+        loss=loss,
+        data_collator=collator,
+        callbacks=[EpochCallback(collator)],
+    )
+    trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+    restore(tuned, table)
+    tuned.eval()
+    tuned.save_pretrained(str(out))
+    return tuned
+
+
+class RowTrainer(SentenceTransformerTrainer):
+    """Keeps only the trained rows in its checkpoints, and stops at a loss that is no number."""
+
+    def _rows(self) -> AddedRows:
+        return self.accelerator.unwrap_model(self.model)[0].model.embeddings.position_embeddings
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({"rows": self._rows().new.detach().cpu().contiguous()}, folder / ROWS_FILE)
+
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        rows = load_file(Path(checkpoint_path, ROWS_FILE))["rows"]
+        with torch.no_grad():
+            self._rows().new.copy_(rows)
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """None: it would look the base up on the hub and put rows of the data into a model card."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().compute_loss(*args, **kwargs)
+        loss = result[0] if isinstance(result, tuple) else result
+        if not bool(torch.isfinite(loss)):
+            raise InputError(
+                f"the loss must stay a number, got {float(loss.detach())} at step "
+                f"{self.state.global_step + 1}: use a lower lr (it is {self.args.learning_rate:g}) or a higher temperature; the checkpoints in "
+                f"{self.args.output_dir} are intact."
+            )
+        return result
+
+
+def isolate_rows(model: SentenceTransformer) -> AddedRows:
+    """Freeze a model but for its added position rows, and let its documents start anywhere; in place."""
+    first: LongTransformer = model[0]
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    embeddings = first.model.embeddings
+    table: nn.Embedding = embeddings.position_embeddings
+    kept: Tensor = rows_of_short_inputs(first.family, table.num_embeddings)
+    embeddings.position_embeddings = AddedRows(table, kept)
+    first.family = MovedDocuments(first.family)
+    return embeddings.position_embeddings
+
+
+def restore(model: SentenceTransformer, table: AddedRows) -> None:
+    """Undo `isolate_rows`, keeping what was trained; in place."""
+    first: LongTransformer = model[0]
+    first.model.embeddings.position_embeddings = table.to_embedding()
+    first.family = first.family.family
+
+
+def _check_numbers(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be above 0, got {value}.")
+
+
+def _check_name(name: ModelName, trust_remote_code: bool) -> None:
+    """Refuse what cannot be tuned before any weights load."""
+    info = describe(
+        name.base, revision=name.revision, trained_len=name.trained_len, trust_remote_code=trust_remote_code
+    )
+    if name.dtype is not None:
+        raise InputError(f"tuning computes in the types it needs: leave out dtype, got {name.dtype}.")
+    _check_tunable(info.name, info.family.name, name.strategy)
+    target = name.target_len or default_target_len(name.strategy, info.trained_len)
+    _check_target(info.trained_len, target)
+    if name.params.get("short", "keep") != "keep":
+        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
+
+
+def _check_model(model: SentenceTransformer) -> None:
+    first = model[0]
+    if not isinstance(first, LongTransformer):
+        raise InputError(
+            "tuning takes an extended model, such as extend(base, 'pi', 4096) returns, got a "
+            f"{type(first).__name__} that nothing extended."
+        )
+    _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy.key())
+    _check_target(first.strategy.trained_len, first.strategy.target_len)
+    if getattr(first.strategy, "short", "keep") != "keep":
+        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
+
+
+def _check_tunable(base: str, family: str, strategy: str) -> None:
+    if family != "absolute":
+        raise MisfitError(
+            f"only models with absolute positions can be tuned this way, got {base} with {family} positions: "
+            "it has no table of position rows to add to, and training its other weights would change short "
+            "inputs; ntk or se extend rotary models without training."
+        )
+    if strategy not in TUNABLE:
+        raise MisfitError(
+            f"tuning trains the rows that {' or '.join(TUNABLE)} adds, got {strategy}: use {base}+pi."
+        )
+
+
+def _check_target(trained_len: int, target_len: int) -> None:
+    if target_len <= trained_len:
+        raise InputError(
+            f"the target length must be above the trained {trained_len} tokens, or no new rows are there to "
+            f"train, got {target_len}."
+        )
+
+
+def _prompts(model: SentenceTransformer, columns: list[str]) -> dict[str, str] | None:
+    """The model's own query and document prompts, by column."""
+    query, document = model.prompts.get("query") or "", model.prompts.get("document") or ""
+    if not query and not document:
+        return None
+    return {c: query if c == "anchor" else document for c in columns if c != "scores"}

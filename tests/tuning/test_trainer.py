@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+
+from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.tuning import trainer as trainer_module
+from mteb_longembed.tuning.checkpoints import last_complete
+from mteb_longembed.tuning.trainer import tune
+from tests.tiny import TRAINED, sentence_transformer, text, transformer
+
+TARGET = 4 * TRAINED
+SMALL = {
+    "batch_size": 4,
+    "mini_batch_size": 2,
+    "n_negatives": 2,
+    "max_len": TRAINED,
+    "warmup_steps": 0,
+    "lr": 0.05,
+}
+
+
+def pairs(n=12, **extra):
+    return Dataset.from_dict(
+        {
+            "anchor": [text(6, seed=i) for i in range(n)],
+            "positive": [text(12, seed=100 + i) for i in range(n)],
+            **extra,
+        }
+    )
+
+
+@pytest.fixture
+def base(tmp_path):
+    model = sentence_transformer("bert", tmp_path / "base")
+    model.model_card_data.model_name = "test/bert"
+    return model
+
+
+@pytest.mark.parametrize("strategy", ["pi", "rp"])
+def test_only_new_rows_change_and_short_inputs_keep_their_embeddings(tmp_path, base, strategy):
+    extended = extend(base, strategy, TARGET)
+    before = {name: value.clone() for name, value in extended.state_dict().items()}
+    tuned = tune(extended, pairs(), tmp_path / "out", max_steps=3, **SMALL)
+    after = tuned.state_dict()
+    assert after.keys() == before.keys()
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    assert [name.endswith("position_embeddings.weight") for name in changed] == [True]
+    rows_changed = (before[changed[0]] != after[changed[0]]).any(1)
+    original = torch.arange(TRAINED) * (4 if strategy == "pi" else 1)
+    assert not rows_changed[original].any()
+    # what stays as it was among the new rows was reached by no document in three steps
+    assert rows_changed.float().mean() > 0.5
+    short, long = [text(TRAINED), text(5)], [text(TARGET)]
+    assert np.array_equal(extended.encode(short), tuned.encode(short))
+    assert not np.allclose(extended.encode(long), tuned.encode(long), atol=1e-4)
+
+
+def test_the_model_given_stays_as_it_is(tmp_path, base):
+    extended = extend(base, "pi", TARGET)
+    before = {name: value.clone() for name, value in extended.state_dict().items()}
+    tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+    assert all(torch.equal(before[name], value) for name, value in extended.state_dict().items())
+
+
+def test_a_tuned_folder_loads_and_embeds_the_same(tmp_path, base):
+    tuned = tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", max_steps=2, **SMALL)
+    again = load(tmp_path / "out")
+    texts = [text(5), text(TRAINED), text(50)]
+    assert np.allclose(tuned.encode(texts), again.encode(texts), atol=1e-6)
+    short = np.allclose(again.encode([text(9)]), base.encode([text(9)]), atol=1e-6)
+    assert short
+
+
+def test_a_run_killed_between_checkpoints_ends_as_if_it_had_not_been(tmp_path, base, monkeypatch):
+    extended = extend(base, "pi", TARGET)
+    settings = dict(SMALL, max_steps=6, save_steps=2)
+    whole = tune(extended, pairs(), tmp_path / "whole", **settings)
+
+    class Killed(Exception):
+        pass
+
+    original = trainer_module.RowTrainer.training_step
+
+    def dying(self, *args, **kwargs):
+        if self.state.global_step == 3:
+            raise Killed
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(trainer_module.RowTrainer, "training_step", dying)
+    with pytest.raises(Killed):
+        tune(extended, pairs(), tmp_path / "cut", **settings)
+    monkeypatch.setattr(trainer_module.RowTrainer, "training_step", original)
+    assert last_complete(tmp_path / "cut").name == "checkpoint-2"
+    # half a checkpoint, as a kill while writing leaves it, is passed over
+    (tmp_path / "cut/checkpoints/checkpoint-4").mkdir()
+    resumed = tune(extended, pairs(), tmp_path / "cut", **settings)
+    for name, value in whole.state_dict().items():
+        assert torch.allclose(value, resumed.state_dict()[name], atol=1e-6), name
+
+
+def test_other_settings_do_not_resume(tmp_path, base, monkeypatch):
+    extended = extend(base, "pi", TARGET)
+    monkeypatch.setattr(trainer_module.RowTrainer, "train", lambda self, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+    with pytest.raises(InputError, match=r"other settings \(lr 0.05 before and 0.01 now\)"):
+        tune(extended, pairs(), tmp_path / "out", max_steps=1, **dict(SMALL, lr=0.01))
+
+
+def test_a_folder_with_a_model_is_not_written_over(tmp_path, base):
+    extended = extend(base, "pi", TARGET)
+    tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+    with pytest.raises(InputError, match="must not hold a model yet"):
+        tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+
+
+def test_scores_change_what_is_learned(tmp_path, base):
+    extended = extend(base, "pi", TARGET)
+    negatives = {"negative_1": [text(12, seed=200 + i) for i in range(12)]}
+    rows = []
+    for k, scores in enumerate(([[9.0, 0.0]] * 12, [[0.0, 9.0]] * 12)):
+        data = pairs(12, **negatives, scores=scores)
+        tuned = tune(extended, data, tmp_path / str(k), max_steps=2, **SMALL)
+        rows.append(tuned[0].model.embeddings.position_embeddings.weight)
+    assert not torch.allclose(*rows, atol=1e-3)
+
+
+def test_gradient_caching_changes_nothing(tmp_path, base, monkeypatch):
+    # plain SGD: Adam would turn rounding noise in tiny gradients into whole steps
+    def sgd(self, *args, **kwargs):
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trained, lr=0.1)
+        return self.optimizer
+
+    monkeypatch.setattr(trainer_module.RowTrainer, "create_optimizer", sgd)
+    for module in base.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    extended = extend(base, "pi", TARGET)
+    before = extended[0].model.embeddings.position_embeddings.weight
+    rows = []
+    for k in (1, 4):
+        tuned = tune(extended, pairs(), tmp_path / str(k), max_steps=2, **dict(SMALL, mini_batch_size=k))
+        rows.append(tuned[0].model.embeddings.position_embeddings.weight - before)
+    assert rows[0].abs().max() > 1e-3
+    assert torch.allclose(*rows, atol=1e-5)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base):
+    extended = extend(base, "pi", TARGET)
+    tune_settings = dict(SMALL, max_steps=4, save_steps=1)
+    original = trainer_module.SentenceTransformerTrainer.compute_loss
+    calls = []
+
+    def poisoned(self, *args, **kwargs):
+        calls.append(1)
+        return original(self, *args, **kwargs) * (math.nan if len(calls) == 3 else 1)
+
+    trainer_module.SentenceTransformerTrainer.compute_loss, saved = poisoned, original
+    try:
+        with pytest.raises(
+            InputError, match=r"the loss must stay a number, got nan at step 3: use a lower lr"
+        ):
+            tune(extended, pairs(), tmp_path / "out", **tune_settings)
+    finally:
+        trainer_module.SentenceTransformerTrainer.compute_loss = saved
+    assert last_complete(tmp_path / "out").name == "checkpoint-2"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("+pi@16", InputError, "must be above the trained 16 tokens"),
+        ("+gp@64", MisfitError, "trains the rows that pi or rp adds, got gp"),
+        ("+none", MisfitError, "trains the rows that pi or rp adds, got none"),
+        ("+pi@64:short=scale", InputError, "short must be keep"),
+        ("+pi@64:dtype=bf16", InputError, "leave out dtype"),
+    ],
+)
+def test_names_that_cannot_be_tuned_are_refused_before_weights_load(
+    tmp_path, base, monkeypatch, name, error, said
+):
+    monkeypatch.setattr(trainer_module, "extend", lambda *a, **k: pytest.fail("weights were loaded"))
+    with pytest.raises(error, match=said):
+        tune(f"{tmp_path}/base/model{name}", pairs(), tmp_path / "out", **SMALL)
+
+
+def test_a_rotary_model_is_refused_with_the_reason(tmp_path, monkeypatch):
+    folder = transformer(
+        "modernbert", tmp_path / "rotary", cls_token_id=0, sep_token_id=2, global_attn_every_n_layers=1
+    )
+    with pytest.raises(MisfitError, match=r"only models with absolute positions .* no table of position"):
+        tune(f"{folder}+pi@64", pairs(), tmp_path / "out", **SMALL)
+
+
+def test_a_model_nobody_extended_is_refused(tmp_path, base):
+    with pytest.raises(InputError, match="takes an extended model"):
+        tune(base, pairs(), tmp_path / "out", **SMALL)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"lr": math.nan}, {"batch_size": -1}, {"temperature": 0}, {"n_negatives": -1}]
+)
+def test_numbers_out_of_range_are_refused(tmp_path, base, wrong):
+    with pytest.raises(InputError, match=f"{next(iter(wrong))}"):
+        tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", **{**SMALL, **wrong})
+
+
+def test_documents_may_not_be_longer_than_the_trained_length(tmp_path, base):
+    with pytest.raises(InputError, match="max_len must be at most the trained 16 tokens, got 17"):
+        tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", **dict(SMALL, max_len=17))

@@ -1,0 +1,83 @@
+"""The recipe of a pair, read from a JSON file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The architecture both models of a pair share; lengths in tokens."""
+
+    vocab_size: int = 8192
+    hidden_size: int = 192
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 6
+    intermediate_size: int = 768
+    trained_len: int = 512
+    rope_theta: float = 10_000.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training steps that draws batches from one mixture.
+
+    Args:
+        steps: optimiser steps.
+        temperature: of the InfoNCE loss.
+        kinds: kind of pair (a name in `pairs.KINDS`) -> its weight in the mixture.
+        lengths: longest document of a batch in tokens -> its weight.
+    """
+
+    name: str
+    steps: int
+    temperature: float
+    kinds: dict[str, float]
+    lengths: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the weights, apart from the text itself."""
+
+    name: str
+    seed: int
+    shape: Shape
+    stages: tuple[Stage, ...]
+    lr: float
+    warmup_steps: int
+    decay_steps: int
+    weight_decay: float
+    tokens_per_batch: int
+    min_docs: int
+    max_docs: int
+    init_from: str | None = None
+
+    @property
+    def total_steps(self) -> int:
+        return sum(stage.steps for stage in self.stages)
+
+    def stage_at(self, step: int) -> Stage:
+        """The stage that step number `step` (from 0) belongs to."""
+        for stage in self.stages:
+            if step < stage.steps:
+                return stage
+            step -= stage.steps
+        raise IndexError(f"step {step} lies beyond the last stage")
+
+    def lr_at(self, step: int) -> float:
+        """Linear warm-up, constant, then linear decay to a twentieth over the last `decay_steps`."""
+        warm = min(1.0, (step + 1) / self.warmup_steps)
+        left = (self.total_steps - step) / self.decay_steps
+        return self.lr * min(warm, max(0.05, min(1.0, left)))
+
+
+def load_recipe(path: str | Path) -> Recipe:
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    stages = tuple(
+        Stage(**{**stage, "lengths": {int(n): w for n, w in stage["lengths"].items()}})
+        for stage in raw.pop("stages")
+    )
+    return Recipe(shape=Shape(**raw.pop("shape")), stages=stages, **raw)
