@@ -140,7 +140,7 @@ def _check(predictions: Predictions, split: str, metric: str, mean: float, resul
             if abs(expected - mean) > _ROUNDING:
                 raise DataError(
                     f"{predictions.path}: split {split!r} averages {mean:.5f}, but {row.path} says "
-                    f"{expected:.5f}: another run wrote over it; give every model a prediction folder of its own."
+                    f"{expected:.5f}: another run wrote over it; give every model its own folder."
                 )
 
 

@@ -1,0 +1,124 @@
+"""What the figures show, not how they look."""
+
+from __future__ import annotations
+
+import pytest
+
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.reports.figures.depth import DepthPoint, depth_data
+from mteb_longembed.reports.figures.diagnosis import DiagnosisData
+from mteb_longembed.reports.figures.diagnosis import draw as draw_diagnosis
+from mteb_longembed.reports.figures.heatmap import heatmap_data
+from mteb_longembed.reports.figures.improvement import improvement_data
+from mteb_longembed.reports.figures.positions import positions_data
+from mteb_longembed.reports.figures.targets import targets_data
+from mteb_longembed.reports.figures.tuning import tuning_data
+from mteb_longembed.reports.scoreboard import score_lines
+from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
+
+GTE = "thenlper/gte-base"
+
+
+def test_heat_map_rows_are_sorted_and_marked_by_context():
+    found = heatmap_data(lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5}))
+    assert [(data.column, data.data) for data in found] == [("Passkey", "generated"), ("Needle", "generated")]
+    assert [label for label, _ in found[0].rows] == [f"{BASE}+pi@4096 ♦", f"{BASE}+none@512 ▲"]
+    assert set(found[0].rows[0][1].values()) == {50.0}
+
+
+def test_the_authors_rows_join_published_data_only():
+    generated = heatmap_data(lines({BASE: 0.3}), with_authors=True)[0]
+    published = heatmap_data(lines({BASE: 0.3}, data=PUBLISHED), with_authors=True)[0]
+    assert len(generated.rows) == 1
+    assert len(published.rows) == 1 + 12
+    assert sum("(authors)" in label for label, _ in published.rows) == 12
+
+
+def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
+    points = [
+        DepthPoint(512, 0.0, 1),
+        DepthPoint(512, 0.19, 0),
+        DepthPoint(512, 1.0, 1),
+        DepthPoint(1024, 0.5, 0),
+    ]
+    data = depth_data("m", "t", points)
+    assert data.lengths == (512, 1024)
+    assert [row[0] for row in data.accuracy] == [50, None, None, None, 100]
+    assert [row[1] for row in data.n_queries] == [0, 0, 1, 0, 0]
+
+
+def test_improvement_takes_the_longest_target_of_each_variant():
+    scores = {
+        f"{BASE}+none@512": 0.3,
+        f"{BASE}+pi@1024": 0.4,
+        f"{BASE}+pi@4096": 0.5,
+        f"{BASE}+pcw@4096": 0.2,
+    }
+    (data,) = improvement_data(lines(scores))
+    assert [label for label, _ in data.bars] == ["+pcw@4096", "+pi@4096"]
+    assert data.bars[1][1]["Average"] == pytest.approx(20)
+
+
+def test_improvement_leaves_out_what_is_partial():
+    results = rows(f"{BASE}+none@512", 0.3) + rows(f"{BASE}+pi@4096", 0.5, only=["QMSum"])
+    (data,) = improvement_data(score_lines(results))
+    assert set(data.bars[0][1]) == {"QMSum"}
+
+
+def test_target_lengths_need_two_and_start_from_the_base():
+    scores = {f"{BASE}+none@512": 0.3, f"{BASE}+pi@1024": 0.4, f"{BASE}+pi@4096": 0.5, f"{GTE}+pi@4096": 0.5}
+    (data,) = targets_data(lines(scores))
+    (panel,) = data.panels
+    assert panel.base_score == (512, pytest.approx(30))
+    assert panel.series == {"+pi": {1024: pytest.approx(40), 4096: pytest.approx(50)}}
+
+
+def test_target_panels_follow_the_bases_asked_for():
+    scores = {f"{base}+pi@{target}": 0.4 for base in (BASE, ROTARY, GTE) for target in (1024, 2048)}
+    (data,) = targets_data(lines(scores), bases=[GTE, BASE])
+    assert [panel.base for panel in data.panels] == [GTE, BASE]
+
+
+def test_tuning_gains_are_after_less_before():
+    pairs = [(f"{BASE}+pi@4096", "local/pi+none@4096"), (f"{BASE}+rp@4096", "local/rp+none@4096")]
+    scores = {pairs[0][0]: 0.4, pairs[0][1]: 0.5, pairs[1][0]: 0.4, pairs[1][1]: 0.42}
+    (data,) = tuning_data(lines(scores), pairs)
+    assert [(label, round(gain["Average"], 6)) for label, gain in data.bars] == [
+        ("+pi tuned", 10),
+        ("+rp tuned", 2),
+    ]
+
+
+def test_tuning_names_an_unknown_model():
+    with pytest.raises(UnknownNameError, match="unknown model in the results 'local/no'"):
+        tuning_data(lines({f"{BASE}+pi@4096": 0.4}), [(f"{BASE}+pi@4096", "local/no")])
+
+
+def test_positions_take_the_best_strategy_at_each_length():
+    scores = {
+        f"{BASE}+pi@4096": 0.4,
+        f"{BASE}+gp@4096": 0.3,
+        f"{ROTARY}+se@4096": 0.6,
+        f"{ROTARY}+ntk@4096": 0.5,
+    }
+    (data,) = positions_data(lines(scores))
+    assert data.best["absolute"] == {4096: (pytest.approx(40), f"{BASE}+pi@4096")}
+    assert data.best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}
+
+
+def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
+    mistral = "intfloat/e5-mistral-7b-instruct+ntk@32768"
+    assert positions_data(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
+    kinds = {"my/ape": "absolute", "my/rope": "rotary"}
+    (data,) = positions_data(lines({"my/ape+pi@4096": 0.4, "my/rope+pi@4096": 0.5}), kinds=kinds)
+    assert set(data.best) == {"absolute", "rotary"}
+
+
+def test_diagnosis_counts_longer_documents():
+    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: 50.0}}, [100, 128, 200, 400])
+    assert data.longer_than(128) == 50
+
+
+def test_a_diagnosis_without_a_curve_is_an_error():
+    with pytest.raises(InputError, match="one is missing"):
+        draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, [100]))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.reports.figures import depth, diagnosis, heatmap, improvement, positions, targets, tuning
+from mteb_longembed.reports.figures.drawing import new_drawing, styles
+from tests.reports.made import BASE, ROTARY, lines
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def drawings():
+    scores = {f"{BASE}+none@512": 0.3, f"{ROTARY}+none@512": 0.3}
+    for i, target in enumerate((1024, 4096)):
+        for j, name in enumerate(("pcw", "gp", "pi", "ntk")):
+            scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.05 * i + 0.01 * j
+            scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.05 * i + 0.01 * j
+    made = lines(scores)
+    points = [depth.DepthPoint(512, i / 50, i % 2) for i in range(50)]
+    curve = diagnosis.DiagnosisData("T", "nDCG@10", {"bm25": {128: 40.0, 256: 50.0}}, [100, 200, 300])
+    pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
+    return [
+        *map(heatmap.draw, heatmap.heatmap_data(made)),
+        depth.draw(depth.depth_data("m", "t", points)),
+        *map(improvement.draw, improvement.improvement_data(made)),
+        *map(targets.draw, targets.targets_data(made)),
+        *map(tuning.draw, tuning.tuning_data(made, pair)),
+        *map(positions.draw, positions.positions_data(made)),
+        diagnosis.draw(curve),
+    ]
+
+
+def test_every_text_lies_inside_its_picture(drawings):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for drawing in drawings:
+        canvas = FigureCanvasAgg(drawing.figure)
+        canvas.draw()
+        drawn = drawing.figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
+        width, height = drawing.figure.get_size_inches()
+        assert drawn.x0 >= 0 and drawn.x1 <= width, drawing.key
+        assert drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
+
+
+def test_every_tip_is_in_the_svg(drawings):
+    for drawing in drawings:
+        svg = drawing.svg()
+        assert drawing.tips
+        for name in drawing.tips:
+            assert f'id="{name}"' in svg
+
+
+def test_a_figure_is_the_same_every_time(drawings):
+    assert drawings[0].svg() == drawings[0].svg()
+
+
+def test_png_and_svg_are_written(drawings, tmp_path):
+    png, svg = drawings[0].save(tmp_path / "new")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in svg.read_text(encoding="utf-8")
+
+
+def test_a_strategy_looks_alike_in_every_figure_and_its_variants_differ():
+    alone, together = styles(["+ntk"]), styles(["+pcw", "+gp", "+ntk", "+ntk:logn=off"])
+    assert alone["+ntk"] == together["+ntk"]
+    assert together["+ntk"].colour == together["+ntk:logn=off"].colour
+    assert together["+ntk"].line != together["+ntk:logn=off"].line
+    assert (
+        len({look.colour for look in styles(["+none", "+pcw", "+gp", "+rp", "+pi", "+ntk", "+se"]).values()})
+        == 7
+    )
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"mteb-longembed\[figures\]"):
+        new_drawing("key", "title", 4, 3)

@@ -1,0 +1,94 @@
+"""Rows of result files and whole lines, made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mteb_longembed.reports.columns import COLUMN_BY_KEY, COLUMNS, GENERATED, PUBLISHED
+from mteb_longembed.reports.model_names import split_model_name
+from mteb_longembed.reports.results import Model, Result
+from mteb_longembed.reports.scoreboard import Line, score_lines
+
+BASE = "intfloat/e5-base-v2"
+ROTARY = "dwzhu/e5rope-base"
+
+
+def rows(
+    name: str,
+    value: float,
+    *,
+    data: str = GENERATED,
+    only: Iterable[str] | None = None,
+    splits: Iterable[str] | None = None,
+    revision: str = "r1",
+    dataset_revision: str = "g1",
+    max_tokens: int | None = None,
+) -> list[Result]:
+    """One model with the same score (from 0 to 1) everywhere, or only in some columns and splits."""
+    model = Model(split_model_name(name), revision, None, max_tokens)
+    metrics = {"ndcg_at_1": value, "ndcg_at_10": value}
+    keys = set(COLUMN_BY_KEY if only is None else only)
+    found = []
+    for column in COLUMNS:
+        if column.key not in keys:
+            continue
+        for split in column.splits:
+            if splits is None or split in splits:
+                found.append(
+                    Result(model, column.tasks[data], split, metrics, dataset_revision, Path(f"{name}.json"))
+                )
+    return found
+
+
+def line(name: str, value: float, **kwargs: object) -> Line:
+    """The one line of such a model."""
+    (only,) = score_lines(rows(name, value, **kwargs))  # type: ignore[arg-type]
+    return only
+
+
+def lines(scores: Mapping[str, float], **kwargs: object) -> list[Line]:
+    """Whole lines by name."""
+    return score_lines([row for name, value in scores.items() for row in rows(name, value, **kwargs)])  # type: ignore[arg-type]
+
+
+def write_result(
+    folder: Path,
+    task: str,
+    splits: Mapping[str, float],
+    *,
+    name: str = BASE,
+    revision: str = "r1",
+    **changes: object,
+) -> Path:
+    """A result file as mteb 2.26 writes it, less the metrics that the report does not read."""
+    target = folder / name.replace("/", "__") / revision
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "model_meta.json").write_text(json.dumps({"name": name, "revision": revision}))
+    data = {
+        "dataset_revision": "g1",
+        "task_name": task,
+        "mteb_version": "2.26.24",
+        "scores": {
+            split: [
+                {
+                    "ndcg_at_1": value,
+                    "ndcg_at_10": value,
+                    "nauc_ndcg_at_1_max": float("nan"),
+                    "main_score": value,
+                    "hf_subset": "default",
+                    "languages": ["eng-Latn"],
+                }
+            ]
+            for split, value in splits.items()
+        },
+        "evaluation_time": 1.0,
+        **changes,
+    }
+    path = target / f"{task}.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+__all__ = ["BASE", "GENERATED", "PUBLISHED", "ROTARY", "line", "lines", "rows", "write_result"]

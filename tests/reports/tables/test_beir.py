@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.reports.beir import CQADUPSTACK_PARTS, beir_tasks
+from mteb_longembed.reports.model_names import split_model_name
+from mteb_longembed.reports.results import Model, Result
+from mteb_longembed.reports.tables.beir import beir_table
+
+
+def _rows(name, value, skip=()):
+    model = Model(split_model_name(name), "r")
+    metrics = {"ndcg_at_1": 0.0, "ndcg_at_10": value}
+    return [
+        Result(model, part, task.split, metrics, "d", Path("x"))
+        for task in beir_tasks()
+        for part in (task.parts or (task.task,))
+        if part not in skip
+    ]
+
+
+def test_fifteen_tasks_two_models_and_their_difference():
+    table = beir_table(_rows("a/b", 0.4) + _rows("a/c", 0.45))
+    assert len(table.rows) == 15 + 1
+    assert table.header[3:] == ("a/b", "a/c", "Difference")
+    assert [cell.text for cell in table.rows[-1][3:]] == ["40.0", "45.0", "+5.0"]
+    assert [cell.text for cell in table.rows[2]][:3] == ["NFCorpus", "3.3", "232.3"]
+
+
+def test_cqadupstack_is_the_mean_of_its_twelve_parts_or_missing():
+    rows = _rows("a/b", 0.4)
+    half = [
+        Result(row.model, row.task, row.split, {**row.metrics, "ndcg_at_10": 0.6}, "d", row.path)
+        if row.task in CQADUPSTACK_PARTS[:6]
+        else row
+        for row in rows
+    ]
+    by_task = {row[0].text: row[3].text for row in beir_table(half).rows}
+    assert by_task["CQADupstackRetrieval"] == "50.0"
+    by_task = {row[0].text: row[3].text for row in beir_table(_rows("a/b", 0.4, CQADUPSTACK_PARTS[:1])).rows}
+    assert by_task["CQADupstackRetrieval"] == "-"
+    assert by_task["Average"] == "(14/15)"
+
+
+def test_ms_marco_counts_on_its_development_split():
+    (task,) = (task for task in beir_tasks() if task.task == "MSMARCO")
+    assert task.split == "dev"
+
+
+def test_a_named_model_without_beir_results_is_an_error():
+    with pytest.raises(UnknownNameError, match=r"unknown model with BEIR results 'a/x'.*known: a/b"):
+        beir_table(_rows("a/b", 0.4), ("a/b", "a/x"))
+
+
+def test_without_any_beir_result_there_is_no_table():
+    assert beir_table([]) is None

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from mteb_longembed.reports import html_page
+from mteb_longembed.reports.figures import heatmap
+from mteb_longembed.reports.tables.main import main_tables
+from tests.reports.made import BASE, lines
+
+pytest.importorskip("matplotlib")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
+
+
+@pytest.fixture(scope="module")
+def page():
+    made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
+    drawings = [heatmap.draw(data) for data in heatmap.heatmap_data(made)]
+    return html_page.write(main_tables(made), drawings, ["skipped a <file>"])
+
+
+class _Ids(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            elif name in ("href", "xlink:href", "src"):
+                self.links.append(value)
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    parsed = _Ids(page)
+    assert all(link.startswith("#") for link in parsed.links)
+    assert "default-src 'none'" in page
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_ids_are_unique_and_every_reference_has_one(page):
+    parsed = _Ids(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    referred = {link[1:] for link in parsed.links} | set(re.findall(r"url\(#([^)]+)\)", page))
+    assert referred <= set(parsed.ids)
+
+
+def test_names_are_escaped(page):
+    assert "<b>" not in page
+    assert "skipped a &lt;file&gt;" in page
+
+
+def test_cells_carry_their_value_for_sorting_and_for_the_mouse(page):
+    assert 'data-value="50.0" data-tip="50.000"' in page
+    assert f"{BASE}+pi@4096 ♦, 256 tokens: 50.0 %" in page
+
+
+# Clicks on "Average" twice, then moves the mouse over the first cell of the first figure.
+_PROBE = """
+<script>
+const heads = [...document.querySelectorAll("thead button")];
+const names = () => [...document.querySelectorAll("tbody tr")].map((row) => row.cells[0].textContent).join(" ");
+const average = heads.find((button) => button.textContent === "Average");
+average.click(); average.click();
+document.body.dataset.sorted = names();
+document.querySelector("figure [data-tip]").dispatchEvent(new MouseEvent("mousemove", {bubbles: true}));
+document.body.dataset.shown = document.getElementById("tip").textContent;
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page.replace("</body>", _PROBE + "</body>"), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    done = subprocess.run(
+        [BROWSER, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    dom = html.unescape(done.stdout)
+    assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
+    assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %"' in dom

@@ -1,0 +1,75 @@
+"""A tiny Passkey task and two encoders that really run in mteb."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.models.abs_encoder import AbsEncoder
+from mteb.models.model_meta import ModelMeta
+
+N_QUERIES = 20
+SPLITS = ("test_256", "test_512")
+
+
+class ToyPasskey(AbsTaskRetrieval):
+    """Documents that say their number at some depth."""
+
+    metadata = TaskMetadata(
+        name="LongEmbedPasskey",
+        dataset={"path": "not/there", "revision": "toy-1"},
+        description="toy",
+        reference=None,
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=list(SPLITS),
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_1",
+        date=None,
+        domains=["Written"],
+        task_subtypes=[],
+        license=None,
+        annotations_creators="derived",
+        dialect=[],
+        sample_creation="created",
+        bibtex_citation="",
+    )
+
+    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+        documents = [
+            {"id": f"d{i}", "title": "", "text": f"number {i}", "depth": i / N_QUERIES, "n_words": 2}
+            for i in range(N_QUERIES)
+        ]
+        queries = [{"id": f"q{i}", "text": f"number {i}"} for i in range(N_QUERIES)]
+        self.dataset = {
+            "default": {
+                split: {
+                    "corpus": Dataset.from_list(documents),
+                    "queries": Dataset.from_list(queries),
+                    "relevant_docs": {f"q{i}": {f"d{i}": 1} for i in range(N_QUERIES)},
+                    "top_ranked": None,
+                }
+                for split in SPLITS
+            }
+        }
+        self.data_loaded = True
+
+
+class ToyEncoder(AbsEncoder):
+    """One axis for each number below `n_known`, the last axis for all others: those it cannot tell apart."""
+
+    def __init__(self, name: str, n_known: int) -> None:
+        self.n_known = n_known
+        self.mteb_model_meta = ModelMeta.create_empty({"name": name, "revision": "toy"})
+
+    def encode(self, inputs: Any, **kwargs: Any) -> Any:
+        texts = [text for batch in inputs for text in batch["text"]]
+        vectors = np.zeros((len(texts), N_QUERIES + 1), dtype=np.float32)
+        for row, text in enumerate(texts):
+            number = int(text.split()[-1])
+            vectors[row, number if number < self.n_known else N_QUERIES] = 1
+        return vectors

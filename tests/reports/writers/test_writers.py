@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from mteb_longembed.reports.tables.table import Cell, Table
+from mteb_longembed.reports.writers import WRITERS
+
+
+@pytest.fixture
+def table():
+    return Table(
+        "toy",
+        "A 100% toy",
+        ("Model", "Score", "Average"),
+        (
+            (Cell("a_b+ntk@4096"), Cell("61.2 (+3.1)", 61.25, is_best=True), Cell("60.0", 60.0)),
+            (Cell("c|d"), Cell("50.0 (3/8)", is_partial=True), Cell("(1/6)", is_partial=True)),
+        ),
+        ("† other data",),
+    )
+
+
+def _write(name, table):
+    return WRITERS[name][0]([table])
+
+
+def test_csv_carries_numbers_and_leaves_partial_ones_to_a_column_of_words(table):
+    header, first, second = csv.reader(io.StringIO(_write("csv", table)))
+    assert header == ["Model", "Score", "Average", "Partial"]
+    assert first == ["a_b+ntk@4096", "61.25", "60", ""]
+    assert second == ["c|d", "", "", "Score 50.0 (3/8); Average (1/6)"]
+
+
+def test_markdown_aligns_numbers_escapes_names_and_marks_the_best(table):
+    lines = _write("markdown", table).splitlines()
+    assert lines[2:6] == [
+        "| Model | Score | Average |",
+        "| --- | ---: | ---: |",
+        "| a\\_b+ntk@4096 | **61.2 (+3.1)** | 60.0 |",
+        "| c\\|d | 50.0 (3/8) | (1/6) |",
+    ]
+
+
+def test_latex_escapes_what_latex_would_read(table):
+    text = _write("latex", table)
+    assert r"\caption{A 100\% toy}" in text
+    assert r"a\_b+ntk@4096 & \textbf{61.2 (+3.1)} & 60.0 \\" in text
+    assert r"$^\dagger$ other data" in text
+    assert r"\begin{tabular}{lrr}" in text
+    assert text.count("{") == text.count("}")
+
+
+def test_the_terminal_gets_every_cell(table):
+    text = _write("terminal", table)
+    for word in ("a_b+ntk@4096", "61.2 (+3.1)", "50.0 (3/8)", "(1/6)", "other data"):
+        assert word in text
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_writes_two_tables_apart(name, table):
+    assert WRITERS[name][0]([table, table]).count("ntk@4096") == 2
