@@ -1,0 +1,212 @@
+"""Windows around an encoder that nobody can look into: any of mteb's, an API above all."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mteb_longembed.errors import InputError, MisfitError, ModelError
+
+from . import ALGORITHM
+from .names import ModelName, canonical_name, default_target_len
+from .strategies import get_strategy
+from .strategies.pcw import ParallelContextWindows
+
+if TYPE_CHECKING:
+    from mteb.models import EncoderProtocol
+    from mteb.models.model_meta import ModelMeta
+    from torch.utils.data import DataLoader
+
+#: The character at which each token of a text starts; tokens in the middle of a character start with it.
+TokenStarts = Callable[[str], Sequence[int]]
+
+
+class WindowedEncoder:
+    """An encoder whose long texts are cut into windows, encoded one by one, and averaged.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows); Table 2's
+        text-embedding-ada-002 row encodes 8,191 tokens only.
+    Differs: texts are cut at character boundaries, so a token that stands across a cut may be read as several.
+
+    Args:
+        inner: any encoder of mteb's; it adds its own prompt and special tokens to each window.
+        token_starts: the inner encoder's own tokenizer, so that windows are counted as it counts.
+        strategy: `pcw` with the inner encoder's longest input and the target, both in tokens.
+        reserved: tokens that the inner encoder adds to each input by itself.
+
+    Raises:
+        InputError: if `reserved` leaves no room for content.
+    """
+
+    def __init__(
+        self,
+        inner: EncoderProtocol,
+        token_starts: TokenStarts,
+        strategy: ParallelContextWindows,
+        *,
+        reserved: int = 0,
+    ) -> None:
+        self.inner = inner
+        self.token_starts = token_starts
+        self.strategy = strategy
+        self.room = strategy.trained_len - reserved
+        if self.room < 1 or reserved < 0:
+            raise InputError(
+                f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a window, "
+                f"got {reserved}."
+            )
+
+    def windows(self, text: str) -> list[str]:
+        """The texts of a document's windows; a text of one window comes back as it is.
+
+        Every token up to the target stands in a window of at most `Lo` tokens; the last one begins further
+        forward so that it is full, as in `pcw` on any model.
+        """
+        starts = list(self.token_starts(text))
+        if len(starts) <= self.room:
+            return [text]
+        limit = self.strategy.target_len - (self.strategy.trained_len - self.room)
+        end_of_text = starts[limit] if len(starts) > limit else len(text)
+        starts = starts[:limit]
+        edges = [*starts, end_of_text]
+        # cut off from what stands before it, the last window may count a few tokens more than it did inside
+        last = max(len(starts) - self.room, 0)
+        while len(self.token_starts(text[edges[last] : end_of_text])) > self.room:
+            last += 1
+        pieces: list[str] = []
+        at = 0
+        while at < last:
+            stop = self._fitting(text, edges, at)
+            pieces.append(text[edges[at] : edges[stop]])
+            at = stop
+        return [*pieces, text[edges[last] : end_of_text]]
+
+    def _fitting(self, text: str, edges: list[int], at: int) -> int:
+        """The last token such that the text from token `at` up to it is one window by itself."""
+        stop = at + self.room
+        while True:
+            excess = len(self.token_starts(text[edges[at] : edges[stop]])) - self.room
+            # a cut inside a character would lose the rest of it
+            if excess <= 0 and edges[stop] > edges[at]:
+                return stop
+            stop -= max(excess, 1)
+            if stop <= at:
+                raise InputError(
+                    f"a window must hold at least one character, got {self.room} tokens for content; use a longer "
+                    "trained_len."
+                )
+
+    def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
+        """mteb's contract; texts that fit into one window go to the inner encoder unchanged.
+
+        Args:
+            inputs: batches with `text`, as mteb makes them.
+            kwargs: what mteb hands to every encoder.
+
+        Returns:
+            `[texts, d]`: the mean over a text's windows of what the inner encoder returns.
+        """
+        from datasets import Dataset
+        from torch.utils.data import DataLoader
+
+        pieces: list[str] = []
+        counts: list[int] = []
+        for batch in inputs:
+            for text in batch["text"]:
+                cut = self.windows(text)
+                pieces.extend(cut)
+                counts.append(len(cut))
+        loader = DataLoader(Dataset.from_dict({"text": pieces}), batch_size=inputs.batch_size or 1)
+        vectors = self.inner.encode(loader, **kwargs)
+        vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
+        if len(vectors) != len(pieces):
+            raise ModelError(f"the inner encoder returned {len(vectors)} vectors for {len(pieces)} texts.")
+        if not counts:
+            return vectors
+        first = np.cumsum([0, *counts[:-1]])
+        means = np.add.reduceat(vectors, first, axis=0) / np.array(counts)[:, None]
+        return means.astype(vectors.dtype)
+
+    def similarity(self, *args: Any, **kwargs: Any) -> Any:
+        """As the inner encoder compares."""
+        return self.inner.similarity(*args, **kwargs)
+
+    def similarity_pairwise(self, *args: Any, **kwargs: Any) -> Any:
+        """As the inner encoder compares."""
+        return self.inner.similarity_pairwise(*args, **kwargs)
+
+
+def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
+    """What mteb must know of `BASE+pcw@TARGET` around one of its own models.
+
+    Args:
+        base: mteb's description of the encoder.
+        name: the parsed name; `trained_len` defaults to the base's longest input.
+
+    Raises:
+        MisfitError: if the strategy is another than `pcw`.
+        InputError: if the base's longest input is not known, or a length breaks its rule.
+    """
+    kind = get_strategy(name.strategy)
+    if kind is not ParallelContextWindows:
+        raise MisfitError(f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw.")
+    trained_len = name.trained_len or base.max_tokens
+    if not trained_len:
+        raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
+    target_len = name.target_len or default_target_len(name.strategy, int(trained_len))
+    strategy = kind(trained_len=int(trained_len), target_len=target_len, **name.params)
+    return base.model_copy(
+        update={
+            "name": canonical_name(str(base.name), int(trained_len), replace(name, target_len=target_len)),
+            "revision": f"{base.revision}-{ALGORITHM}",
+            "loader": functools.partial(load_windowed, base, strategy),
+            "loader_kwargs": {},
+            "max_tokens": target_len,
+            "adapted_from": base.name,
+        }
+    )
+
+
+def load_windowed(
+    base: ModelMeta,
+    strategy: ParallelContextWindows,
+    name: str,
+    revision: str | None = None,
+    device: str | None = None,
+    **kwargs: Any,
+) -> WindowedEncoder:
+    """The loader that a windowed `ModelMeta` carries: mteb loads the base, we wrap it."""
+    starts = token_starts_of(base)
+    return WindowedEncoder(base.load_model(device=device, **kwargs), starts, strategy)
+
+
+def token_starts_of(base: ModelMeta) -> TokenStarts:
+    """The tokenizer of an API's model.
+
+    Raises:
+        InputError: if mteb's description names none.
+        ModelError: if tiktoken is not installed.
+    """
+    encoding = base.loader_kwargs.get("tokenizer_name")
+    if not isinstance(encoding, str):
+        raise InputError(
+            f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer of it; wrap it in "
+            "mteb_longembed.encoders.black_box.WindowedEncoder with one."
+        )
+    try:
+        import tiktoken
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"counting {base.name}'s tokens needs tiktoken: pip install mteb-longembed[api]."
+        ) from error
+    return functools.partial(tiktoken_starts, tiktoken.get_encoding(encoding))
+
+
+def tiktoken_starts(encoding: Any, text: str) -> list[int]:
+    """Character at which each token of `text` starts, by a tiktoken Encoding."""
+    ids = encoding.encode_ordinary(text)
+    return encoding.decode_with_offsets(ids)[1] if ids else []

@@ -1,0 +1,201 @@
+"""`+pcw` on an encoder behind an API: a loopback server that speaks the embeddings API, a tokenizer made here."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from mteb_longembed.encoders.black_box import (
+    WindowedEncoder,
+    load_windowed,
+    tiktoken_starts,
+    token_starts_of,
+    windowed,
+)
+from mteb_longembed.encoders.names import parse_name
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.errors import InputError, MisfitError, ModelError
+
+tiktoken = pytest.importorskip("tiktoken")
+pytest.importorskip("openai")
+
+ADA = "openai/text-embedding-ada-002"
+WORDS = ("alpha", "beta", "gamma", "delta", "naïve", "日本")
+
+
+def encoding(name: str = "cl100k_base") -> Any:
+    """A byte-pair encoding of a few words, complete over all bytes."""
+    ranks = {bytes([i]): i for i in range(256)}
+    for merged in (b"al", b"ph", b"alph", b"alpha", b" al", b" alph", b"be", b"ta", b"beta", b"mm", b"gamm"):
+        ranks[merged] = len(ranks)
+    return tiktoken.Encoding(name, pat_str=r"\s?\S+|\s+", mergeable_ranks=ranks, special_tokens={})
+
+
+ENCODING = encoding()
+
+
+def vector(text: str) -> np.ndarray:
+    """A unit vector that only this text has."""
+    seed = int.from_bytes(text.encode(), "little") % (2**63)
+    out = np.random.default_rng(seed).standard_normal(1536)
+    return out / np.linalg.norm(out)
+
+
+class Api(BaseHTTPRequestHandler):
+    seen: list[dict[str, Any]] = []
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        type(self).seen.append({"path": self.path, **asked})
+        data = [
+            {"object": "embedding", "index": i, "embedding": vector(text).tolist()}
+            for i, text in enumerate(asked["input"])
+        ]
+        usage = {"prompt_tokens": 0, "total_tokens": 0}
+        body = json.dumps({"object": "list", "data": data, "model": asked["model"], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def api(monkeypatch) -> Iterator[type[Api]]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Api.seen = []
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setitem(tiktoken.registry.ENCODINGS, "cl100k_base", ENCODING)
+    yield Api
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def batches(texts: list[str]) -> DataLoader:
+    return DataLoader(Dataset.from_dict({"text": texts}), batch_size=4)
+
+
+def encode(model: Any, texts: list[str]) -> np.ndarray:
+    task = mteb.get_task("NFCorpus")
+    return model.encode(batches(texts), task_metadata=task.metadata, hf_split="test", hf_subset="default")
+
+
+def document(words: int, seed: int = 0) -> str:
+    return " ".join(np.random.default_rng(seed).choice(WORDS, words))
+
+
+def wrapped(trained: int, target: int, reserved: int = 0) -> WindowedEncoder:
+    strategy = ParallelContextWindows(trained_len=trained, target_len=target)
+    return WindowedEncoder(None, lambda text: tiktoken_starts(ENCODING, text), strategy, reserved=reserved)
+
+
+def count(text: str) -> int:
+    return len(ENCODING.encode_ordinary(text))
+
+
+def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
+    meta = windowed(mteb.get_model_meta(ADA), parse_name(f"{ADA}+pcw@60,trained_len=20"))
+    assert meta.name == f"{ADA}+pcw@60,trained_len=20"
+    assert (meta.max_tokens, meta.adapted_from, meta.revision) == (60, ADA, "3-le1")
+    model = meta.load_model()
+    assert model.mteb_model_meta.name == meta.name
+    texts = ["alpha beta", document(12), document(80, 1), "  "]
+    got = encode(model, texts)
+    sent = [text for call in api.seen for text in call["input"]]
+    assert all(count(text) <= 20 for text in sent)
+    assert {call["model"] for call in api.seen} == {"text-embedding-ada-002"}
+    for text, vec in zip(texts[:3], got, strict=False):
+        want = np.mean([vector(piece) for piece in model.windows(text)], axis=0)
+        assert np.abs(vec - want).max() < 1e-6
+    assert len(model.windows(texts[2])) >= 3
+    # as mteb's own wrapper does with empty texts
+    assert not got[3].any()
+
+
+def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(api):
+    texts = ["  alpha\nbeta ", "gamma"]
+    stock = encode(mteb.get_model(ADA), texts)
+    ours = encode(windowed(mteb.get_model_meta(ADA), parse_name(f"{ADA}+pcw@32k")).load_model(), texts)
+    assert np.array_equal(stock, ours)
+
+
+def test_the_plugin_resolves_the_name(api):
+    import mteb_longembed
+
+    assert mteb_longembed
+    meta = mteb.get_model_meta(f"{ADA}+pcw@32k")
+    assert (meta.name, meta.max_tokens) == (f"{ADA}+pcw@32768", 32768)
+    assert encode(mteb.get_model(f"{ADA}+pcw@32k"), ["alpha"]).shape == (1, 1536)
+
+
+@given(
+    st.lists(st.sampled_from([*WORDS, "\n", "  x", "🙂🙂", "ß"]), max_size=60).map(" ".join),
+    st.integers(4, 30),
+    st.integers(1, 6),
+)
+def test_windows_cover_every_character_and_never_exceed_the_limit(text, trained, scale):
+    target = trained * scale
+    model = wrapped(trained, target)
+    pieces = model.windows(text)
+    assert all(count(piece) <= trained for piece in pieces)
+    if count(text) <= trained:
+        assert pieces == [text]
+        return
+    starts = tiktoken_starts(ENCODING, text)
+    kept = text[: starts[target]] if len(starts) > target else text
+    # laid end to end, the last one overlapping, the windows read the kept text without a gap
+    at = 0
+    for piece in pieces[:-1]:
+        assert kept.startswith(piece, at)
+        at += len(piece)
+    assert kept.endswith(pieces[-1])
+    assert len(kept) - len(pieces[-1]) <= at
+
+
+def test_reserved_tokens_stay_free_in_every_window():
+    pieces = wrapped(20, 60, reserved=5).windows(document(80))
+    assert max(count(piece) for piece in pieces) <= 15
+    with pytest.raises(InputError, match="below the 20 tokens of a window, got 20"):
+        wrapped(20, 60, reserved=20)
+
+
+def test_a_window_smaller_than_one_character_is_refused():
+    with pytest.raises(InputError, match="at least one character, got 2 tokens"):
+        wrapped(2, 20).windows("日本日本日本")
+
+
+def test_what_does_not_fit_is_said_in_one_sentence():
+    base = mteb.get_model_meta(ADA)
+    with pytest.raises(MisfitError, match="se acts inside a model, and nobody can look into openai"):
+        windowed(base, parse_name(f"{ADA}+se"))
+    with pytest.raises(InputError, match="add :trained_len=TOKENS"):
+        windowed(base.model_copy(update={"max_tokens": None}), parse_name(f"{ADA}+pcw"))
+    other = base.model_copy(update={"loader_kwargs": {}})
+    with pytest.raises(InputError, match="names no tokenizer of it"):
+        token_starts_of(other)
+    with pytest.raises(InputError, match="names no tokenizer of it"):
+        load_windowed(other, ParallelContextWindows(trained_len=8, target_len=16), "x")
+
+
+def test_a_missing_tiktoken_names_the_extra(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
+    with pytest.raises(ModelError, match=r"pip install mteb-longembed\[api\]"):
+        token_starts_of(mteb.get_model_meta(ADA))
