@@ -23,7 +23,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "list": Command("mteb_longembed.listing", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.reports.cli", "tables and figures from a folder of results"),
-    "diagnose": Command("mteb_longembed.tasks.diagnose", "where along long documents a model finds things"),
+    "diagnose": Command("mteb_longembed.diagnosing", "does a task need long context? score by tokens read"),
     "tune": Command("mteb_longembed.tuning.cli", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.encoders.export", "a plain checkpoint that needs none of our code"),
 }

@@ -13,7 +13,7 @@ from mteb_longembed.errors import DataError
 
 
 def read_rows(
-    path: Path, columns: tuple[str, ...], shown: str | None = None
+    path: Path, columns: tuple[str, ...], shown: str | None = None, blank: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Line number (from 1) and the columns asked for, of every line of a `.jsonl` or `.jsonl.gz` file.
 
@@ -24,27 +24,28 @@ def read_rows(
         path: the file.
         columns: names that every line must have; others are left out.
         shown: the file's name in messages; by default the path.
+        blank: those of the columns that may be missing or empty, which gives "".
 
     Raises:
         DataError: no text, no JSON object, a missing or empty column, a cut-off file: names file and line.
     """
     name = shown or str(path)
-    number = 0
+    wanted = f"expected one JSON object with the strings {', '.join(columns)}"
+    empty = True
     for number, line in enumerate(_lines(path, name), start=1):
         if not line.strip():
             continue
-        wanted = f"expected one JSON object with the strings {', '.join(columns)}"
+        place, empty = f"{name}, line {number}", False
         try:
             row = json.loads(line)
         except ValueError as error:
             cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
-            raise DataError(
-                f"{name}, line {number}: {wanted}, got invalid JSON: {_reason(error)}{cut}."
-            ) from None
+            raise DataError(f"{place}: {wanted}, got invalid JSON: {_reason(error)}{cut}.") from None
         if not isinstance(row, dict):
-            raise DataError(f"{name}, line {number}: {wanted}, got a JSON {type(row).__name__}.")
-        yield number, {column: _text(row, column, name, number, wanted) for column in columns}
-    if number == 0:
+            raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
+        row |= {column: row.get(column) or "" for column in blank}
+        yield number, {column: _text(row, column, column in blank, place, wanted) for column in columns}
+    if empty:
         raise DataError(f"{name}: expected JSON lines with {', '.join(columns)}, the file is empty.")
 
 
@@ -65,22 +66,21 @@ def _lines(path: Path, name: str) -> Iterator[str]:
         ) from None
 
 
-def _text(row: dict[str, Any], column: str, name: str, number: int, wanted: str) -> str:
+def _text(row: dict[str, Any], column: str, blank: bool, place: str, wanted: str) -> str:
     if column not in row:
-        raise DataError(
-            f"{name}, line {number}: {wanted}, {column} is missing (found: {', '.join(row) or 'nothing'})."
-        )
+        found = ", ".join(row) or "nothing"
+        raise DataError(f"{place}: {wanted}, {column} is missing (found: {found}).")
     value = row[column]
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise DataError(f"{name}, line {number}: {wanted}, {column} is {json.dumps(value)[:40]}.")
-    if not value.strip():
-        raise DataError(f"{name}, line {number}: {wanted}, {column} is empty.")
+        raise DataError(f"{place}: {wanted}, {column} is {json.dumps(value)[:40]}.")
+    if not (blank or value.strip()):
+        raise DataError(f"{place}: {wanted}, {column} is empty.")
     try:
         value.encode()
     except UnicodeEncodeError:  # JSON can spell half of a character, which no file or table can hold
-        raise DataError(f"{name}, line {number}: {wanted}, {column} has half a surrogate pair.") from None
+        raise DataError(f"{place}: {wanted}, {column} has half a surrogate pair.") from None
     return value
 
 

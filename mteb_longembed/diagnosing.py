@@ -1,0 +1,106 @@
+"""`mteb-longembed diagnose`: does a task need long context? A table, and on request a figure and the data."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .reports.tables.table import Table
+    from .tasks.diagnose import Diagnosis
+
+_SHARE = 0.95
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the sub-command."""
+    parser.description = (
+        "A retrieval task's score when a model may read only the beginning of each document: a task that scores "
+        "as well on 512 tokens as on whole documents says nothing about long context."
+    )
+    parser.add_argument(
+        "-t", "--task", required=True, help="a retrieval task of mteb, or a folder in BEIR's file format"
+    )
+    parser.add_argument(
+        "-m",
+        "--model",
+        action="append",
+        dest="models",
+        help="any name `mteb run -m` takes; repeat to compare (default: BM25, which reads any length)",
+    )
+    parser.add_argument(
+        "--lengths", type=_lengths, metavar="N,N,...", help="tokens to read (default: 128,256,...,8192)"
+    )
+    parser.add_argument(
+        "--splits", nargs="+", metavar="SPLIT", help="of the task (default: all it is scored on)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers too")
+    parser.add_argument("--figure", type=Path, metavar="DIR", help="draw the curve as PNG and SVG")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the diagnosis and show it; the exit status."""
+    from rich.console import Console
+
+    from .reports.writers.terminal import show
+    from .tasks.diagnose import BM25, LENGTHS, diagnose
+
+    found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.splits)
+    show([to_table(found)], Console())
+    if args.json:
+        found.save(args.json)
+    if args.figure:
+        from .reports.figures.diagnosis import DiagnosisData, draw
+
+        data = DiagnosisData(found.task, found.score, found.curves, found.document_lens)
+        for path in draw(data).save(args.figure):
+            print(path)
+    return 0
+
+
+def to_table(found: Diagnosis) -> Table:
+    """Scores by tokens read, with the share of documents that are longer, and what follows from it."""
+    from .reports.tables.table import Table, number_cell, text_cell
+
+    lengths = sorted({length for curve in found.curves.values() for length in curve})
+    rows = [
+        (
+            text_cell(f"{length:,}"),
+            *(number_cell(curve.get(length)) for curve in found.curves.values()),
+            number_cell(found.longer_than(length), 0),
+        )
+        for length in lengths
+    ]
+    rows.append((text_cell("all"), *map(number_cell, found.whole.values()), number_cell(0.0, 0)))
+    lens = found.document_lens
+    spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
+    notes = [f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))})."]
+    return Table(
+        key="diagnosis",
+        title=f"{found.task}: {found.score} (%) by tokens read of each document",
+        header=("tokens read", *found.curves, "longer documents (%)"),
+        rows=tuple(rows),
+        notes=(*notes, *(_verdict(found, model) for model in found.curves)),
+    )
+
+
+def _verdict(found: Diagnosis, model: str) -> str:
+    enough = found.enough(model, _SHARE)
+    whole = found.whole[model]
+    if whole == 0:
+        return f"{model} finds nothing even in whole documents, which tells nothing about the task."
+    if enough is None:
+        tried = max(found.curves[model])
+        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on whole documents."
+    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on whole documents ({whole:.1f})."
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected whole numbers with commas between, got {text!r}"
+        ) from None
