@@ -1,0 +1,81 @@
+"""Throwaway virtual environments that see this one's packages, with ours installed in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_SOURCES = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment; `pip` and `python` run in it, without what this process was told by PYTHON*."""
+
+    folder: Path
+
+    @property
+    def executable(self) -> Path:
+        return self.folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder)}))
+
+    def run(self, *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+        """Run Python with these arguments; its standard output. Fails with what it said on standard error."""
+        done = self.attempt(*arguments, env=env, cwd=cwd)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    def attempt(
+        self, *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        kept = {k: v for k, v in (env or os.environ).items() if not k.startswith("PYTHON")}
+        return subprocess.run(
+            [self.executable, *arguments],
+            env=kept,
+            cwd=cwd or self.folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
+    def pip(self, *arguments: str | Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "--python", self.executable, *arguments, "--quiet"],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def install(self, *arguments: str | Path) -> None:
+        """Install ours, from a folder or wheel, with what is there already."""
+        self.pip("install", "--no-index", "--no-deps", "--no-build-isolation", *arguments)
+
+
+def create(folder: Path) -> Environment:
+    """A new environment that sees the packages of this one, but not its startup files."""
+    venv.create(folder, symlinks=os.name != "nt", with_pip=False)
+    environment = Environment(folder)
+    # a folder that a .pth file names is searched for packages, not for further .pth files
+    (environment.site_packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment
+
+
+def copy_sources(folder: Path) -> Path:
+    """A copy of what a build needs, so that it leaves nothing behind in the working tree."""
+    folder.mkdir()
+    for name in (*_SOURCES, "mteb_longembed.pth", "mteb_longembed.start"):
+        shutil.copy(ROOT / name, folder)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(ROOT / "mteb_longembed", folder / "mteb_longembed", ignore=ignored)
+    return folder

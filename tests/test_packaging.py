@@ -1,0 +1,166 @@
+"""Wheel, editable install and uninstall, in environments made for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests import environments
+
+ROOT = Path(__file__).parents[1]
+STARTUP = ("mteb_longembed.pth", "mteb_longembed.start")
+#: What the stock library knows when nobody has imported ours; a spawned worker looks too.
+LOOK = """
+import json, multiprocessing, sys
+import mteb
+
+def look():
+    import mteb
+    return "LongEmbedPasskey" in {task.metadata.name for task in mteb.get_tasks()}
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        worker = pool.apply(look)
+    try:
+        benchmark = mteb.get_benchmark("LongEmbed+").name
+    except KeyError:
+        benchmark = None
+    seen = {"main": look(), "worker": worker, "benchmark": benchmark, "torch": "torch" in sys.modules}
+    print(json.dumps(seen))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    sources = environments.copy_sources(folder / "sources")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--quiet",
+    ]
+    done = subprocess.run([*command, "-w", folder, sources], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def installed(request, tmp_path_factory) -> environments.Environment:
+    environment = environments.create(tmp_path_factory.mktemp(request.param) / "env")
+    if request.param == "wheel":
+        environment.install(request.getfixturevalue("wheel"))
+    else:
+        environment.install("-e", environments.copy_sources(environment.folder / "sources"))
+    return environment
+
+
+def look(environment: environments.Environment, *options: str, **env: str) -> dict:
+    import os
+
+    script = environment.folder / "look.py"
+    script.write_text(LOOK)
+    return json.loads(environment.run(*options, script, env={**os.environ, **env}))
+
+
+def test_the_startup_files_are_installed_and_recorded(installed) -> None:
+    for name in STARTUP:
+        assert (installed.site_packages / name).read_bytes() == (ROOT / name).read_bytes()
+    (record,) = installed.site_packages.glob("mteb_longembed-*.dist-info/RECORD")
+    recorded = {line.split(",")[0] for line in record.read_text().splitlines()}
+    assert recorded.issuperset(STARTUP)
+
+
+def test_stock_mteb_knows_us_in_every_process_without_an_import_even_isolated(installed) -> None:
+    seen = look(installed, "-I")
+    assert seen == {"main": True, "worker": True, "benchmark": "LongEmbed+", "torch": False}
+
+
+def test_autoload_can_be_switched_off(installed) -> None:
+    seen = look(installed, MTEB_LONGEMBED_AUTOLOAD="0")
+    assert (seen["main"], seen["worker"], seen["benchmark"]) == (False, False, None)
+
+
+def test_both_front_doors_open(installed) -> None:
+    script = installed.executable.with_name("mteb-longembed")
+    assert "run" in installed.run(script, "--help")
+    assert installed.run("-m", "mteb_longembed", "--version").strip() == metadata_of(installed)["version"]
+
+
+def test_uninstalling_leaves_nothing_behind(wheel, tmp_path) -> None:
+    for source in (wheel, environments.copy_sources(tmp_path / "sources")):
+        environment = environments.create(tmp_path / f"env-{source.suffix[1:] or 'editable'}")
+        before = set(environment.site_packages.rglob("*"))
+        environment.install(*(("-e", source) if source.is_dir() else (source,)))
+        environment.pip("uninstall", "--yes", "mteb-longembed")
+        left = {path for path in environment.site_packages.rglob("*") if "__pycache__" not in path.parts}
+        assert left <= before
+        assert environment.attempt("-c", "import mteb_longembed").returncode != 0
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    sources = wheel.parent / "sources"
+    files = [path for path in (sources / "mteb_longembed").rglob("*") if path.is_file()]
+    wanted = {path.relative_to(sources).as_posix() for path in files}
+    assert wanted <= held
+    assert {name.split("/")[0] for name in held} == {
+        "mteb_longembed",
+        *STARTUP,
+        next(name for name in held if name.endswith("/RECORD")).split("/")[0],
+    }
+
+
+def test_the_wheel_agrees_with_its_record(wheel, tmp_path) -> None:
+    import base64
+    import csv
+    import hashlib
+    import io
+
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/RECORD"))
+        rows = list(csv.reader(io.StringIO(archive.read(name).decode())))
+        assert sorted(row[0] for row in rows) == sorted(archive.namelist())
+        for path, digest, size in rows:
+            if path != name:
+                content = archive.read(path)
+                found = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+                assert (digest, int(size)) == (f"sha256={found}", len(content)), path
+
+
+def metadata_of(environment: environments.Environment) -> dict:
+    code = (
+        "import json, importlib.metadata as m; d = m.distribution('mteb-longembed');"
+        "print(json.dumps({'version': d.version, 'requires': d.requires}))"
+    )
+    return json.loads(environment.run("-c", code))
+
+
+def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        described = metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))
+        requirements = [Requirement(text) for text in described.requires or ()]
+    pins = [
+        Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"
+    ]
+    pinned = {pin.name.lower().replace("_", "-"): next(iter(pin.specifier)).version for pin in pins}
+    assert pinned["torch"] == "2.13.0"
+    for requirement in requirements:
+        name = requirement.name.lower().replace("_", "-")
+        if name not in ("mteb-longembed", "pip"):
+            assert requirement.specifier.contains(pinned[name]), requirement
+    base = {requirement.name for requirement in requirements if requirement.marker is None}
+    assert base == {"mteb", "sentence-transformers", "torch", "transformers", "datasets", "faiss-cpu"}
