@@ -55,7 +55,7 @@ def _table(table: Table) -> str:
     words = [all(row[i].number is None for row in table.rows) for i in range(len(table.header))]
     header = "".join(
         f'<th scope="col"{_class("words" if is_words else "")}>'
-        f'<button type="button">{escape(title)}</button></th>'
+        f'<button type="button">{_breakable(title)}</button></th>'
         for title, is_words in zip(table.header, words, strict=True)
     )
     rows = "\n".join(
@@ -79,6 +79,11 @@ def _cell(cell: Cell, is_words: bool) -> str:
     if cell.number is not None:
         value = f' data-value="{cell.number!r}" data-tip="{cell.number:.3f}"'
     return f"<td{_class(' '.join(names))}{value}>{escape(cell.text)}</td>"
+
+
+def _breakable(title: str) -> str:
+    """A title such as SummScreenFD that may go on in a second line where a new word begins."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", escape(title))
 
 
 def _class(names: str) -> str:
