@@ -1,9 +1,10 @@
-"""Training text as token ids: chapters of books cut into sentences, and titled sections."""
+"""The tokenised text: chapters of books cut into sentences, and titled sections."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -77,3 +78,14 @@ def read_corpus(data: Path, tokenizer: Tokenizer) -> Corpus:
         title, body = tokenizer.encode_batch([row["title"], row["text"]], add_special_tokens=False)
         sections.append((title.ids, body.ids))
     return Corpus(chapters, weights / weights.sum(), sections, plain_words(data, tokenizer.get_vocab()))
+
+
+def open_corpus(cache: Path, data: Path, tokenizer: Tokenizer) -> Corpus:
+    """The tokenised text, from `cache` where an earlier run left it; delete it when the text changes."""
+    if cache.exists():
+        return pickle.loads(cache.read_bytes())
+    corpus = read_corpus(data, tokenizer)
+    part = cache.with_suffix(".part")
+    part.write_bytes(pickle.dumps(corpus))
+    part.replace(cache)
+    return corpus

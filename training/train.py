@@ -17,7 +17,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from training.config import Recipe, load_recipe
-from training.corpus import read_corpus, read_texts
+from training.corpus import open_corpus, read_texts
 from training.export import export
 from training.models import BUILDERS, embed
 from training.pairs import Batch, PairMaker, batch_at
@@ -69,7 +69,7 @@ def train(
     recipe: Recipe, positions: str, data: Path, out: Path, tokenizer: Tokenizer, every: int
 ) -> nn.Module:
     """Train to the recipe's last step and return the model."""
-    maker = PairMaker(read_corpus(data, tokenizer), tokenizer)
+    maker = PairMaker(open_corpus(out / "corpus.pkl", data, tokenizer), tokenizer)
     model = BUILDERS[positions](recipe.shape, recipe.seed).train()
     optimizer = optimizer_for(model, recipe)
     checkpoint, log = out / f"{positions}.pt", out / f"{positions}.jsonl"

@@ -50,20 +50,6 @@ class AddedRows(nn.Module):
         return nn.Embedding(*weight.shape, padding_idx=self.padding_idx, _weight=weight)
 
 
-def rows_of_short_inputs(family: Family, rows: int) -> Tensor:
-    """`[rows]` bool: rows that inputs up to the trained length look up, or below the first position.
-
-    These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`.
-    """
-    strategy = family.strategy
-    p = torch.arange(strategy.trained_len)
-    short = strategy.table_rows(p, torch.tensor(strategy.trained_len)).long()
-    kept = torch.zeros(rows, dtype=torch.bool)
-    kept[: family.first_row] = True
-    kept[family.first_row + short] = True
-    return kept
-
-
 class MovedDocuments:
     """A family whose documents begin at any position: position `p` of a document becomes `p + u`.
 

@@ -15,6 +15,7 @@ from sentence_transformers import SentenceTransformerTrainingArguments as Traini
 from sentence_transformers.base.sampler import BatchSamplers
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.added_rows import ROWS_FILE, rows_of_short_inputs
 from mteb_longembed.encoders.bases import describe
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.encoders.modules import LongTransformer
@@ -24,10 +25,9 @@ from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
 from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
 from mteb_longembed.tuning.data import open_data, prepare_data
 from mteb_longembed.tuning.losses import loss_for
-from mteb_longembed.tuning.positions import AddedRows, MovedDocuments, rows_of_short_inputs
+from mteb_longembed.tuning.positions import AddedRows, MovedDocuments
 
 TUNABLE = ("pi", "rp")
-ROWS_FILE = "new_rows.safetensors"
 
 
 def tune(
@@ -217,8 +217,8 @@ class RowTrainer(SentenceTransformerTrainer):
         if not bool(torch.isfinite(loss)):
             raise InputError(
                 f"the loss must stay a number, got {float(loss.detach())} at step "
-                f"{self.state.global_step + 1}: use a lower lr (it is {self.args.learning_rate:g}) or a higher temperature; the checkpoints in "
-                f"{self.args.output_dir} are intact."
+                f"{self.state.global_step + 1}: use a lower lr (it is {self.args.learning_rate:g}) or a "
+                f"higher temperature; the checkpoints in {self.args.output_dir} are intact."
             )
         return result
 
