@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor
@@ -94,7 +95,14 @@ class LongTransformer(Transformer):
         cutter = cutter_of(self.tokenizer) if plain else None
         if cutter is None:
             return None
-        return cutter([prompt + text for text in inputs] if prompt else inputs, self.max_seq_length)
+        ids = cutter([prompt + text for text in inputs] if prompt else inputs, self.max_seq_length)
+        # a tokenizer without special tokens makes nothing of an empty text, which no model takes
+        token = (
+            self.tokenizer.pad_token_id
+            if self.tokenizer.eos_token_id is None
+            else self.tokenizer.eos_token_id
+        )
+        return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
         """What `preprocess` gives for texts with these token ids: right-padded to the longest."""

@@ -1,0 +1,37 @@
+"""One progress bar for a whole run: tokens done, tokens a second, time left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tqdm.auto import tqdm
+
+
+class TokenBar:
+    """Counts tokens; silent where it is not asked for or where nobody watches (no terminal).
+
+    Args:
+        total: tokens expected, at first an estimate.
+        show: False is always silent.
+    """
+
+    def __init__(self, total: int, *, show: bool) -> None:
+        self._bar: Any = tqdm(
+            total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=None if show else True
+        )
+
+    def correct(self, difference: int) -> None:
+        """Add to the expected total what turned out to be longer or shorter than estimated."""
+        if not self._bar.disable:
+            self._bar.total = max(self._bar.total + difference, self._bar.n)
+            self._bar.refresh()
+
+    def advance(self, n: int) -> None:
+        """Count `n` more tokens as done."""
+        self._bar.update(n)
+
+    def __enter__(self) -> TokenBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()

@@ -1,0 +1,270 @@
+"""The engine gives sentence-transformers' own embeddings, whatever runs with what."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders import batching, model, running, tokenizing
+from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.errors import CapacityError, NumberError
+from tests import tiny
+
+#: Short and long documents, equal lengths, equal texts, an empty one.
+TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 64, 40, 3, 16, 100, 200, 31])]
+TEXTS += [TEXTS[3], "", TEXTS[0]]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    folder = tmp_path_factory.mktemp("base")
+    prompts = {"query": "query: ", "document": "passage: "}
+    made = tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts)
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+@pytest.fixture(scope="module", params=["none", "pi", "gp", "pcw"])
+def extended(request: pytest.FixtureRequest, base: SentenceTransformer) -> LongSentenceTransformer:
+    return longembed.extend(base, request.param)
+
+
+def plainly(extended: LongSentenceTransformer, texts: list[str], **kwargs: object) -> np.ndarray:
+    """Each text alone through sentence-transformers' own loop."""
+    stock = [SentenceTransformer._inference(extended, [text], **_arguments(**kwargs)) for text in texts]
+    return torch.cat(stock).numpy()
+
+
+def _arguments(**kwargs: object) -> dict[str, object]:
+    defaults = {
+        "prompt": None,
+        "batch_size": 1,
+        "show_progress_bar": False,
+        "output_value": "sentence_embedding",
+    }
+    return {**defaults, "save_to_cpu": True, "normalize_embeddings": False, "truncate_dim": None, **kwargs}
+
+
+def test_embeddings_equal_those_of_sentence_transformers(extended: LongSentenceTransformer) -> None:
+    assert np.allclose(extended.encode(TEXTS), plainly(extended, TEXTS), atol=1e-5)
+
+
+def test_prompts_are_part_of_the_document(extended: LongSentenceTransformer) -> None:
+    for encode, prompt in ((extended.encode_query, "query: "), (extended.encode_document, "passage: ")):
+        assert np.allclose(encode(TEXTS), plainly(extended, TEXTS, prompt=prompt), atol=1e-5)
+    assert not np.allclose(extended.encode_query(TEXTS), extended.encode_document(TEXTS), atol=1e-3)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 500])
+def test_embeddings_do_not_depend_on_batch_size_order_or_batch_mates(
+    extended: LongSentenceTransformer, batch_size: int
+) -> None:
+    expected = extended.encode(TEXTS)
+    order = np.random.default_rng(batch_size).permutation(len(TEXTS))
+    shuffled = extended.encode([TEXTS[i] for i in order], batch_size=batch_size)
+    assert np.allclose(shuffled, expected[order], atol=1e-5)
+    assert np.allclose(extended.encode(TEXTS[9]), expected[9], atol=1e-5)
+
+
+def test_two_equal_runs_are_equal_bit_for_bit(extended: LongSentenceTransformer) -> None:
+    assert extended.encode(TEXTS).tobytes() == extended.encode(TEXTS).tobytes()
+
+
+def test_every_way_to_ask_for_embeddings_works(extended: LongSentenceTransformer) -> None:
+    plain = extended.encode(TEXTS)
+    assert np.allclose(extended.encode(TEXTS, truncate_dim=8), plain[:, :8], atol=1e-6)
+    unit = extended.encode(TEXTS, normalize_embeddings=True, truncate_dim=8)
+    assert np.allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-5)
+    assert extended.encode(TEXTS, precision="binary").shape == (len(TEXTS), 3)
+    assert torch.equal(extended.encode(TEXTS, convert_to_tensor=True), torch.from_numpy(plain))
+    assert isinstance(extended.encode(TEXTS, convert_to_numpy=False), list)
+    assert extended.encode(TEXTS[0]).shape == (24,)
+    assert extended.encode([]).shape == (0,)
+
+
+def test_token_embeddings_have_the_documents_own_lengths(extended: LongSentenceTransformer) -> None:
+    tokens = extended.encode(TEXTS, output_value="token_embeddings")
+    stock = [
+        SentenceTransformer._inference(extended, [text], **_arguments(output_value="token_embeddings"))[0]
+        for text in TEXTS
+    ]
+    for ours, theirs in zip(tokens, stock, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_all_features_of_each_document_are_given_for_output_value_none(base: SentenceTransformer) -> None:
+    extended = longembed.extend(base, "pi")
+    features = extended.encode(TEXTS, output_value=None)
+    assert np.allclose(
+        torch.stack([f["sentence_embedding"] for f in features]), extended.encode(TEXTS), atol=1e-6
+    )
+    assert int(features[1]["attention_mask"].sum()) == 16
+
+
+def test_texts_are_tokenised_once_for_several_strategies_of_one_base(
+    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"once {text}" for text in TEXTS]
+    tokenizing.CACHE.clear()
+    longembed.extend(base, "pi").encode(texts)
+    read: list[int] = []
+    monkeypatch.setattr(
+        tokenizing.CutTokenizer, "_read", lambda self, t, room: read.extend(map(len, t)) or []
+    )
+    longembed.extend(base, "gp").encode(texts)
+    longembed.extend(base, "rp", target_len=32).encode(texts)
+    assert read == []
+
+
+def test_other_inputs_than_texts_go_to_sentence_transformers(base: SentenceTransformer) -> None:
+    with pytest.raises(Exception, match=r"(?i)modalit|support|str"):
+        longembed.extend(base, "pi").encode([{"image": 3}])
+
+
+# ---- several processes ----------------------------------------------------------------------------------------
+
+
+def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer) -> None:
+    extended = longembed.extend(base, "pi")
+    expected = extended.encode(TEXTS)
+    pool = extended.start_multi_process_pool(["cpu", "cpu"])
+    try:
+        assert np.allclose(extended.encode(TEXTS, pool=pool), expected, atol=1e-5)
+        tokens = extended.encode(TEXTS, pool=pool, output_value="token_embeddings")
+        assert [len(t) for t in tokens][:3] == [5, 16, 17]
+    finally:
+        extended.stop_multi_process_pool(pool)
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------
+
+
+class Allocator:
+    """Fails like torch's CPU allocator where a batch holds more tokens than fit."""
+
+    def __init__(
+        self, extended: LongSentenceTransformer, tokens: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.seen: list[int] = []
+        self.failed: list[int] = []
+        original = type(extended[0]).forward
+
+        def forward(module: object, features: dict, **kwargs: object) -> dict:
+            size = features["input_ids"].numel()
+            if size > tokens:
+                self.failed.append(size)
+                raise RuntimeError(
+                    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 5368709120 bytes."
+                )
+            self.seen.append(size)
+            return original(module, features, **kwargs)
+
+        monkeypatch.setattr(type(extended[0]), "forward", forward)
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(
+    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [tiny.text(64, seed) for seed in range(40)]
+    extended = longembed.extend(base, "pi")
+    expected = extended.encode(texts)
+    monkeypatch.setitem(batching.TOKENS, "cpu", 2000)
+    allocator = Allocator(extended, 300, monkeypatch)
+    assert np.allclose(extended.encode(texts), expected, atol=1e-5)
+    assert sum(allocator.seen) == 40 * 64
+    assert len(allocator.failed) <= 3
+    failures = len(allocator.failed)
+    extended.encode(texts)
+    assert len(allocator.failed) == failures
+
+
+def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(
+    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extended = longembed.extend(base, "pi")
+    Allocator(extended, 100, monkeypatch)
+    with pytest.raises(CapacityError, match=r"a document of 128 tokens does not fit .* at least 5\.00 GiB"):
+        extended.encode(TEXTS)
+
+
+def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
+    assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
+    assert running.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    assert running.is_out_of_memory(RuntimeError("std::bad_alloc"))
+    assert running.is_out_of_memory(MemoryError())
+    assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------
+
+
+def _overflowing(base: SentenceTransformer, dtype: torch.dtype) -> LongSentenceTransformer:
+    """A model in which one word (its embedding is large) overflows fp16, but not fp32."""
+    extended = longembed.extend(base, "pi")
+    inner = extended[0].model
+    word = extended.tokenizer("aa")["input_ids"][1]
+    with torch.no_grad():
+        inner.embeddings.word_embeddings.weight[word, 0] = 6e4
+        inner.embeddings.token_type_embeddings.weight[0, 0] = 3e4
+    inner.to(dtype)
+    return extended
+
+
+def test_a_document_that_overflows_in_half_precision_is_encoded_in_fp32(base: SentenceTransformer) -> None:
+    texts = [tiny.text(20, 1), "aa", tiny.text(30, 2)]
+    expected = _overflowing(base, torch.float32).encode(texts)
+    half = _overflowing(base, torch.float16)
+    found = half.encode(texts)
+    assert np.isfinite(found).all()
+    assert np.allclose(found, expected, atol=0.02)
+    assert np.allclose(found[1], expected[1], atol=2e-3)
+    assert half[0].model.dtype == torch.float16
+    assert half.encode(texts).tobytes() == found.tobytes()
+
+
+def test_a_document_that_is_not_finite_in_fp32_is_named(base: SentenceTransformer) -> None:
+    extended = longembed.extend(base, "pi")
+    word = extended.tokenizer("aa")["input_ids"][1]
+    with torch.no_grad():
+        extended[0].model.embeddings.word_embeddings.weight[word, 0] = float("nan")
+    extended.encode([tiny.text(9)])
+    with pytest.raises(NumberError, match=r"document 1 \(4 tokens, starting with 'aa b'\) is not finite"):
+        extended.encode(["b", "aa b", "cc"])
+
+
+# ---- progress -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_printed_where_nobody_watches(
+    base: SentenceTransformer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    longembed.extend(base, "pi").encode(TEXTS, show_progress_bar=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(
+    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
+    assert "26.0/26.0" in terminal.getvalue()
+    assert terminal.getvalue().count("Encoding: 100%") == 1
+
+
+def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tmp_path: Path) -> None:
+    extended = longembed.extend(base, "pi")
+    extended.save_pretrained(str(tmp_path / "saved"))
+    loaded = longembed.load(tmp_path / "saved", device="cpu")
+    assert type(loaded) is model.LongSentenceTransformer
+    assert np.allclose(loaded.encode(TEXTS), extended.encode(TEXTS), atol=1e-6)
