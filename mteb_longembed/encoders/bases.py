@@ -24,6 +24,7 @@ from transformers import AutoConfig, PretrainedConfig
 
 from mteb_longembed.errors import HubError, InputError, ModelError
 
+from .e5rope import is_e5rope, native_config
 from .families import Family, family_of
 from .zoo import ZooEntry, entry_of
 
@@ -179,6 +180,8 @@ def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[st
 
 
 def _config(path: str, revision: str | None, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
+    if is_e5rope(raw):
+        return native_config(raw)
     try:
         return AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=trust_remote_code)
     except (ValueError, KeyError, ImportError) as error:

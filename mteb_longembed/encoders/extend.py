@@ -17,6 +17,7 @@ from mteb_longembed.errors import InputError, MisfitError, ModelError
 
 from . import ALGORITHM
 from .bases import BaseInfo, describe, hash_of_folder, local_name
+from .e5rope import native_folder
 from .families import family_of
 from .model import LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
@@ -208,12 +209,15 @@ def _load_base(
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     prompts = {key: value for key, value in prompts.items() if value is not None}
-    if info.has_modules or entry.pooling is None:
-        model = SentenceTransformer(info.path, device=device, prompts=prompts, **kwargs)
-    else:
-        inner = Transformer.load(info.path, **kwargs)
-        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-        model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
+    with native_folder(info.path, revision) as path:
+        if path != info.path:
+            kwargs["revision"] = None
+        if info.has_modules or entry.pooling is None:
+            model = SentenceTransformer(path, device=device, prompts=prompts, **kwargs)
+        else:
+            inner = Transformer.load(path, **kwargs)
+            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+            model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model

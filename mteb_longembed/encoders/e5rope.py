@@ -1,0 +1,163 @@
+"""E5-RoPE: the authors' checkpoint layout, read into a class that transformers already has.
+
+Source: Zhu et al. 2024, arXiv:2404.12096, section 3.3 (E5-RoPE-Base); weights dwzhu/e5rope-base.
+
+Their model is BERT with rotary positions, which is transformers' `JinaEmbeddingsV3Model` under other key names; so
+a map of keys replaces their code, which is never run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import hf_hub_download, snapshot_download
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
+
+from mteb_longembed.errors import ModelError
+
+#: What the authors' configuration says is what ours says, under these names.
+_SAME = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
+    "initializer_range", "layer_norm_eps", "pad_token_id",
+)  # fmt: skip
+#: Their defaults, where their file leaves a value out.
+_DEFAULTS: dict[str, Any] = {
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+    "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+    "vocab_size": 50000,
+}  # fmt: skip
+#: Inside a layer: their name -> transformers'.
+_RENAMED = {
+    "attention.self.query": "self_attn.q_proj",
+    "attention.self.key": "self_attn.k_proj",
+    "attention.self.value": "self_attn.v_proj",
+    "attention.output.dense": "self_attn.o_proj",
+    "attention.output.LayerNorm": "post_attention_layernorm",
+    "intermediate.dense": "mlp.fc1",
+    "output.dense": "mlp.fc2",
+    "output.LayerNorm": "post_mlp_layernorm",
+}
+#: What embeddings do not need: heads, the pooler, tables that are computed.
+_UNUSED = re.compile(r"pooler\.|cls\.|.*rotary_emb\.|.*position_ids$|encoder\.embed_positions\.")
+_LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
+
+
+def is_e5rope(config: Mapping[str, Any]) -> bool:
+    """Whether a `config.json` is one of the authors' E5-RoPE."""
+    return config.get("model_type") == "e5rope"
+
+
+def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
+    """transformers' configuration for the authors' `config.json`.
+
+    Raises:
+        ModelError: if the checkpoint turns values too, or projects its embeddings: then it is another model.
+    """
+    values = {**_DEFAULTS, **{key: config[key] for key in _SAME if key in config}}
+    if config.get("rotary_value"):
+        raise ModelError("this E5-RoPE checkpoint turns values as well (rotary_value), which no native class does.")
+    if config.get("embedding_size", values["hidden_size"]) not in (None, values["hidden_size"]):
+        raise ModelError(
+            f"an E5-RoPE checkpoint has embeddings as wide as its layers ({values['hidden_size']}), got "
+            f"{config['embedding_size']}."
+        )
+    rope = {"rope_theta": float(config.get("rope_theta", 10_000.0)), "rope_type": "default"}
+    native = JinaEmbeddingsV3Config(**values, rope_parameters=rope)
+    native.architectures = ["JinaEmbeddingsV3Model"]
+    return native
+
+
+def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The authors' weights under transformers' names, without the parts that embeddings do not need.
+
+    Raises:
+        ModelError: on a key that the layout does not have.
+    """
+    out: dict[str, Tensor] = {}
+    for key, value in weights.items():
+        name = key.removeprefix("e5rope.")
+        if _UNUSED.match(name):
+            continue
+        if name.startswith("embeddings."):
+            out[name] = value
+            continue
+        found = _LAYER.fullmatch(name)
+        if found is None or found[2] not in _RENAMED:
+            raise ModelError(f"{key} is no weight of an E5-RoPE checkpoint.")
+        out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value
+    return out
+
+
+def convert(source: str | Path, target: str | Path) -> None:
+    """Write the authors' folder as one that stock transformers and sentence-transformers read.
+
+    Args:
+        source: folder with their `config.json`, `model.safetensors` or `pytorch_model.bin`, and a tokenizer.
+        target: folder to write into; created where it is not there.
+
+    Raises:
+        ModelError: if files are missing, or the weights are not those of the configuration.
+    """
+    source, target = Path(source), Path(target)
+    config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
+    model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)
+    weights = native_weights(_read_weights(source))
+    try:
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise ModelError(f"the weights in {source} do not fit its config.json: {error}") from error
+    if missing or unexpected:
+        raise ModelError(f"{source} lacks weights of an E5-RoPE checkpoint: {', '.join([*missing, *unexpected])}.")
+    dtypes = {value.dtype for value in weights.values() if value.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
+    model.save_pretrained(target)
+    for file in source.iterdir():
+        # tokenizer and sentence-transformers files; code stays behind, whatever it is
+        if file.suffix in (".json", ".txt") and not (target / file.name).exists() and "index" not in file.name:
+            shutil.copyfile(file, target / file.name)
+    for folder in source.glob("*_Pooling"):
+        shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    if (folder / "model.safetensors").is_file():
+        return load_file(folder / "model.safetensors")
+    if (folder / "pytorch_model.bin").is_file():
+        return torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    raise ModelError(f"{folder} has neither model.safetensors nor pytorch_model.bin.")
+
+
+@contextmanager
+def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
+    """`path` itself, or a converted copy for as long as the context lasts where it is an E5-RoPE checkpoint.
+
+    Args:
+        path: folder or hub id.
+        revision: commit, branch or tag on the hub.
+    """
+    local = Path(path).is_dir()
+    config = Path(path, "config.json") if local else Path(hf_hub_download(path, "config.json", revision=revision))
+    if not config.is_file() or not is_e5rope(json.loads(config.read_text(encoding="utf-8"))):
+        yield path
+        return
+    folder = path
+    if not local:
+        small = ["*.json", "*.txt", "*_Pooling/*"]
+        folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "*.safetensors"])
+        if not list(Path(folder).glob("*.safetensors")):
+            folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "pytorch_model.bin"])
+    with tempfile.TemporaryDirectory() as target:
+        convert(folder, target)
+        yield target
