@@ -142,7 +142,10 @@ def test_heads_poolers_and_prefixes_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w | {"encoder.layer.0.attention.self.gate.weight": torch.ones(1)}, "is no weight of an E5-RoPE"),
+        (
+            lambda w: w | {"encoder.layer.0.attention.self.gate.weight": torch.ones(1)},
+            "is no weight of an E5-RoPE",
+        ),
         (lambda w: {k: v for k, v in w.items() if ".key." not in k}, "lacks weights.*k_proj"),
         (lambda w: w | {"embeddings.LayerNorm.bias": torch.ones(3)}, "do not fit its config.json"),
     ],

@@ -1,0 +1,72 @@
+"""Slow attention in float64: every pair of tokens, relative positions from their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+#: (i, j) -> the relative position at which token i sees token j
+Relative = Callable[[int, int], float]
+
+
+def self_extend(g: int, w: int) -> Relative:
+    def relative(i: int, j: int) -> int:
+        if abs(i - j) < w:
+            return i - j
+        shift = w - w // g
+        return i // g - j // g + (shift if i > j else -shift)
+
+    return relative
+
+
+def rerope(w: int) -> Relative:
+    return lambda i, j: max(-w, min(w, i - j))
+
+
+def dual_chunk(chunk: int, limit: int) -> Relative:
+    def relative(i: int, j: int) -> int:
+        if i < j:
+            return -relative(j, i)
+        a, b = i % chunk, j % chunk
+        apart = i // chunk - j // chunk
+        if apart == 0:
+            return a - b
+        return (min(chunk + a, limit) if apart == 1 else limit) - b
+
+    return relative
+
+
+def matrix(relative: Relative, n: int) -> Tensor:
+    return torch.tensor([[float(relative(i, j)) for j in range(n)] for i in range(n)], dtype=torch.float64)
+
+
+def turned(x: Tensor, by: Tensor, inv_freq: Tensor, interleaved: bool = False) -> Tensor:
+    """The first `2 * len(inv_freq)` dimensions of x `[..., d]` turned by positions `by` `[...]`."""
+    pairs = len(inv_freq)
+    angle = by[..., None] * inv_freq
+    rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+    if interleaved:
+        a, b = rotated[..., 0::2], rotated[..., 1::2]
+    else:
+        a, b = rotated[..., :pairs], rotated[..., pairs:]
+    c, d = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
+    out = torch.stack([c, d], -1).flatten(-2) if interleaved else torch.cat([c, d], -1)
+    return torch.cat(
+        [out.expand(*out.shape[:-1], 2 * pairs), rest.expand(*out.shape[:-1], rest.shape[-1])], -1
+    )
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, relative: Relative, inv_freq: Tensor, scale: float, causal: bool,
+    interleaved: bool = False,
+) -> Tensor:  # fmt: skip
+    """Unrotated q `[b, h, n, d]`, k and v `[b, hk, n, d]`, all float64."""
+    n, groups = q.shape[2], q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    moved = turned(q[:, :, :, None], matrix(relative, n), inv_freq.double(), interleaved)
+    scores = (moved * k[:, :, None]).sum(-1) * scale
+    if causal:
+        scores = scores.masked_fill(~torch.ones(n, n).tril().bool(), -torch.inf)
+    return scores.softmax(-1) @ v

@@ -1,0 +1,216 @@
+"""Planned attention equals the dense form for every plan, head layout, type and length; short and long."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.encoders.attention import kernels, tiles
+from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.rotation import Rotation
+from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan, SelfExtendPlan
+
+from . import oracles
+
+PLANS = {
+    "se": (SelfExtendPlan(3, 5), oracles.self_extend(3, 5)),
+    "rerope": (ReRoPEPlan(7), oracles.rerope(7)),
+    "dca": (DualChunkPlan(6, 8), oracles.dual_chunk(6, 8)),
+}
+
+
+def inputs(n: int, *, b: int = 2, heads: int = 4, kv_heads: int = 4, d: int = 8, seed: int = 0):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = ((b, heads, n, d), (b, kv_heads, n, d), (b, kv_heads, n, d))
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def inv_freq(pairs: int, theta: float = 100.0) -> torch.Tensor:
+    return theta ** -(torch.arange(pairs) / pairs)
+
+
+def run(plan, q, k, v, *, causal, pairs=4, interleaved=False, scale=0.3, dtype=torch.float32) -> torch.Tensor:
+    """What a model does: rotate to the usual positions in float32, then our attention."""
+    rotation = Rotation(inv_freq(pairs), interleaved)
+    at = torch.arange(q.shape[2]).double()
+    q, k = (oracles.turned(x, at, rotation.inv_freq.double(), interleaved).to(dtype) for x in (q, k))
+    return PlannedAttention(plan, rotation)(q, k, v.to(dtype), scale=scale, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 13, 40, 150])
+def test_equals_the_dense_form(name, n, causal):
+    plan, relative = PLANS[name]
+    q, k, v = inputs(n)
+    want = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
+    assert (run(plan, q, k, v, causal=causal) - want).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("layout", ["grouped queries", "part of the dimensions", "neighbours as pairs"])
+def test_equals_the_dense_form_in_every_head_layout(layout, causal):
+    plan, relative = PLANS["se"]
+    q, k, v = inputs(40, kv_heads=2 if layout == "grouped queries" else 4, d=10)
+    pairs = 4 if layout == "part of the dimensions" else 5
+    interleaved = layout == "neighbours as pairs"
+    want = oracles.attention(q, k, v, relative, inv_freq(pairs), 0.3, causal, interleaved)
+    got = run(plan, q, k, v, causal=causal, pairs=pairs, interleaved=interleaved)
+    assert (got - want).abs().max() < 2e-6
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 70), st.integers(1, 12), st.integers(1, 40), st.booleans(), st.integers(0, 9))
+def test_self_extend_equals_the_dense_form_for_any_group_and_window(n, g, w, causal, seed):
+    q, k, v = inputs(n, b=1, heads=2, kv_heads=1, seed=seed)
+    want = oracles.attention(q, k, v, oracles.self_extend(g, w), inv_freq(4), 0.3, causal)
+    assert (run(SelfExtendPlan(g, w), q, k, v, causal=causal) - want).abs().max() < 2e-6
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 70), st.integers(1, 30), st.integers(0, 12), st.booleans())
+def test_dual_chunk_equals_the_dense_form_for_any_chunk(n, chunk, more, causal):
+    q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
+    limit = chunk + more
+    want = oracles.attention(q, k, v, oracles.dual_chunk(chunk, limit), inv_freq(4), 0.3, causal)
+    assert (run(DualChunkPlan(chunk, limit), q, k, v, causal=causal) - want).abs().max() < 2e-6
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 90), st.integers(1, 12), st.integers(1, 40), st.booleans(), st.data())
+def test_tiles_cover_every_visible_pair_exactly_once(n, g, w, causal, data):
+    plan = data.draw(
+        st.sampled_from([SelfExtendPlan(g, w), ReRoPEPlan(w), DualChunkPlan(w, w + g)]), label="plan"
+    )
+    seen = torch.zeros(n, n, dtype=torch.long)
+    own = torch.arange(n)
+    for covered, _, _ in plan.passes(n, causal=causal):
+        for tile in covered:
+            part = seen[tile.rows, tile.cols]
+            part += tile.shows(own[tile.rows, None], own[tile.cols]).long().expand(part.shape)
+    assert torch.equal(seen, torch.ones(n, n, dtype=torch.long).tril() if causal else torch.ones_like(seen))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_relative_positions_written_out_are_the_definition(name):
+    plan, relative = PLANS[name]
+    want = oracles.matrix(relative, 30)
+    assert torch.equal(plan.relative(slice(0, 30), 30).double(), want)
+    assert torch.equal(plan.relative(slice(7, 12), 30).double(), want[7:12])
+    assert torch.equal(plan.relative(slice(7, 12), 30, causal=True).double(), want.tril()[7:12])
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.06), (torch.float16, 0.008)])
+@pytest.mark.parametrize("name", PLANS)
+def test_half_precision_is_within_eight_units_of_its_rounding(name, dtype, bound):
+    # values of size 3: 8 units in the last place of bf16 (2^-8) and fp16 (2^-11) are 0.09 and 0.012
+    plan, relative = PLANS[name]
+    q, k, v = inputs(150)
+    want = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, False)
+    assert (run(plan, q, k, v, causal=False, dtype=dtype).double() - want).abs().max() < bound
+
+
+def test_rotations_at_far_positions_undo_the_models_rounding():
+    n, rotation = 120_000, Rotation(inv_freq(4, 10_000.0))
+    x = torch.randn(1, 1, 1, 8, dtype=torch.float64)
+    angle = (torch.arange(n).float()[:, None] * rotation.inv_freq).double()  # what a float32 model turns by
+    a, b = x[..., :4], x[..., 4:]
+    usual = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1).float()
+    back = rotation.apply(usual, rotation.turn(torch.zeros(n)))
+    assert (back - x).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_gradients_equal_those_of_the_dense_form(name, causal):
+    plan, relative = PLANS[name]
+    q, k, v = (x.requires_grad_() for x in inputs(40, kv_heads=2))
+    up = torch.randn(2, 4, 40, 8, dtype=torch.float64)
+    want = torch.autograd.grad(
+        (oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal) * up).sum(), (q, k, v)
+    )
+    got = torch.autograd.grad((run(plan, q, k, v, causal=causal).double() * up).sum(), (q, k, v))
+    for a, b in zip(got, want, strict=True):
+        assert (a - b).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_the_path_without_kernels_equals_the_dense_form_forward_and_backward(name, causal, monkeypatch):
+    """What devices without a kernel of ours run (a stand-in on the CPU)."""
+    monkeypatch.setattr(kernels, "attend", lambda q, k, v, *, scale, causal=False, mask=None: kernels._math(
+        q, k, v, scale, causal, mask))  # fmt: skip
+    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", kernels.attend)
+
+    def backward(grad, q, k, v, out, lse, *, scale, causal=False, mask=None):
+        return kernels._math_backward(grad, q, k, v, out, lse, scale, causal, mask)
+
+    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_backward", backward)
+    monkeypatch.setattr(kernels, "_MATH_ROWS", 16)
+    plan, relative = PLANS[name]
+    q, k, v = (x.requires_grad_() for x in inputs(40, kv_heads=2))
+    dense = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
+    ours = run(plan, q, k, v, causal=causal)
+    assert (ours - dense).abs().max() < 2e-6
+    for a, b in zip(
+        torch.autograd.grad(ours.pow(2).sum(), (q, k, v)),
+        torch.autograd.grad(dense.pow(2).sum(), (q, k, v)),
+        strict=True,
+    ):
+        assert (a - b).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_windowed_kernel_takes_the_band_in_one_call(causal, monkeypatch):
+    """Where a device has one (a stand-in on the CPU): the band is asked for once, with both of its sides."""
+    asked = []
+
+    def windowed(q, k, v, *, scale, left, right):
+        asked.append((left, right))
+        i, j = torch.arange(q.shape[2])[:, None], torch.arange(q.shape[2])
+        hidden = (i - j > left) | (j - i > right)
+        mask = torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
+        return kernels.attend(q, k, v, scale=scale, mask=mask)
+
+    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_band", windowed)
+    plan, relative = PLANS["se"]
+    q, k, v = inputs(40)
+    want = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
+    assert (run(plan, q, k, v, causal=causal) - want).abs().max() < 2e-6
+    assert asked == [(4, 0 if causal else 4)]
+
+
+def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
+    n, w, largest = 2000, 9, 0
+    attend = kernels.attend
+
+    def watched(q, k, v, *, scale, causal=False, mask=None):
+        nonlocal largest
+        largest = max(largest, 0 if mask is None else mask.numel())
+        return attend(q, k, v, scale=scale, causal=causal, mask=mask)
+
+    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", watched)
+    q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
+    run(SelfExtendPlan(5, w), q, k, v, causal=False)
+    rows = 64
+    assert 0 < largest <= rows * (rows + 2 * w)
+
+
+def test_band_blocks_hide_exactly_what_lies_outside():
+    for n, left, right in ((1, 0, 0), (130, 3, 3), (130, 70, 0), (600, 200, 199), (70, 69, 69)):
+        seen = torch.zeros(n, n)
+        for rows, cols, mask in tiles.band_blocks(n, left, right):
+            seen[rows, cols] += mask == 0
+        behind = torch.arange(n)[:, None] - torch.arange(n)
+        assert torch.equal(seen.bool(), (behind <= left) & (behind >= -right))
+
+
+def test_tables_are_kept_for_few_lengths_only():
+    planned = PlannedAttention(SelfExtendPlan(2, 3), Rotation(inv_freq(4)))
+    for n in range(1, 12):
+        q = torch.randn(1, 1, n, 8)
+        planned(q, q, q, scale=1.0, causal=False)
+    assert len(planned._tables) == 4
