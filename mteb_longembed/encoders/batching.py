@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from mteb_longembed.errors import InputError
 
 #: Tokens a batch holds at most, attention cost included, by kind of device. On a CPU a thousand rows already
-#: keep the matrix products busy, and longer documents run alone, without padding or mask; an accelerator wants
-#: more.
+#: keep the matrix products busy, and longer documents run alone, without padding or mask; others want more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
 #: Tokens up to which padding is cheaper than another forward pass.

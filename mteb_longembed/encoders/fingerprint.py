@@ -1,4 +1,4 @@
-"""What determines a model's numbers, as one key: names and versions, settings, and a sample of the weights."""
+"""What determines a model's numbers, as one key: names, versions, settings, a sample of the weights."""
 
 from __future__ import annotations
 

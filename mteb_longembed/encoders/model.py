@@ -1,7 +1,7 @@
 """The SentenceTransformer that `extend` and `load` return: sentence-transformers' own, on our engine.
 
-The engine decides only what is tokenised when and what runs with what; what happens to a document stands in the
-modules' `forward`.
+The engine decides only what is tokenised when and what runs with what; what happens to a document stands in
+the modules' `forward`.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class LongSentenceTransformer(SentenceTransformer):
             done = [done[place_of[text]] for text in inputs]
         return torch.stack(done) if output_value == "sentence_embedding" else done
 
-    # ---- several processes ------------------------------------------------------------------------------------
+    # ---- several processes --------------------------------------------------------------------------------
 
     def start_multi_process_pool(self, target_devices: list[str] | None = None) -> dict[str, Any]:
-        """As sentence-transformers', but workers on CPUs share the cores instead of each taking all of them."""
+        """As sentence-transformers', but workers on CPUs share the cores instead of each taking all."""
         name = "OMP_NUM_THREADS"
         if not target_devices or set(target_devices) != {"cpu"} or name in os.environ:
             return super().start_multi_process_pool(target_devices)

@@ -1,0 +1,107 @@
+"""Extended models behind mteb's encoder protocol."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import mteb
+import numpy as np
+import pytest
+from mteb.models.search_encoder_index import FaissSearchIndex
+from mteb.models.search_wrappers import SearchEncoderWrapper
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    prompts = {"query": "query: ", "document": "passage: "}
+    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), prompts=prompts)
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+@pytest.fixture
+def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    return LongEncoder(longembed.extend(base, "pi", target_len=64))
+
+
+def evaluate(model: object, cache: Path, split: str = "test_256") -> dict:
+    task = LongEmbedPasskey().filter_eval_splits([split])
+    result = mteb.evaluate(model, [task], cache=mteb.ResultCache(cache), show_progress_bar=False)
+    return result.task_results[0].scores
+
+
+def test_scores_equal_those_of_the_stock_wrapper(
+    encoder: LongEncoder, base: SentenceTransformer, tmp_path: Path
+) -> None:
+    stock = longembed.extend(base, "pi", target_len=64)
+    ours = evaluate(encoder, tmp_path / "ours")["test_256"][0]
+    theirs = evaluate(stock, tmp_path / "theirs")["test_256"][0]
+    for name in ("ndcg_at_1", "ndcg_at_10", "recall_at_10"):
+        assert ours[name] == pytest.approx(theirs[name], abs=1e-9)
+
+
+def test_a_run_with_the_store_filled_encodes_nothing_and_scores_the_same(
+    encoder: LongEncoder, tmp_path: Path
+) -> None:
+    first = evaluate(encoder, tmp_path / "first")
+    seen: list[int] = []
+    encoder.model[0].register_forward_pre_hook(lambda module, args: seen.append(1))
+    assert evaluate(encoder, tmp_path / "second") == first
+    assert seen == []
+
+
+def test_the_store_can_be_switched_off(base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    assert LongEncoder(longembed.extend(base, "pi")).model.store is None
+
+
+def test_queries_are_encoded_once_a_split(encoder: LongEncoder, tmp_path: Path) -> None:
+    prompts: list[str | None] = []
+    original = type(encoder.model)._inference
+
+    def counted(self: object, inputs: list[str], **kwargs: object) -> object:
+        prompts.append(kwargs["prompt"])
+        return original(self, inputs, **kwargs)
+
+    encoder.model._inference = counted.__get__(encoder.model)
+    evaluate(encoder, tmp_path)
+    assert sorted(prompts) == ["passage: ", "query: "]
+
+
+@pytest.mark.parametrize(("level", "shown"), [(logging.CRITICAL, False), (logging.INFO, True)])
+def test_verbosity_0_asks_for_silence(
+    encoder: LongEncoder, monkeypatch: pytest.MonkeyPatch, level: int, shown: bool, tmp_path: Path
+) -> None:
+    asked: list[object] = []
+    original = type(encoder.model)._inference
+
+    def listen(self: object, inputs: list[str], **kwargs: object) -> object:
+        asked.append(kwargs["show_progress_bar"])
+        return original(self, inputs, **kwargs)
+
+    encoder.model._inference = listen.__get__(encoder.model)
+    logger = logging.getLogger("mteb")
+    monkeypatch.setattr(logger, "level", level)
+    logger.manager._clear_cache()
+    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
+    mteb.evaluate(encoder, [task], cache=mteb.ResultCache(tmp_path))
+    logger.manager._clear_cache()
+    assert asked == [shown, shown]
+
+
+def test_faiss_search_equals_exact_search(encoder: LongEncoder, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    exact = evaluate(encoder, tmp_path / "exact")["test_256"][0]
+    indexed = SearchEncoderWrapper(encoder, index_backend=FaissSearchIndex(encoder))
+    found = evaluate(indexed, tmp_path / "faiss")["test_256"][0]
+    for name, value in exact.items():
+        if isinstance(value, float):
+            assert np.isclose(found[name], value, atol=1e-6, equal_nan=True), name
