@@ -51,7 +51,7 @@ class SelfExtend(Strategy):
     @property
     def window(self) -> int:
         """`w` with its default filled in."""
-        return min(self.trained_len // self.scale, self.trained_len - 1) if self.w is None else self.w
+        return max(min(self.trained_len // self.scale, self.trained_len - 1), 1) if self.w is None else self.w
 
     def check(self) -> None:
         if self.group < 1:
