@@ -16,6 +16,7 @@ from tokenizers import processors
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 
 from . import ALGORITHM
+from .added_rows import put_rows
 from .bases import BaseInfo, describe, hash_of_folder, local_name
 from .e5rope import native_folder
 from .families import family_of
@@ -23,7 +24,7 @@ from .model import LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
 from .names import ModelName, canonical_name, default_target_len, parse_name
 from .strategies import Strategy, get_strategy
-from .zoo import ZooEntry
+from .zoo import ZOO, ZooEntry
 
 #: Our classes as they stand in a saved model's modules.json: exactly these are trusted by `load`.
 OUR_MODULES: dict[str, type] = {
@@ -89,7 +90,10 @@ def extend(
         model = _load_base(info, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     if not isinstance(model[0], Transformer):
         raise ModelError(f"{info.name} starts with a {type(model[0]).__name__}, only a Transformer can be extended.")
-    extended = _assemble(model, plan, tables_ready=stretch is not None)
+    rows_apart = info.entry is not None and info.entry.rows_on is not None
+    extended = _assemble(model, plan, tables_ready=stretch is not None and not rows_apart)
+    if rows_apart:
+        put_rows(extended, info.path)
     _name(extended, canonical_name(info.name, info.trained_len, name), info.name, f"{info.revision}-{ALGORITHM}")
     return extended if device is None else extended.to(device)
 
@@ -200,7 +204,8 @@ def _load_base(
 ) -> SentenceTransformer:
     """The base as its own files say, completed by the zoo where they say nothing."""
     entry = info.entry or ZooEntry(hub_id=info.name)
-    revision = None if Path(info.path).is_dir() else info.revision
+    source = ZOO[entry.rows_on].path if entry.rows_on else info.path
+    revision = None if Path(source).is_dir() else info.revision
     kwargs: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
@@ -209,8 +214,8 @@ def _load_base(
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     prompts = {key: value for key, value in prompts.items() if value is not None}
-    with native_folder(info.path, revision) as path:
-        if path != info.path:
+    with native_folder(source, revision) as path:
+        if path != source:
             kwargs["revision"] = None
         if info.has_modules or entry.pooling is None:
             model = SentenceTransformer(path, device=device, prompts=prompts, **kwargs)

@@ -32,6 +32,8 @@ class ZooEntry:
         stretch: the table is interpolated already by this factor: inputs of at most `trained_len` tokens read
             every `stretch`-th row.
         bundled: folder inside `mteb_longembed/models`, where the weights ship with this package.
+        rows_on: alias whose weights these are but for the position rows that tuning added, which alone lie in
+            the folder (`added_rows`).
         kind: `hub` for weights that can be extended; `mteb` for what only mteb's own registry can run.
     """
 
@@ -45,6 +47,7 @@ class ZooEntry:
     config: Mapping[str, Any] = field(default_factory=dict)
     stretch: int | None = None
     bundled: str | None = None
+    rows_on: str | None = None
     kind: Literal["hub", "mteb"] = "hub"
 
     @property
@@ -63,7 +66,13 @@ ZOO: dict[str, ZooEntry] = {
     # ours, shipped with the package
     "mini-ape": ZooEntry(hub_id="mteb-longembed/mini-ape", bundled="mini-ape"),
     "mini-rope": ZooEntry(hub_id="mteb-longembed/mini-rope", bundled="mini-rope"),
-    "mini-ape-4k": ZooEntry(hub_id="mteb-longembed/mini-ape-4k", bundled="mini-ape-4k"),
+    "mini-ape-4k": ZooEntry(
+        hub_id="mteb-longembed/mini-ape-4k",
+        bundled="mini-ape-4k",
+        rows_on="mini-ape",
+        trained_len=512,
+        stretch=8,
+    ),
     # the paper's (Zhu et al. 2024, arXiv:2404.12096, Tables 2 and 3)
     "e5-base": ZooEntry(
         hub_id="intfloat/e5-base-v2",
