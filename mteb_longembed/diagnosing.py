@@ -17,7 +17,7 @@ _SHARE = 0.95
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
     parser.description = (
-        "A retrieval task's score when a model may read only the beginning of each document: a task that scores "
+        "A retrieval task's score when only the beginning of each document may be read: a task that scores "
         "as well on 512 tokens as on whole documents says nothing about long context."
     )
     parser.add_argument(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.jsonl import read_rows
@@ -17,8 +19,8 @@ from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
     """The task in a folder with `corpus.jsonl`, `queries.jsonl` (both also `.gz`) and `qrels/SPLIT.tsv`.
 
-    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and tab-separated lines
-    of query id, document id and score under a heading. Queries without judgements in this split are left out.
+    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and lines with tabs
+    between query id, document id and score, under a heading. Queries without judgements there are left out.
 
     Raises:
         DataError: a file is missing or damaged, or the judgements name an unknown query or document.
@@ -37,7 +39,8 @@ def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
         eval_langs=["eng-Latn"],
         main_score="ndcg_at_10",
     )
-    return type(AbsTaskRetrieval)("BeirFolder", (_BeirFolder,), {"metadata": metadata, "folder": root})()
+    body = {"metadata": metadata, "folder": root}
+    return types.new_class("BeirFolder", (_BeirFolder,), exec_body=lambda names: names.update(body))()
 
 
 class _BeirFolder(AbsTaskRetrieval):
@@ -64,12 +67,12 @@ class _BeirFolder(AbsTaskRetrieval):
         judged = [name for name in queries if name in judgements]
         self.dataset = {
             "default": {
-                split: {
-                    "corpus": Dataset.from_dict({"id": list(corpus), "text": list(corpus.values())}),
-                    "queries": Dataset.from_dict({"id": judged, "text": [queries[name] for name in judged]}),
-                    "relevant_docs": judgements,
-                    "top_ranked": None,
-                }
+                split: RetrievalSplitData(
+                    corpus=Dataset.from_dict({"id": list(corpus), "text": list(corpus.values())}),
+                    queries=Dataset.from_dict({"id": judged, "text": [queries[name] for name in judged]}),
+                    relevant_docs=judgements,
+                    top_ranked=None,
+                )
             }
         }
         self.data_loaded = True

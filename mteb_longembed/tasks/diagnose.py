@@ -6,8 +6,8 @@ nothing about long context: the paper's argument (section 3) against BEIR and Lo
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import mteb
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, ModelError
@@ -119,10 +120,11 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
     if Path(name).is_dir():
         return beir_task(name, *(splits or ())[:1])
     try:
-        return mteb.get_task(name, eval_splits=list(splits) if splits else None)
-    except KeyError:
-        near = difflib.get_close_matches(name, [one.metadata.name for one in mteb.get_tasks()], n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        found: Any = mteb.get_task(name, eval_splits=list(splits) if splits else None)
+        return found
+    except KeyError as error:
+        near = re.search(r"Did you mean: '(.+?)'", str(error.args[0]))
+        hint = f"did you mean {near[1]!r}? " if near else ""
         raise InputError(
             f"unknown task {name!r}: {hint}give a retrieval task that `mteb available-tasks` lists, or a "
             "folder in BEIR's file format."
@@ -146,16 +148,16 @@ def load_model(name: str) -> Any:
 
 
 # subset -> split -> documents, queries and judgements, as mteb keeps them
-_Data = dict[str, dict[str, dict[str, Any]]]
+_Data = dict[str, dict[str, RetrievalSplitData]]
 
 
 def _check(task: Any) -> None:
-    metadata = task.metadata
-    reads = metadata.get_modalities(PromptType.document) if metadata.category else metadata.modalities
-    if not isinstance(task, AbsTaskRetrieval) or list(reads) != ["text"]:
+    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
+        "text"
+    ]:
         raise InputError(
-            f"diagnose cuts the documents of a text retrieval task, {metadata.name} is {metadata.type} "
-            f"of {' and '.join(reads)}."
+            "diagnose cuts the documents of a text retrieval task, "
+            f"{task.metadata.name} is {task.metadata.type} ({task.metadata.category})."
         )
 
 
@@ -214,7 +216,7 @@ def _cut(data: _Data, cuts: dict[tuple[str, str], list[list[int]]], place: int) 
 
 def _put(task: AbsTaskRetrieval, data: _Data) -> None:
     for subset, split in _parts(data):
-        task.dataset[subset][split] = dict(data[subset][split])  # mteb replaces entries while it evaluates
+        task.dataset[subset][split] = data[subset][split].copy()  # mteb replaces entries while it evaluates
 
 
 def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> float:

@@ -17,6 +17,7 @@ from datasets import Dataset
 from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError
 from mteb_longembed.tasks.jsonl import read_rows
@@ -81,12 +82,21 @@ class HubRetrieval(AbsTaskRetrieval):
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", data["corpus"], data["queries"])
         split = self.metadata.eval_splits[0]
-        tables = {
-            name: Dataset.from_dict({"id": list(data[name]), "text": list(data[name].values())})
-            for name in ("corpus", "queries")
+        self.dataset = {
+            "default": {
+                split: RetrievalSplitData(
+                    corpus=_table(data["corpus"]),
+                    queries=_table(data["queries"]),
+                    relevant_docs=data["qrels"],
+                    top_ranked=None,
+                )
+            }
         }
-        self.dataset = {"default": {split: {**tables, "relevant_docs": data["qrels"], "top_ranked": None}}}
         self.data_loaded = True
+
+
+def _table(texts: Mapping[str, str]) -> Dataset:
+    return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
 
 
 def read_folder(folder: str) -> dict[str, dict[str, Any]]:

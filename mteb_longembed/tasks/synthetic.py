@@ -7,6 +7,7 @@ text to be found sits at a random sentence end, and its place is kept as `depth`
 from __future__ import annotations
 
 import hashlib
+import types
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.tasks.draws import Draws
@@ -147,7 +149,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         asked = draws.distinct(N_QUERIES, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
-        return {"corpus": corpus, "queries": queries, "relevant_docs": judgements, "top_ranked": None}
+        return {"corpus": corpus, "queries": queries, "relevant_docs": judgements}
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
         """Generate the splits asked for, and no others.
@@ -160,8 +162,12 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         self.dataset = {"default": {}}
         for split in self.eval_splits:
             data = self.generate(split)
-            tables = {name: Dataset.from_list(data[name]) for name in ("corpus", "queries")}
-            self.dataset["default"][split] = {**data, **tables}
+            self.dataset["default"][split] = RetrievalSplitData(
+                corpus=Dataset.from_list(data["corpus"]),
+                queries=Dataset.from_list(data["queries"]),
+                relevant_docs=data["relevant_docs"],
+                top_ranked=None,
+            )
         self.data_loaded = True
 
     @classmethod
@@ -197,4 +203,5 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             }
         )
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__, **extra}
-        return type(cls)(cls.__name__, (cls,), body)()
+        made_class = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
+        return made_class()

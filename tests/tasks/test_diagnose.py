@@ -1,0 +1,160 @@
+"""A task's score by how much of each document may be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.tasks import LongEmbedPasskey
+from mteb_longembed.tasks.diagnose import BM25, Diagnosis, diagnose, find_task, load_model
+
+LENGTHS = (16, 64, 1024)
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+class WordSearch:
+    """An exact stand-in for a search model: the share of the query's words that a document has."""
+
+    mteb_model_meta = None
+
+    def __init__(self) -> None:
+        from mteb.models.model_meta import ModelMeta
+
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "ours/word-search", "revision": "1"})
+        self.longest_read: list[int] = []
+
+    def index(self, corpus: Any, **kwargs: Any) -> None:
+        self.texts = dict(zip(corpus["id"], corpus["text"], strict=True))
+        self.longest_read.append(max(len(text.split()) for text in self.texts.values()))
+
+    def search(self, queries: Any, *, top_k: int, **kwargs: Any) -> dict[str, dict[str, float]]:
+        found = {}
+        for query in queries:
+            wanted = words(query["text"])
+            scores = {name: len(wanted & words(text)) / len(wanted) for name, text in self.texts.items()}
+            found[query["id"]] = dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k])
+        return found
+
+
+def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
+    """A folder where query i is answered by document i alone."""
+    (root / "qrels").mkdir(parents=True)
+    rows = [json.dumps({"_id": f"d{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
+    (root / "corpus.jsonl").write_text("\n".join(rows))
+    rows = [json.dumps({"_id": f"q{i}", "text": text}) for i, text in enumerate(queries)]
+    (root / "queries.jsonl").write_text("\n".join(rows))
+    pairs = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
+    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + pairs)
+    return root
+
+
+WORDS = [f"word{i}" for i in range(20)]
+PADDING = "and so on " * 30
+
+
+def test_answers_at_the_beginning_need_no_long_context(tmp_path: Path) -> None:
+    found = diagnose(
+        str(beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)), [WordSearch()], LENGTHS
+    )
+    assert found.curves["ours/word-search"] == {16: 100, 64: 100, 1024: 100}
+    assert found.enough("ours/word-search") == 16
+
+
+def test_answers_at_the_end_do(tmp_path: Path) -> None:
+    found = diagnose(
+        str(beir(tmp_path / "late", [f"{PADDING} {w}" for w in WORDS], WORDS)), [WordSearch()], LENGTHS
+    )
+    curve = found.curves["ours/word-search"]
+    assert curve[16] == curve[64] < 50
+    assert curve[1024] == found.whole["ours/word-search"] == 100
+    assert found.enough("ours/word-search") == 1024
+    assert found.document_lens == [round(91 / 0.75)] * 20
+    assert found.longer_than(64) == 100
+    assert found.longer_than(1024) == 0
+
+
+def test_a_model_never_sees_more_than_was_asked_for(tmp_path: Path) -> None:
+    model = WordSearch()
+    diagnose(str(beir(tmp_path / "x", [f"{PADDING} {w}" for w in WORDS], WORDS)), [model], (16, 64, 1024))
+    assert model.longest_read == [91, 12, 48]  # whole first; 1,024 tokens cut nothing, so need no second run
+
+
+def test_several_models_are_compared_on_the_same_task(tmp_path: Path) -> None:
+    folder = beir(tmp_path / "x", [f"{w} {PADDING}" for w in WORDS], WORDS)
+    one, two = WordSearch(), WordSearch()
+    two.mteb_model_meta = two.mteb_model_meta.model_copy(update={"name": "ours/other"})
+    found = diagnose(str(folder), [one, two], (16,))
+    assert found.curves["ours/word-search"] == found.curves["ours/other"]
+
+
+def test_a_loaded_task_is_left_as_it_was() -> None:
+    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
+    task.load_data()
+    before = task.dataset["default"]["test_256"]["corpus"]["text"][:]
+    found = diagnose(task, [WordSearch()], (64, 256), splits=["test_256"])
+    assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == before
+    assert found.task == "LongEmbedPasskey"
+    assert found.score == "nDCG@1"
+    assert found.curves["ours/word-search"][64] < 70 < found.whole["ours/word-search"]
+
+
+def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
+    from tests.tiny import sentence_transformer
+
+    folder = beir(tmp_path / "data", ["aa ab ac ad ae af"] * 3 + ["aa"], ["aa"] * 4)
+    found = diagnose(str(folder), [sentence_transformer("bert", tmp_path / "model")], (4,))
+    assert found.document_lens == [6, 6, 6, 1]
+    assert next(iter(found.counted_by.values())).startswith("tokens of ")
+
+
+def test_nothing_is_read_from_or_written_to_mtebs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "cache"))
+    diagnose(str(beir(tmp_path / "x", WORDS, WORDS)), [WordSearch()], (16,))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_data_can_be_saved(tmp_path: Path) -> None:
+    found = Diagnosis("t", "nDCG@10", {"m": {16: 50.0}}, {"m": 60.0}, [10, 20], {"m": "words / 0.75"})
+    found.save(tmp_path / "d.json")
+    read = json.loads((tmp_path / "d.json").read_text())
+    assert read["curves"] == {"m": {"16": 50.0}}
+    assert read["document_lens"] == [10, 20]
+    assert found.enough("m") is None
+
+
+@pytest.mark.parametrize("lengths", [(), (0, 5), (-1,)])
+def test_lengths_below_one_token_are_refused(lengths: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="lengths must be whole numbers of at least 1 token, got"):
+        diagnose("LongEmbedPasskey", lengths=lengths)
+
+
+def test_an_unknown_task_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"unknown task 'NFCorpsu': did you mean 'NFCorpus'\? .* BEIR's"):
+        find_task("NFCorpsu")
+
+
+def test_a_task_without_documents_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"text retrieval task, Banking77Classification is Classification \(t2c\)"
+    ):
+        diagnose("Banking77Classification", [WordSearch()])
+
+
+def test_bm25_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError("bm25s is not installed")
+
+    monkeypatch.setattr("mteb_longembed.tasks.diagnose.mteb.get_model", missing)
+    with pytest.raises(ModelError, match=r"pip install 'mteb\[bm25s\]'"):
+        load_model(BM25)
