@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .encoders.zoo import ZOO
-from .errors import InputError, LongEmbedError, MisfitError
+from .errors import InputError, LongEmbedError
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -114,7 +114,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         entry = ZOO.get(name.base)
         base = super().get(entry.hub_id if entry else name.base)
         if base is not None and "API" in base.framework:
-            return _black_box_meta(base, name)
+            from .encoders.black_box import windowed
+
+            return windowed(base, name)
         return _extended_meta(text, name, super().get)
 
 
@@ -190,18 +192,6 @@ def _saved_meta(folder: Path) -> ModelMeta:
             "adapted_from": base,
         }
     )
-
-
-def _black_box_meta(base: ModelMeta, name: ModelName) -> ModelMeta:
-    """`BASE+pcw` around an encoder of mteb whose weights nobody has."""
-    if name.strategy != "pcw":
-        raise MisfitError(
-            f"{name.strategy} does not fit {base.name}, which runs behind an API: it acts inside the "
-            "model; this fits: pcw."
-        )
-    from .encoders.black_box import windowed
-
-    return windowed(base, name)
 
 
 #: Fields of a base's ModelMeta that do not hold for the model made of it.
