@@ -52,7 +52,7 @@ def _asset(name: str) -> str:
 
 
 def _table(table: Table) -> str:
-    words = [all(row[i].number is None for row in table.rows) for i in range(len(table.header))]
+    words = [table.is_words(i) for i in range(len(table.header))]
     header = "".join(
         f'<th scope="col"{_class("words" if is_words else "")}>'
         f'<button type="button">{_breakable(title)}</button></th>'

@@ -68,7 +68,8 @@ def test_cells_carry_their_value_for_sorting_and_for_the_mouse(page):
 _PROBE = """
 <script>
 const heads = [...document.querySelectorAll("thead button")];
-const names = () => [...document.querySelectorAll("tbody tr")].map((row) => row.cells[0].textContent).join(" ");
+const rows = () => [...document.querySelectorAll("tbody tr")];
+const names = () => rows().map((row) => row.cells[0].textContent).join(" ");
 const average = heads.find((button) => button.textContent === "Average");
 average.click(); average.click();
 document.body.dataset.sorted = names();

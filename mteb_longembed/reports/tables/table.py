@@ -47,6 +47,11 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
+    def is_words(self, column: int) -> bool:
+        """Whether a column holds words, which stand to the left; numbers, whole or partial, to the right."""
+        cells = [row[column] for row in self.rows]
+        return any(cell.number is None and not cell.is_partial and cell.text != MISSING for cell in cells)
+
 
 def text_cell(text: str | int | None) -> Cell:
     """A cell of words or of a whole number."""

@@ -23,9 +23,7 @@ def write(tables: Sequence[Table]) -> str:
 
 
 def _table(table: Table) -> str:
-    columns = "".join(
-        "l" if all(row[i].number is None for row in table.rows) else "r" for i in range(len(table.header))
-    )
+    columns = "".join("l" if table.is_words(i) else "r" for i in range(len(table.header)))
     lines = [
         r"\begin{table}",
         r"  \centering",

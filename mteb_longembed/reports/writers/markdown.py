@@ -15,16 +15,10 @@ def write(tables: Sequence[Table]) -> str:
 def _table(table: Table) -> str:
     header = "| " + " | ".join(map(_escape, table.header)) + " |"
     # Words to the left, numbers to the right.
-    rule = (
-        "| " + " | ".join("---" if _is_words(table, i) else "---:" for i in range(len(table.header))) + " |"
-    )
+    rule = "| " + " | ".join("---" if table.is_words(i) else "---:" for i in range(len(table.header))) + " |"
     rows = ["| " + " | ".join(map(_cell, row)) + " |" for row in table.rows]
     notes = ["", *(f"{note}  " for note in table.notes)] if table.notes else []
     return "\n".join([f"### {table.title}", "", header, rule, *rows, *notes, ""])
-
-
-def _is_words(table: Table, column: int) -> bool:
-    return all(row[column].number is None for row in table.rows)
 
 
 def _cell(cell: Cell) -> str:

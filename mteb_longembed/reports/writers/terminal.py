@@ -28,9 +28,11 @@ def show(tables: Sequence[Table], console: Console) -> None:
         drawn = RichTable(title=table.title, title_justify="left", caption_justify="left")
         drawn.caption = "\n".join(table.notes) or None
         for i, title in enumerate(table.header):
-            is_words = all(row[i].number is None for row in table.rows)
             drawn.add_column(
-                title, justify="left" if is_words else "right", overflow="fold", min_width=min(len(title), 12)
+                title,
+                justify="left" if table.is_words(i) else "right",
+                overflow="fold",
+                min_width=min(len(title), 12),
             )
         for row in table.rows:
             drawn.add_row(*map(_text, row))
