@@ -19,7 +19,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundE
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
-from mteb_longembed.errors import DataError, HubError
+from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks.jsonl import read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 
@@ -72,16 +72,20 @@ class HubRetrieval(AbsTaskRetrieval):
         """Read the three files.
 
         Raises:
+            UnknownNameError: `eval_splits` names another split than the task's only one.
             HubError: the repository or a file cannot be had.
             DataError: a file that is damaged, incomplete or not the published data.
         """
         if self.data_loaded:
             return
+        (split,) = self.metadata.eval_splits
+        for asked in self.eval_splits:
+            if asked != split:
+                raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
         folder = self.metadata.dataset["name"]
         data = read_folder(folder)
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", data["corpus"], data["queries"])
-        split = self.metadata.eval_splits[0]
         self.dataset = {
             "default": {
                 split: RetrievalSplitData(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mteb_longembed.errors import DataError, HubError
+from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
 from mteb_longembed.tasks.hub import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
 from tests.loopback_hub import LoopbackHub
@@ -210,3 +210,9 @@ def test_same_counts_but_other_texts_are_noticed() -> None:
     size.check("x", {"a": "0123456789", "b": "0123456789"}, {"q": "what"})
     with pytest.raises(DataError, match="2 documents of 10 characters on average, found 2 of 8"):
         size.check("x", {"a": "0123456789", "b": "012345"}, {"q": "what"})
+
+
+def test_an_unknown_split_is_refused_before_anything_is_loaded(hub: LoopbackHub) -> None:
+    with pytest.raises(UnknownNameError, match=r"split of LongEmbedQMSum 'test_256': .*known: test\."):
+        LongEmbedQMSum().filter_eval_splits(["test", "test_256"]).load_data()
+    assert hub.requests == []
