@@ -18,7 +18,7 @@ def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
     rows = {split: {"default": {task.metadata.main_score: value}} for split, value in scores.items()}
     for found in rows.values():
         found["default"]["main_score"] = found["default"][task.metadata.main_score]
-    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    now = datetime.datetime.now(tz=datetime.UTC)
     return TaskResult.from_task_results(task, rows, evaluation_time=1.0, kg_co2_emissions=None, date=now)
 
 
