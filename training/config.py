@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -29,6 +29,8 @@ class Stage:
         temperature: of the InfoNCE loss.
         kinds: kind of pair (a name in `pairs.KINDS`) -> its weight in the mixture.
         lengths: longest document of a batch in tokens -> its weight.
+        caps: kind -> longest document in tokens, where a kind takes only short ones.
+        max_docs: documents of a batch at most, where it is not to be the recipe's.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Stage:
     temperature: float
     kinds: dict[str, float]
     lengths: dict[int, float]
+    caps: dict[str, int] = field(default_factory=dict)
+    max_docs: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import nn
@@ -26,7 +27,13 @@ def export(model: nn.Module, tokenizer: Tokenizer, recipe: Recipe, out: Path) ->
         config.pop(key, None)
     config |= {"architectures": [type(model).__name__], "dtype": "float32"}
     write_json(out / "config.json", config)
-    weights = {n: p.half().contiguous() for n, p in model.named_parameters()}
+    weights = {n: p.detach().half().cpu().contiguous() for n, p in model.named_parameters()}
+    # Never used, since embeddings are means; there so that stock classes find all the weights they look for.
+    width = recipe.shape.hidden_size
+    weights |= {
+        "pooler.dense.weight": torch.zeros(width, width).half(),
+        "pooler.dense.bias": torch.zeros(width).half(),
+    }
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -45,7 +52,6 @@ def export(model: nn.Module, tokenizer: Tokenizer, recipe: Recipe, out: Path) ->
             {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
         ],
     )
-    width = recipe.shape.hidden_size
     write_json(out / "1_Pooling/config.json", {"embedding_dimension": width, "pooling_mode": "mean"})
     (out / "2_Normalize").mkdir(exist_ok=True)
     write_json(

@@ -89,7 +89,7 @@ BUILDERS = {"ape": build_ape, "rope": build_rope}
 def embed(model: nn.Module, ids: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
     """Mean-pooled, normalised embeddings of padded ids `(b, n)`; `offsets` `(b,)` are added to positions."""
     mask = ids != 0
-    positions = torch.arange(ids.shape[1])[None, :].expand(ids.shape)
+    positions = torch.arange(ids.shape[1], device=ids.device)[None, :].expand(ids.shape)
     if offsets is not None:
         positions = positions + offsets[:, None]
     whole = bool(mask.all())

@@ -136,8 +136,9 @@ class PairMaker:
         """Facts and their twins in the same filler at the same place: only the order of words differs."""
         shared = self.filler(rng, length) if rng.random() < 0.5 else None
         words = self.corpus.plain_words
-        make = (facts.relation, facts.relation, facts.binding, facts.any_fact)
-        drawn = [make[rng.integers(4)](rng, words) for _ in range(count // 2)]
+        # what is cut off cannot be asked for: the longer facts need longer documents
+        make = (facts.relation, facts.relation, facts.binding, facts.any_fact)[: 4 if length >= 44 else 2]
+        drawn = [make[rng.integers(len(make))](rng, words) for _ in range(count // 2)]
         queries = self.encode([q for f in drawn for q in (f.query, f.twin_query)])
         statements = self.encode([s for f in drawn for s in (f.statement, f.twin_statement)])
         documents = []
@@ -194,9 +195,11 @@ def batch_at(recipe: Recipe, maker: PairMaker, step: int) -> Batch:
     stage = recipe.stage_at(step)
     rng = np.random.default_rng([recipe.seed, step])
     kind = str(draw(rng, stage.kinds))
-    longest = int(draw(rng, stage.lengths))  # type: ignore[call-overload]
+    cap = stage.caps.get(kind, recipe.shape.trained_len)
+    longest = int(draw(rng, {n: w for n, w in stage.lengths.items() if n <= cap}))  # type: ignore[call-overload]
     length = longest if longest == recipe.shape.trained_len else int(longest * rng.uniform(0.75, 1.0))
-    count = min(recipe.max_docs, max(recipe.min_docs, recipe.tokens_per_batch // longest)) // 2 * 2
+    max_docs = stage.max_docs or recipe.max_docs
+    count = min(max_docs, max(recipe.min_docs, recipe.tokens_per_batch // longest)) // 2 * 2
     queries, documents = KINDS[kind](maker, rng, count, length - 2)
     padded_q, padded_d = pad(queries, MAX_QUERY_TOKENS), pad(documents, length)
     room = recipe.shape.trained_len - padded_d.shape[1]

@@ -30,9 +30,9 @@ def role_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int, p
 
 def embed_permuted(model: nn.Module, ids: np.ndarray, permuted: bool) -> torch.Tensor:
     """Embed with the usual positions, or with each row's position ids in random order (specials stay)."""
-    rows = torch.from_numpy(ids)
+    rows = torch.from_numpy(ids).to(next(model.parameters()).device)
     if not permuted:
-        return embed(model, rows)
+        return embed(model, rows).cpu()
     generator = torch.Generator().manual_seed(0)
     out = []
     for row in rows:
@@ -46,7 +46,7 @@ def embed_permuted(model: nn.Module, ids: np.ndarray, permuted: bool) -> torch.T
         )
         hidden = model(input_ids=row[None], position_ids=order[None]).last_hidden_state
         out.append(nn.functional.normalize(hidden.mean(1), dim=-1))
-    return torch.cat(out)
+    return torch.cat(out).cpu()
 
 
 def detail_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int) -> float:
@@ -68,7 +68,12 @@ def detail_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int)
 
 
 def embed_chunks(model: nn.Module, ids: np.ndarray) -> torch.Tensor:
-    return torch.cat([embed(model, torch.from_numpy(ids[i : i + 16])) for i in range(0, len(ids), 16)])
+    return torch.cat(
+        [
+            embed(model, torch.from_numpy(ids[i : i + 16]).to(next(model.parameters()).device)).cpu()
+            for i in range(0, len(ids), 16)
+        ]
+    )
 
 
 @torch.no_grad()

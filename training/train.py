@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import nn
 from tqdm.auto import tqdm
 
@@ -28,7 +29,7 @@ from training.vocabulary import open_vocabulary
 def info_nce(queries: torch.Tensor, documents: torch.Tensor, temperature: float) -> torch.Tensor:
     """Each query against all documents, and each answer against all queries."""
     scores = queries @ documents.T / temperature
-    labels = torch.arange(len(queries))
+    labels = torch.arange(len(queries), device=queries.device)
     back = scores[:, : len(queries)].T
     return (nn.functional.cross_entropy(scores, labels) + nn.functional.cross_entropy(back, labels)) / 2
 
@@ -41,20 +42,46 @@ def optimizer_for(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
 
 
-def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, lr: float, temperature: float
-) -> float:
-    for group in optimizer.param_groups:
-        group["lr"] = lr
-    queries = embed(model, torch.from_numpy(batch.queries))
-    documents = embed(model, torch.from_numpy(batch.documents), torch.from_numpy(batch.document_offsets))
-    loss = info_nce(queries, documents, temperature)
+def embed_batch(
+    model: nn.Module, batch: Batch, device: torch.device
+) -> Iterator[Callable[[slice], torch.Tensor]]:
+    """For the queries, then the documents of a batch: a function that embeds a slice of them."""
+    for ids, offsets in ((batch.queries, None), (batch.documents, batch.document_offsets)):
+
+        def part(rows: slice, ids: np.ndarray = ids, offsets: np.ndarray | None = offsets) -> torch.Tensor:
+            moved = None if offsets is None else torch.from_numpy(offsets[rows]).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                return embed(model, torch.from_numpy(ids[rows]).to(device), moved)
+
+        yield part
+
+
+def backward(model: nn.Module, batch: Batch, temperature: float, at_once: int, device: torch.device) -> float:
+    """Gradients of the loss, and its value.
+
+    Batches of more than `at_once` documents run in parts: all are embedded without gradients, the loss is
+    differentiated with respect to the embeddings, and each part is embedded again to carry its gradient on
+    (Gao et al. 2021, arXiv:2101.06983).
+    """
+    sides = list(embed_batch(model, batch, device))
+    sizes = (len(batch.queries), len(batch.documents))
+    whole = max(sizes) <= at_once
+    parts = [[slice(i, i + at_once) for i in range(0, size, at_once)] for size in sizes]
+    with torch.set_grad_enabled(whole):
+        embedded = [
+            torch.cat([side(rows) for rows in rows_of_side]).float()
+            for side, rows_of_side in zip(sides, parts, strict=True)
+        ]
+    if not whole:
+        embedded = [e.requires_grad_() for e in embedded]
+    loss = info_nce(*embedded, temperature)
     if not torch.isfinite(loss):
         raise FloatingPointError("the loss is not finite; the last checkpoint is intact: lower the rate")
-    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
+    if not whole:
+        for side, rows_of_side, cached in zip(sides, parts, embedded, strict=True):
+            for rows in rows_of_side:
+                side(rows).float().backward(cached.grad[rows])
     return loss.item()
 
 
@@ -66,16 +93,22 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: torch.op
 
 
 def train(
-    recipe: Recipe, positions: str, data: Path, out: Path, tokenizer: Tokenizer, every: int
+    recipe: Recipe,
+    positions: str,
+    maker: PairMaker,
+    out: Path,
+    every: int = 100,
+    at_once: int = 256,
+    device: str = "cpu",
 ) -> nn.Module:
-    """Train to the recipe's last step and return the model."""
-    maker = PairMaker(open_corpus(out / "corpus.pkl", data, tokenizer), tokenizer)
-    model = BUILDERS[positions](recipe.shape, recipe.seed).train()
+    """Train to the recipe's last step, from the last checkpoint in `out` if there is one; the model."""
+    where = torch.device(device)
+    model = BUILDERS[positions](recipe.shape, recipe.seed).to(where).train()
     optimizer = optimizer_for(model, recipe)
     checkpoint, log = out / f"{positions}.pt", out / f"{positions}.jsonl"
     start = 0
     if checkpoint.exists():
-        saved = torch.load(checkpoint, weights_only=True)
+        saved = torch.load(checkpoint, weights_only=True, map_location=where)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         start = saved["step"]
@@ -84,7 +117,12 @@ def train(
     for step in bar:
         batch = batch_at(recipe, maker, step)
         stage = recipe.stage_at(step)
-        loss = train_step(model, optimizer, batch, recipe.lr_at(step), stage.temperature)
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.lr_at(step)
+        optimizer.zero_grad(set_to_none=True)
+        loss = backward(model, batch, stage.temperature, at_once, where)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
         row = {"step": step, "kind": batch.kind, "n": batch.documents.shape[1], "loss": round(loss, 4)}
         done = step + 1
         if done % every == 0 or done == recipe.total_steps:
@@ -103,13 +141,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="books.jsonl.gz, python-peps.jsonl.gz")
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the finished model")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
+    parser.add_argument(
+        "--at-once", type=int, default=256, help="documents in memory; larger batches run in parts"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda (bf16)")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     recipe = load_recipe(args.recipe)
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer = open_vocabulary(args.out / "tokenizer.json", read_texts(args.data), recipe.shape.vocab_size)
-    model = train(recipe, args.positions, args.data, args.out, tokenizer, args.every)
+    maker = PairMaker(open_corpus(args.out / "corpus.pkl", args.data, tokenizer), tokenizer)
+    model = train(recipe, args.positions, maker, args.out, args.every, args.at_once, args.device)
     export(model, tokenizer, recipe, args.out / f"{recipe.name}-{args.positions}")
 
 
