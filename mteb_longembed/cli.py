@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -47,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LongEmbedError as error:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `mteb-longembed list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 0
 
 
 def run(arguments: list[str]) -> int:

@@ -1,0 +1,168 @@
+"""The front door, and the stock `mteb` command against a loopback hub, from installation to result file."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mteb_longembed
+from mteb_longembed import cli, listing
+from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.families import FAMILIES
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.zoo import ZOO
+from mteb_longembed.errors import InputError
+from mteb_longembed.tasks import TASKS
+from tests import environments, tiny
+from tests.loopback_hub import LoopbackHub
+
+REVISION = str(ZOO["e5-base"].revision)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_its_module_with_help(name, capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([name, "--help"])
+    assert stopped.value.code == 0
+    assert f"mteb-longembed {name}" in capsys.readouterr().out
+
+
+def test_help_names_every_command(capsys) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(f"\n    {name} " in shown for name in ("run", *cli.COMMANDS))
+
+
+def test_help_imports_no_command(monkeypatch) -> None:
+    monkeypatch.setattr(importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+
+
+def test_version(capsys) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.strip() == mteb_longembed.__version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["lst"], ["list", "everything"]])
+def test_a_wrong_command_line_is_a_usage_error(arguments, capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert "usage: mteb-longembed" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_one_sentence_and_status_two(monkeypatch, capsys) -> None:
+    def fail(args: object) -> int:
+        raise InputError("the target must be a number, got 'x'.")
+
+    monkeypatch.setattr(listing, "main", fail)
+    assert cli.main(["list"]) == 2
+    assert capsys.readouterr().err == "mteb-longembed: the target must be a number, got 'x'.\n"
+
+
+def test_an_unknown_task_names_the_nearest_and_all_of_ours(capsys) -> None:
+    assert cli.main(["run", "-t", "LongEmbedPaskey", "-m", "bm25"]) == 2
+    said = capsys.readouterr().err
+    assert "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'?" in said
+    assert all(task.metadata.name in said for task in TASKS)
+
+
+def test_an_unknown_strategy_is_one_sentence(capsys) -> None:
+    assert cli.main(["run", "-t", "LongEmbedPasskey", "-m", "e5-base+nkt"]) == 2
+    assert "mteb-longembed: unknown strategy 'nkt': did you mean 'ntk'?" in capsys.readouterr().err
+
+
+def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
+    assert cli.main(["list"]) == 0
+    shown = capsys.readouterr().out
+    for key, kind in STRATEGIES.items():
+        assert f"\n  {key}" in shown
+        assert all(f" {name}=" in shown for name in kind.parameters())
+    assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
+    assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)
+
+
+def test_the_fit_is_computed_from_hooks() -> None:
+    _, header, *rows = listing.fit().splitlines()
+    assert header.split() == ["positions", *STRATEGIES]
+    table = {row.split()[0]: dict(zip(STRATEGIES, row.split()[1:], strict=True)) for row in rows}
+    assert set(table) == {family.name for family in FAMILIES}
+    for family in FAMILIES:
+        for key, kind in STRATEGIES.items():
+            fits = key == "none" or bool(family.hooks & kind.hooks())
+            assert table[family.name][key] == ("yes" if fits else "-")
+    assert table["absolute"]["se"] == "-" and table["rotary"]["se"] == "yes"
+
+
+def test_one_part_can_be_listed(capsys) -> None:
+    assert cli.main(["list", "tasks"]) == 0
+    shown = capsys.readouterr().out
+    assert "LongEmbedQMSum" in shown and "SelfExtend" not in shown
+
+
+def test_a_closed_pipe_ends_the_listing_quietly() -> None:
+    code = "import sys; from mteb_longembed import cli; sys.exit(cli.main(['list', 'tasks']))"
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        done = subprocess.run([sys.executable, "-c", code], stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- the stock command ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory) -> environments.Environment:
+    """An environment into which our package has been installed, and nothing else was done."""
+    environment = environments.create(tmp_path_factory.mktemp("stock") / "env")
+    environment.install(environments.copy_sources(environment.folder / "sources"))
+    return environment
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    tiny.sentence_transformer("bert", folder, max_position_embeddings=512)
+    with LoopbackHub() as hub:
+        hub.add("intfloat/e5-base-v2", folder / "model", sha=REVISION)
+        yield hub
+
+
+def results(folder: Path) -> dict[str, dict]:
+    files = [file for file in folder.rglob("*.json") if file.name != "model_meta.json"]
+    return {"/".join(file.parts[-3:]): json.loads(file.read_text())["scores"] for file in files}
+
+
+def test_the_stock_command_runs_our_task_on_an_extended_model(stock, hub, tmp_path) -> None:
+    env = hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
+    command = ["-m", "mteb", "run", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
+    stock.run(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
+    found = results(tmp_path / "results")
+    folder = f"intfloat__e5-base-v2+ntk@1024/{REVISION}-{ALGORITHM}/LongEmbedPasskey.json"
+    assert list(found) == [folder] and list(found[folder]) == ["test_256"]
+
+    # the full name is the same model: nothing runs again, and the hub is not even asked for weights
+    hub.requests.clear()
+    again = [*command, "-m", "intfloat/e5-base-v2+ntk@1024"]
+    stock.run(*again, env=env, cwd=tmp_path)
+    assert results(tmp_path / "results") == found
+
+
+def test_the_stock_command_tells_a_wrong_name_in_one_sentence(stock, hub, tmp_path) -> None:
+    env = hub.env(tmp_path / "home")
+    done = stock.attempt(
+        "-m", "mteb", "run", "-t", "LongEmbedPasskey", "-m", "e5-base+se", env=env, cwd=tmp_path
+    )
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "MisfitError: se does not fit intfloat/e5-base-v2, a model with absolute positions" in last
