@@ -101,3 +101,21 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
         seen.append(set(found.scores))
         assert found.dataset_revision == LongEmbedPasskey.metadata.revision
     assert seen == [{"test_256"}, {"test_256", "test_512"}]
+
+
+def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
+    """They share the result file with the eight lengths, which alone are the task."""
+    import mteb
+    from mteb.cache import ResultCache
+
+    benchmark = make_benchmark()
+    cache = ResultCache(tmp_path)
+    model = mteb.get_model_meta("mteb/baseline-bm25s")
+    for task in benchmark.tasks:
+        scores = dict.fromkeys(task.metadata.eval_splits, 1.0)
+        if len(scores) > 1:
+            scores["test_65536"] = 0.0
+        cache.save_to_cache(result(task, scores), model)
+    found = cache.load_results(models=[model], tasks=benchmark.tasks)
+    assert benchmark.get_score(found)["mteb/baseline-bm25s"]["Mean(Task)"] == 1.0
+    assert benchmark.get_score(found)["mteb/baseline-bm25s"]["Context Length::32K"] == 1.0
