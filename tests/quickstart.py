@@ -1,4 +1,4 @@
-"""Runs the README's first command as it stands there, in a fresh copy of the repository: `tox -e quickstart`."""
+"""Runs the README's first command as it stands there, in a fresh clone: `tox -e quickstart`."""
 
 from __future__ import annotations
 
