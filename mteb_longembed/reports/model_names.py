@@ -1,4 +1,4 @@
-"""Model names as they stand in results: `<hub id>+<strategy>@<target>:k=v,...` or a plain hub id."""
+"""Model names as they stand in results: `<hub id>+<strategy>@<target>,k=v,...` or a plain hub id."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _EXTENDED = re.compile(
-    r"^(?P<base>[^+]+)\+(?P<strategy>[a-z0-9]+)(?:@(?P<target>\d+k?))?(?::(?P<params>.*))?$"
+    r"^(?P<base>[^+]+)\+(?P<strategy>[a-z0-9]+)(?:@(?P<target>\d+k?))?(?:[:,](?P<params>.*))?$"
 )
 
 
