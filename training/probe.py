@@ -8,21 +8,27 @@ from torch import nn
 
 from training import facts
 from training.models import embed
-from training.pairs import PairMaker, pad
+from training.pairs import Ids, PairMaker, pad
 
 
 def role_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int, permuted: bool) -> float:
     """Share of questions whose text scores above its twin, where only the roles are exchanged."""
     rng = np.random.default_rng(1)
     drawn = [facts.relation(rng, maker.corpus.plain_words) for _ in range(count)]
-    queries = maker.encode([q for f in drawn for q in (f.query, f.twin_query)])
     statements = maker.encode([s for f in drawn for s in (f.statement, f.twin_statement)])
     filler = maker.filler(rng, length)
     documents = [
         maker.hide(np.random.default_rng(i // 2), filler, [s], length) for i, s in enumerate(statements)
     ]
+    queries = maker.encode([q for f in drawn for q in (f.query, f.twin_query)])
+    return share_right(model, queries, documents, permuted)
+
+
+def share_right(model: nn.Module, queries: list[Ids], documents: list[Ids], permuted: bool) -> float:
+    """Share of queries that prefer their document to its twin: rows 0 and 1, 2 and 3, ... are twins."""
+    count = len(queries) // 2
     q = embed_permuted(model, pad(queries, 64), permuted)
-    d = embed_permuted(model, pad(documents, length + 2), permuted)
+    d = embed_permuted(model, pad(documents, 512), permuted)
     scores = (q @ d.T).view(count, 2, count, 2)[torch.arange(count), :, torch.arange(count)]
     right = torch.stack([scores[:, 0, 0] > scores[:, 0, 1], scores[:, 1, 1] > scores[:, 1, 0]])
     return right.float().mean().item()
