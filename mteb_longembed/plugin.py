@@ -7,6 +7,7 @@ one has moved.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from . import __version__
+from .autoload import WATCHED
 from .encoders.zoo import ZOO
 from .errors import InputError, LongEmbedError
 
@@ -35,12 +38,13 @@ def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
     from .tasks.catalogue import TASKS  # not from .tasks, which may itself be importing mteb just now
 
-    # sys.modules: the attribute mteb.get_tasks is the function
-    module = sys.modules[f"{mteb.__name__}.get_tasks"]
-    registry, listed = _part(module, "_TASKS_REGISTRY"), _part(module, "TASK_LIST")
+    registry, listed = _part("mteb.get_tasks", "_TASKS_REGISTRY"), _part("mteb.get_tasks", "TASK_LIST")
     new = tuple(task for task in TASKS if task.metadata.name not in registry)
     registry.update({task.metadata.name: task for task in new})
     _rebind("TASK_LIST", listed, (*listed, *new))
+    for name in WATCHED:
+        if importlib.util.find_spec(name) is None:
+            raise _moved(name)
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
@@ -48,14 +52,13 @@ def register_benchmark(benchmarks: ModuleType) -> None:
     from .tasks.benchmark import make_benchmark
 
     benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
-    lookup = sys.modules["mteb.benchmarks.get_benchmark"]
     for cache in ("_build_registry", "_build_aliases_registry"):
-        _part(lookup, cache).cache_clear()
+        _part("mteb.benchmarks.get_benchmark", cache).cache_clear()
 
 
 def register_models(implementations: ModuleType) -> None:
     """Put a registry that knows extended models in the place of mteb's, wherever that is bound already."""
-    known = _part(implementations, "MODEL_REGISTRY")
+    known = _part(implementations.__name__, "MODEL_REGISTRY")
     if not isinstance(known, ModelRegistry):
         _rebind("MODEL_REGISTRY", known, ModelRegistry(known))
 
@@ -82,11 +85,15 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         entry = ZOO.get(name)
         if entry is not None and entry.kind == "mteb":
             return self[entry.hub_id]
-        if Path(name).is_dir():  # its files may change
+        # what is read of the hub is remembered, for commits do not change; folders do
+        if Path(name).is_dir():
             return _saved_meta(Path(name))
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name in self._made:
+            return self._made[name]
+        meta = self._make(name)
+        if not str(meta.adapted_from).startswith("local/"):
+            self._made[name] = meta
+        return meta
 
     def get(self, name: str, default: Any = None) -> Any:
         """As `dict.get`; for an extended model whose base cannot be had now, the default and a warning.
@@ -285,12 +292,16 @@ def _rebind(name: str, old: object, new: object) -> None:
             setattr(module, name, new)
 
 
-def _part(module: ModuleType, name: str) -> Any:
-    """Something inside mteb that we rely on."""
+def _part(module: str, name: str) -> Any:
+    """Something inside mteb that we rely on; a module is looked up where `mteb.get_tasks` is no function."""
     try:
-        return getattr(module, name)
-    except AttributeError:
-        raise LongEmbedError(
-            f"mteb {metadata.version('mteb')} has no {name} in {module.__name__}, where mteb-longembed "
-            f"{metadata.version('mteb-longembed')} registers: install another version of one of the two."
-        ) from None
+        return getattr(sys.modules[module], name)
+    except (AttributeError, KeyError):
+        raise _moved(f"{module}.{name}") from None
+
+
+def _moved(name: str) -> LongEmbedError:
+    return LongEmbedError(
+        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {__version__} registers: "
+        "install another version of one of the two."
+    )

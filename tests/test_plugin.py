@@ -255,10 +255,24 @@ def test_results_can_be_shown_without_the_hub(offline) -> None:
         assert model_implementations.MODEL_REGISTRY.get("intfloat/e5-base-v2+ntk@4096") is None
 
 
+@pytest.mark.parametrize("name", ["mteb.get_tasks", "mteb.models.model_implementations"])
+def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else find(asked))
+    if name == "mteb.get_tasks":
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, where mteb-longembed .* registers"
+    ):
+        plugin.register_tasks(mteb)
+
+
 def test_a_moved_registry_is_told_in_one_sentence(monkeypatch) -> None:
     monkeypatch.delattr(sys.modules["mteb.get_tasks"], "TASK_LIST")
     with pytest.raises(
-        LongEmbedError, match=r"^mteb 2\.[\d.]+ has no TASK_LIST in mteb.get_tasks, where .* registers"
+        LongEmbedError, match=r"^mteb 2\.[\d.]+ has no mteb.get_tasks.TASK_LIST, where .* registers"
     ):
         plugin.register_tasks(mteb)
 
