@@ -1,0 +1,229 @@
+"""`mteb-longembed export`: an extended model as a plain checkpoint, where transformers can express it.
+
+What a plain checkpoint cannot carry is named, or refused where the result would be another method.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import PretrainedConfig
+
+from mteb_longembed.errors import InputError, MisfitError
+
+from .extend import load
+from .families.absolute import Absolute
+from .families.rotary import Rotary
+from .strategies import Strategy
+
+#: Rope types whose frequencies a larger theta or a further division changes as the strategy does.
+_STACKABLE = ("default", "linear")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the sub-command."""
+    parser.description = "Write an extended model as a checkpoint that needs none of our code."
+    parser.add_argument("model", help="a name such as e5-base+pi@4096, or a folder of ours")
+    parser.add_argument("folder", help="where to write it; must be empty or not exist")
+    parser.add_argument("--trust-remote-code", action="store_true", help="run the base's own model code")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Export and say what is lost; the exit status."""
+    lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)
+    print(f"wrote {args.folder}")
+    for sentence in lost:
+        print(f"not in it: {sentence}")
+    return 0
+
+
+def export(model: str | SentenceTransformer, folder: str | Path, *, trust_remote_code: bool = False) -> list[str]:
+    """Write an extended model as a plain sentence-transformers folder.
+
+    Args:
+        model: a name, a folder of ours, or a loaded extended model, which stays as it is.
+        folder: must be empty or not exist.
+        trust_remote_code: run the base repository's own model code.
+
+    Returns:
+        One sentence for each thing that the plain checkpoint does not do as ours does; they stand in its model
+        card too.
+
+    Raises:
+        MisfitError: if a plain checkpoint would be another method.
+        InputError: if the folder has something in it, or the model is not an extended one.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
+    source = copy.deepcopy(model) if isinstance(model, SentenceTransformer) else load(
+        model, device="cpu", trust_remote_code=trust_remote_code
+    )  # fmt: skip
+    first: Any = source[0]
+    strategy: Strategy | None = getattr(first, "strategy", None)
+    if strategy is None:
+        raise InputError("only an extended model can be exported: extend it first.")
+    inner = first.model
+    state = inner.state_dict()
+    if strategy.key() != "none":
+        plain = _plain_form(first.family, strategy)
+        if isinstance(first.family, Absolute):
+            _write_table(first.family, inner, strategy, state)
+        else:
+            _write_rope(inner.config, plain(strategy, _rope_of(inner.config)))
+            inner.config.max_position_embeddings = max(strategy.target_len, inner.config.max_position_embeddings)
+            window = getattr(inner.config, "sliding_window", None)
+            if window is not None and window >= strategy.trained_len:
+                # training never felt it, and beyond the trained length it would cut the document up
+                inner.config.sliding_window = None
+    lost = _lost(first.family, strategy)
+    with tempfile.TemporaryDirectory() as temporary:
+        inner.save_pretrained(temporary, state_dict=state)
+        first.tokenizer.model_max_length = strategy.target_len
+        first.tokenizer.save_pretrained(temporary)
+        stock = Transformer.load(temporary, trust_remote_code=trust_remote_code)
+        stock.max_seq_length = strategy.target_len
+        result = SentenceTransformer(
+            modules=[stock, *list(source)[1:]],
+            device="cpu",
+            prompts=dict(source.prompts),
+            default_prompt_name=source.default_prompt_name,
+            similarity_fn_name=source.similarity_fn_name,
+            truncate_dim=source.truncate_dim,
+        )
+        result.save_pretrained(str(folder), create_model_card=False)
+    _write_card(folder, source, lost)
+    return lost
+
+
+def _refuse(family: Any, strategy: Strategy, reason: str) -> MisfitError:
+    return MisfitError(f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}.")
+
+
+def _plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str, Any]], dict[str, Any]]:
+    """How the strategy is written into a configuration; refuses what would be another method."""
+    key = strategy.key()
+    if isinstance(family, Absolute):
+        if "windows" in strategy.hooks():
+            raise _refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
+        if key == "gp" and strategy.factor != "target":  # type: ignore[attr-defined]
+            raise _refuse(family, strategy, "its groups depend on each document's length; use gp:factor=target")
+        return lambda _, rope: rope
+    if not isinstance(family, Rotary):
+        raise _refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
+    if key not in _ROPE:
+        known = ", ".join(_ROPE)
+        raise _refuse(family, strategy, f"it acts on each document while it runs; use {known}, or save_pretrained")
+    return _ROPE[key]
+
+
+def _rope_of(config: PretrainedConfig) -> dict[str, Any]:
+    rope = config.rope_parameters
+    return dict(rope.get("full_attention", rope))
+
+
+def _write_rope(config: PretrainedConfig, rope: dict[str, Any]) -> None:
+    if "full_attention" in config.rope_parameters:
+        config.rope_parameters = {**config.rope_parameters, "full_attention": rope}
+    else:
+        config.rope_parameters = rope
+
+
+def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
+    kind = rope.get("rope_type", "default")
+    if kind not in _STACKABLE:
+        raise MisfitError(
+            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
+        )
+
+
+def _rope_ntk(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
+    _stackable(strategy, rope)
+    return {**rope, "rope_theta": rope["rope_theta"] * strategy.rope_factor}
+
+
+def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
+    _stackable(strategy, rope)
+    return {**rope, "rope_type": "linear", "factor": float(rope.get("factor") or 1.0) * strategy.scale}
+
+
+def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
+    # one factor for queries and one for keys: the scores carry its square
+    temperature = 1.0 if strategy.logn else float(strategy.query_scale(torch.tensor(strategy.target_len)) ** 0.5)
+    return {
+        **rope,
+        "rope_type": "yarn",
+        "factor": strategy.stretch,
+        "original_max_position_embeddings": strategy.trained_len,
+        "beta_fast": strategy.beta_fast,
+        "beta_slow": strategy.beta_slow,
+        "attention_factor": temperature,
+    }
+
+
+#: Strategy -> its rope parameters, made of the base's.
+_ROPE: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    "ntk": _rope_ntk,
+    "pi": _rope_pi,
+    "yarn": _rope_yarn,
+}
+
+
+def _write_table(family: Absolute, inner: Any, strategy: Strategy, state: dict[str, Any]) -> None:
+    """One row a position, as a long document looks them up."""
+    key = next(name for name in state if name.endswith("position_embeddings.weight"))
+    table, first = state[key], family.first_row
+    p, n = torch.arange(strategy.target_len), torch.tensor(strategy.target_len)
+    rows = strategy.table_rows(p, n) if family.has_table else strategy.position_ids(p, n)
+    state[key] = torch.cat([table[:first], table[first + rows.to(table.device)]])
+    inner.config.max_position_embeddings = len(state[key])
+
+
+def _lost(family: Any, strategy: Strategy) -> list[str]:
+    lo, lost = strategy.trained_len, []
+    if strategy.key() == "none":
+        changed = False
+    else:
+        # absolute rp reads the same rows at every length
+        keeps = getattr(strategy, "short", "keep" if strategy.key() != "rp" else "scale") == "keep"
+        changed = keeps and strategy.key() != "gp"
+        if isinstance(family, Absolute) and strategy.key() == "ntk":
+            changed = True
+    if changed:
+        lost.append(
+            f"inputs of at most {lo} tokens are extended like longer ones, where the extended model gives them the "
+            "base model's embedding."
+        )
+    if strategy.logn and strategy.target_len > lo:
+        lost.append(f"attention scaling of inputs beyond {lo} tokens: the checkpoint is the model with logn=off.")
+    return lost
+
+
+def _write_card(folder: Path, source: SentenceTransformer, lost: list[str]) -> None:
+    data = source.model_card_data
+    base = data.base_model
+    lines = [
+        "---",
+        "library_name: sentence-transformers",
+        *([f"base_model: {base}"] if base and not base.startswith("local/") else []),
+        "tags: [sentence-transformers, sentence-similarity, feature-extraction]",
+        "---",
+        "",
+        f"# {data.model_name}",
+        "",
+        f"`{base}` for inputs of up to {source[0].strategy.target_len} tokens, exported by mteb-longembed as a plain "
+        "sentence-transformers checkpoint.",
+        "",
+        *(["What the plain checkpoint does not do as the extended model does:", ""] if lost else []),
+        *(f"- {sentence}" for sentence in lost),
+        "",
+    ]
+    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,0 +1,128 @@
+"""Exported checkpoints need none of our code and embed as ours do with logn=off, or are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mteb_longembed.cli import main
+from mteb_longembed.encoders.export import export
+from mteb_longembed.encoders.extend import extend
+from mteb_longembed.errors import InputError, MisfitError
+from tests import tiny
+
+LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
+LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
+SHORT = [tiny.text(n) for n in (3, LO)]
+GQA = {"num_key_value_heads": 2, "head_dim": 8}
+LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6, "local_attention": 12}
+MODELS = {
+    "bert": ("bert", {}),
+    "xlm-roberta": ("xlm-roberta", {"max_position_embeddings": LO + 2}),
+    "mistral": ("mistral", {**GQA, "sliding_window": LO}),
+    "modernbert": ("modernbert", LAYERS),
+    "linear": ("llama", {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}}),
+}
+READER = """
+import sys
+sys.modules["mteb_longembed"] = None  # importing it fails
+import numpy as np
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+texts = open(sys.argv[2], encoding="utf-8").read().splitlines()
+np.save(sys.argv[3], model.encode(texts))
+"""
+
+
+def stock_embeddings(folder: Path, texts: list[str], tmp_path: Path) -> np.ndarray:
+    """In a process where our package cannot be imported."""
+    (tmp_path / "texts").write_text("\n".join(texts), encoding="utf-8")
+    arguments = [str(folder), str(tmp_path / "texts"), str(tmp_path / "out.npy")]
+    env = {**os.environ, "MTEB_LONGEMBED_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
+    subprocess.run([sys.executable, "-c", READER, *arguments], check=True, env=env, capture_output=True)
+    return np.load(tmp_path / "out.npy")
+
+
+def base(name: str, folder: Path) -> str:
+    kind, config = MODELS[name]
+    tiny.sentence_transformer(kind, folder, **config)
+    return str(folder / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "params"),
+    [
+        ("bert", "pi", {}), ("xlm-roberta", "ntk", {}), ("mistral", "ntk", {}), ("modernbert", "pi", {}),
+    ],
+)  # fmt: skip
+def test_embeds_long_inputs_as_ours_without_attention_scaling(name, key, params, tmp_path):
+    ours = extend(base(name, tmp_path), key, LT, LO, logn=False, device="cpu", **params)
+    lost = export(ours, tmp_path / "plain")
+    got = stock_embeddings(tmp_path / "plain", LONG, tmp_path)
+    assert np.abs(got - ours.encode(LONG)).max() < 1e-5
+    assert not any("logn" in sentence for sentence in lost)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "params"),
+    [
+        ("bert", "rp", {}), ("bert", "gp", {"factor": "target"}), ("linear", "ntk", {}),
+        ("linear", "pi", {"short": "scale"}), ("mistral", "yarn", {"short": "scale", "beta_fast": 4.0}),
+    ],
+)  # fmt: skip
+def test_what_has_no_rule_for_short_inputs_equals_ours_at_every_length(name, key, params, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    ours = extend(base(name, tmp_path), key, LT, LO, logn=False, device="cpu", **params)
+    assert export(ours, tmp_path / "plain") == []
+    got = SentenceTransformer(str(tmp_path / "plain"), device="cpu").encode(SHORT + LONG)
+    assert np.abs(got - ours.encode(SHORT + LONG)).max() < 1e-5
+
+
+def test_what_is_lost_is_said_and_stands_in_the_model_card(tmp_path, capsys):
+    folder = base("bert", tmp_path)
+    # trained_len as a name gives it: the folder's own 16 tokens
+    assert main(["export", f"{folder}+pi@{LT}", str(tmp_path / "plain")]) == 0
+    out = capsys.readouterr().out
+    card = (tmp_path / "plain" / "README.md").read_text()
+    for sentence in ("inputs of at most 16 tokens are extended like longer ones", "with logn=off"):
+        assert sentence in out and sentence in card
+
+
+def test_the_given_model_stays_as_it_is(tmp_path):
+    ours = extend(base("mistral", tmp_path), "ntk", LT, LO, device="cpu")
+    before = ours.encode(LONG)
+    export(ours, tmp_path / "plain")
+    assert np.array_equal(ours.encode(LONG), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "message"),
+    [
+        ("bert", "pcw", "cuts windows while it runs; use pi, ntk or rp"),
+        ("bert", "gp", "depend on each document's length; use gp:factor=target"),
+        ("mistral", "se", "acts on each document while it runs; use ntk, pi, yarn"),
+        ("mistral", "gp", "acts on each document while it runs"),
+        ("mistral", "dynamic", "acts on each document while it runs"),
+    ],
+)
+def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
+    ours = extend(base(name, tmp_path), key, LT, LO, device="cpu")
+    with pytest.raises(MisfitError, match=message):
+        export(ours, tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
+
+
+def test_bad_input_gets_one_sentence(tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    folder = base("bert", tmp_path)
+    with pytest.raises(InputError, match="must be empty or not exist"):
+        export(f"{folder}+pi@{LT}", folder)
+    with pytest.raises(InputError, match="only an extended model can be exported"):
+        export(SentenceTransformer(folder, device="cpu"), tmp_path / "plain")
