@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .kernels import attend, attend_backward, attend_band
-from .tiles import Tile, band_blocks
+from .tiles import Tile, band_blocks, band_interior
 
 #: Rows, columns, causal, mask, flipped: what one kernel call gets.
 _Call = tuple[slice, slice, bool, "Tensor | None", bool]
@@ -74,18 +74,10 @@ class _MergedAttention(torch.autograd.Function):
         for p, covered in enumerate(tiles):
             q, k = qk[2 * p], qk[2 * p + 1]
             for tile in covered:
-                whole = (
-                    attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
-                    if tile.shape == "band"
-                    else None
+                attended = _band(q, k, v, tile, scale) if tile.shape == "band" else None
+                parts = attended or (
+                    (call[0], *_attend_call(q, k, v, scale, call)) for call in _calls(tile, q.device)
                 )
-                if whole is not None:
-                    parts = [(tile.rows, *whole)]
-                else:
-                    parts = (
-                        (rows, *_attend_call(q, k, v, scale, (rows, cols, causal, mask, flipped)))
-                        for rows, cols, causal, mask, flipped in _calls(tile, q.device)
-                    )
                 for rows, part, part_lse in parts:
                     if out is None or lse is None:
                         out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
@@ -118,6 +110,39 @@ class _MergedAttention(torch.autograd.Function):
                     ):
                         total[:, :, at] += part.flip(2) if flipped else part
         return None, None, grad_v, *grad_qk
+
+
+def _band(
+    q: Tensor, k: Tensor, v: Tensor, tile: Tile, scale: float
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """A band's rows with their attention and log-sum-exps, in as few calls as the device allows."""
+    whole = attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
+    if whole is not None:
+        yield tile.rows, *whole
+        return
+    n = tile.rows.stop
+    inner = band_interior(n, tile.left, tile.right)
+    for rows, cols, mask in band_blocks(n, tile.left, tile.right):
+        if inner is None or not inner[0].start <= rows.start < inner[0].stop:
+            yield (
+                rows,
+                *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask.to(q.device)),
+            )
+    if inner is None:
+        return
+    rows, size, mask = inner
+    seen = slice(rows.start - tile.left, rows.stop + tile.right)
+    outs, lses = [], []
+    for one in range(len(q)):
+        # [h, n, d] -> [blocks, h, size, d]: views, which only the one document allows
+        blocks = q[one, :, rows].unflatten(1, (-1, size)).transpose(0, 1)
+        keys, values = (
+            x[one, :, seen].unfold(1, size + tile.left + tile.right, size).permute(1, 0, 3, 2) for x in (k, v)
+        )
+        out, lse = attend(blocks, keys, values, scale=scale, mask=mask.to(q.device))
+        outs.append(out.transpose(0, 1).flatten(1, 2))
+        lses.append(lse.transpose(0, 1).flatten(1, 2))
+    yield rows, torch.stack(outs), torch.stack(lses)
 
 
 def _attend_call(q: Tensor, k: Tensor, v: Tensor, scale: float, call: _Call) -> tuple[Tensor, Tensor]:

@@ -52,14 +52,30 @@ def at_least_after(n: int, distance: int) -> list[Tile]:
 
 def band_blocks(n: int, left: int, right: int) -> Iterator[tuple[slice, slice, Tensor]]:
     """A band as blocks of rows, each with the columns it can see and a `[rows, cols]` mask of 0 and -inf."""
-    # Small blocks score few keys in vain, large ones make few calls; half the window wastes about a quarter.
-    size = min(max(64, (left + right) // 4), 512)
+    size = _block_size(left, right)
     for start in range(0, n, size):
         stop = min(start + size, n)
         low, high = max(start - left, 0), min(stop + right, n)
         whole = _band_mask(size, left, right)
         shift = left - (start - low)
         yield slice(start, stop), slice(low, high), whole[: stop - start, shift : shift + high - low]
+
+
+def band_interior(n: int, left: int, right: int) -> tuple[slice, int, Tensor] | None:
+    """The rows whose blocks see no end of the document, so that all have one mask: rows, block size, mask.
+
+    None where no block lies so deep inside.
+    """
+    size = _block_size(left, right)
+    first, last = -(-left // size), (n - right) // size
+    if last <= first:
+        return None
+    return slice(first * size, last * size), size, _band_mask(size, left, right)
+
+
+def _block_size(left: int, right: int) -> int:
+    # small blocks score few keys in vain, large ones have less to do for each
+    return min(max(64, (left + right) // 8), 512)
 
 
 @lru_cache(maxsize=16)

@@ -42,7 +42,7 @@ def run(plan, q, k, v, *, causal, pairs=4, interleaved=False, scale=0.3, dtype=t
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 13, 40, 150])
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 13, 40, 150, 300])
 def test_equals_the_dense_form(name, n, causal):
     plan, relative = PLANS[name]
     q, k, v = inputs(n)
@@ -205,6 +205,13 @@ def test_band_blocks_hide_exactly_what_lies_outside():
         for rows, cols, mask in tiles.band_blocks(n, left, right):
             seen[rows, cols] += mask == 0
         behind = torch.arange(n)[:, None] - torch.arange(n)
+        inner = tiles.band_interior(n, left, right)
+        if inner is not None:
+            rows, size, mask = inner
+            blocks = torch.zeros(n, n)
+            for start in range(rows.start, rows.stop, size):
+                blocks[start : start + size, start - left : start + size + right] += mask == 0
+            assert torch.equal(blocks[rows], seen[rows])
         assert torch.equal(seen.bool(), (behind <= left) & (behind >= -right))
 
 
