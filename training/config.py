@@ -31,6 +31,9 @@ class Stage:
         lengths: longest document of a batch in tokens -> its weight.
         caps: kind -> longest document in tokens, where a kind takes only short ones.
         max_docs: documents of a batch at most, where it is not to be the recipe's.
+        moved: share of batches whose documents start at random positions.
+        table_lr: learning rate of the absolute position table, as a share of the others'.
+        restart_table: the absolute position table starts again from sinusoids at the first step.
     """
 
     name: str
@@ -40,6 +43,9 @@ class Stage:
     lengths: dict[int, float]
     caps: dict[str, int] = field(default_factory=dict)
     max_docs: int | None = None
+    moved: float = 0.5
+    table_lr: float = 1.0
+    restart_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,10 @@ class Recipe:
                 return stage
             step -= stage.steps
         raise IndexError(f"step {step} lies beyond the last stage")
+
+    def starts_stage(self, step: int) -> bool:
+        """Whether `step` is the first of its stage."""
+        return step == 0 or self.stage_at(step) is not self.stage_at(step - 1)
 
     def lr_at(self, step: int) -> float:
         """Linear warm-up, constant, then linear decay to a twentieth over the last `decay_steps`."""

@@ -69,8 +69,8 @@ def table(task: str, rows: dict[str, dict[int, float]]) -> str:
 def order_table(count: int = 500) -> str:
     """Markdown: share of questions "who teaches B?" that prefer "A teaches B" to "B teaches A".
 
-    The second column hands the same model the same tokens with their position ids in random order: what is left
-    of the accuracy there owes nothing to order.
+    The second column hands the same model the same tokens with their position ids in random order: what is
+    left of the accuracy there owes nothing to order.
     """
     lines = ["| base | positions as they are | position ids shuffled |", "|---|---:|---:|"]
     words = [*facts.THINGS, *facts.MATERIALS]

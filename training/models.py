@@ -24,10 +24,18 @@ BERT_TO_ROTARY = (
 )
 
 
+INITIALIZER_RANGE = 0.02
+
+
 def sinusoids(rows: int, width: int) -> torch.Tensor:
     """Sine and cosine position rows; as the start of a learned table they teach it order from step one."""
     angle = torch.arange(rows)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).reshape(rows, width)
+
+
+def start_table(shape: Shape) -> torch.Tensor:
+    """The position table before training: sinusoids as large as the other embeddings."""
+    return INITIALIZER_RANGE * 2**0.5 * sinusoids(shape.trained_len, shape.hidden_size)
 
 
 def build_ape(shape: Shape, seed: int) -> BertModel:
@@ -43,15 +51,13 @@ def build_ape(shape: Shape, seed: int) -> BertModel:
         type_vocab_size=2,
         pad_token_id=0,
         layer_norm_eps=1e-12,
+        initializer_range=INITIALIZER_RANGE,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
     model = BertModel(config, add_pooling_layer=False)
-    scale = config.initializer_range * 2**0.5
     with torch.no_grad():
-        model.embeddings.position_embeddings.weight.copy_(
-            scale * sinusoids(shape.trained_len, shape.hidden_size)
-        )
+        model.embeddings.position_embeddings.weight.copy_(start_table(shape))
     return model
 
 
@@ -67,6 +73,7 @@ def build_rope(shape: Shape, seed: int) -> JinaEmbeddingsV3Model:
         type_vocab_size=2,
         pad_token_id=0,
         layer_norm_eps=1e-12,
+        initializer_range=INITIALIZER_RANGE,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},

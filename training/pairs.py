@@ -191,7 +191,7 @@ def draw(rng: np.random.Generator, weights: dict) -> object:
 
 
 def batch_at(recipe: Recipe, maker: PairMaker, step: int) -> Batch:
-    """The batch of a step. Half the short batches start at a random position, so that all rows train."""
+    """The batch of a step; short documents start at a random position now and then, to train all rows."""
     stage = recipe.stage_at(step)
     rng = np.random.default_rng([recipe.seed, step])
     kind = str(draw(rng, stage.kinds))
@@ -203,7 +203,7 @@ def batch_at(recipe: Recipe, maker: PairMaker, step: int) -> Batch:
     queries, documents = KINDS[kind](maker, rng, count, length - 2)
     padded_q, padded_d = pad(queries, MAX_QUERY_TOKENS), pad(documents, length)
     room = recipe.shape.trained_len - padded_d.shape[1]
-    moved = rng.random() < 0.5
+    moved = rng.random() < stage.moved
     offsets = rng.integers(room + 1, size=len(padded_d)) if moved else np.zeros(len(padded_d), np.int64)
     if kind in ("twins", "shuffled"):  # a twin must not be told apart by where it starts
         half = len(padded_d) // 2

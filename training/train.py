@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from training.config import Recipe, load_recipe
 from training.corpus import open_corpus, read_texts
 from training.export import export
-from training.models import BUILDERS, embed
+from training.models import BUILDERS, embed, start_table
 from training.pairs import Batch, PairMaker, batch_at
 from training.probe import probe
 from training.vocabulary import open_vocabulary
@@ -32,6 +32,12 @@ def info_nce(queries: torch.Tensor, documents: torch.Tensor, temperature: float)
     labels = torch.arange(len(queries), device=queries.device)
     back = scores[:, : len(queries)].T
     return (nn.functional.cross_entropy(scores, labels) + nn.functional.cross_entropy(back, labels)) / 2
+
+
+def position_table(model: nn.Module) -> nn.Parameter | None:
+    """The learned table of absolute positions, where the model has one."""
+    table = getattr(model.embeddings, "position_embeddings", None)
+    return None if table is None else table.weight
 
 
 def optimizer_for(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
@@ -122,7 +128,14 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         loss = backward(model, batch, stage.temperature, at_once, where)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        table = position_table(model)
+        if table is not None and stage.restart_table and recipe.starts_stage(step):
+            optimizer.state.pop(table, None)
+            table.data.copy_(start_table(recipe.shape))
+        before = None if table is None or stage.table_lr == 1 else table.detach().clone()
         optimizer.step()
+        if before is not None:
+            table.data.copy_(torch.lerp(before, table.data, stage.table_lr))
         row = {"step": step, "kind": batch.kind, "n": batch.documents.shape[1], "loss": round(loss, 4)}
         done = step + 1
         if done % every == 0 or done == recipe.total_steps:

@@ -48,13 +48,14 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json of the pair")
     parser.add_argument("--out", type=Path, required=True, help="a file ending in .jsonl")
     parser.add_argument("--count", type=int, default=6400)
+    parser.add_argument("--longest", type=int, default=192, help="tokens: the --max-len of the tuning run")
     args = parser.parse_args()
     recipe = load_recipe(args.recipe)
     tokenizer = Tokenizer.from_file(str(args.tokenizer))
     cache = args.tokenizer.with_name("corpus.pkl")
     maker = PairMaker(open_corpus(cache, args.data, tokenizer), tokenizer)
     kinds = recipe.stages[-1].kinds
-    write_pairs(maker, kinds, args.count, recipe.shape.trained_len, recipe.seed + 1, args.out)
+    write_pairs(maker, kinds, args.count, args.longest, recipe.seed + 1, args.out)
 
 
 if __name__ == "__main__":
