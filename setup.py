@@ -6,6 +6,7 @@ uninstall` removes it.
 
 import base64
 import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def add_startup_files(wheel: Path) -> None:
 
 class BdistWheel(bdist_wheel):
     def run(self) -> None:
+        # what an earlier build left there would come along, modules that are gone since included
+        shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
         super().run()
         add_startup_files(Path(self.distribution.dist_files[-1][2]))
 

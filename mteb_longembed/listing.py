@@ -72,7 +72,10 @@ def fit() -> str:
     rows = [("positions", *STRATEGIES)]
     for family in FAMILIES:
         rows.append((family.name, *("yes" if family.fits(kind) else "-" for kind in STRATEGIES.values())))
-    return "Which strategy fits which models, by how positions enter them\n" + _table(rows)
+    # families that differ only in how they reach the positions are one line
+    return "Which strategy fits which models, by how positions enter them\n" + _table(
+        list(dict.fromkeys(rows))
+    )
 
 
 _PARTS: dict[str, Callable[[], str]] = {

@@ -123,6 +123,17 @@ def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
     }
 
 
+def test_a_module_that_an_earlier_build_left_behind_stays_behind(tmp_path) -> None:
+    sources = environments.copy_sources(tmp_path / "sources")
+    gone = sources / "build" / "lib" / "mteb_longembed" / "gone.py"
+    gone.parent.mkdir(parents=True)
+    gone.touch()
+    command = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "-w", tmp_path, sources], check=True, capture_output=True, timeout=600)
+    (made,) = tmp_path.glob("*.whl")
+    assert "mteb_longembed/gone.py" not in zipfile.ZipFile(made).namelist()
+
+
 def test_the_wheel_agrees_with_its_record(wheel, tmp_path) -> None:
     import base64
     import csv
