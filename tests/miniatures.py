@@ -34,10 +34,15 @@ def unigram(cls: str | None = "<s>", sep: str = "</s>") -> PreTrainedTokenizerFa
     raw.decoder = decoders.Metaspace()
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     raw.train_from_iterator(
-        TEXT, trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False)
+        TEXT,
+        trainers.UnigramTrainer(
+            vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False
+        ),
     )
     single = f"{cls} $A {sep}" if cls else f"$A {sep}"
-    raw.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 2)])
+    raw.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     if cls:
         names |= {"cls_token": "<s>", "sep_token": "</s>", "bos_token": "<s>"}
@@ -53,12 +58,20 @@ def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     raw.train_from_iterator(
         TEXT,
-        trainers.BpeTrainer(vocab_size=320, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+        trainers.BpeTrainer(
+            vocab_size=320, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        ),
     )
     single = ("[CLS] " if cls else "") + "$A" + (" <|eos|>" if eos else "")
-    raw.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("[CLS]", 0), ("<|eos|>", 2)])
+    raw.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=[("[CLS]", 0), ("<|eos|>", 2)]
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, model_max_length=10**6, pad_token="[PAD]", eos_token="<|eos|>", cls_token="[CLS]"
+        tokenizer_object=raw,
+        model_max_length=10**6,
+        pad_token="[PAD]",
+        eos_token="<|eos|>",
+        cls_token="[CLS]",
     )
 
 
@@ -104,35 +117,65 @@ MINIATURES: dict[str, Miniature] = {
     "gte-base": Miniature("bert", config=BERT),
     "bge-base": Miniature("bert", pooling="cls", config=BERT),
     "contriever": Miniature("bert", pooling=None, config=BERT),
-    "gtr-base": Miniature("t5", lambda: unigram(cls=None), dense=(24,), config={"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
+    "gtr-base": Miniature(
+        "t5",
+        lambda: unigram(cls=None),
+        dense=(24,),
+        config={"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
+    ),
     "e5-mistral": Miniature(
-        "mistral", llama_bpe, "lasttoken", max_seq_length=4096,
+        "mistral",
+        llama_bpe,
+        "lasttoken",
+        max_seq_length=4096,
         config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 4096},
     ),
     "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
-    "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=XLMR | {"max_position_embeddings": 8194}),
+    "bge-m3": Miniature(
+        "xlm-roberta", unigram, "cls", max_seq_length=8192, config=XLMR | {"max_position_embeddings": 8194}
+    ),
     "nomic-v1.5": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
     "modernbert-embed": Miniature(
-        "modernbert", lambda: byte_bpe(cls=True), max_seq_length=8192,
+        "modernbert",
+        lambda: byte_bpe(cls=True),
+        max_seq_length=8192,
         config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
     ),
     "gte-modernbert": Miniature(
-        "modernbert", lambda: byte_bpe(cls=True), "cls", max_seq_length=8192,
+        "modernbert",
+        lambda: byte_bpe(cls=True),
+        "cls",
+        max_seq_length=8192,
         config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
     ),
     "qwen3-0.6b": Miniature(
-        "qwen3", byte_bpe, "lasttoken", max_seq_length=32768,
+        "qwen3",
+        byte_bpe,
+        "lasttoken",
+        max_seq_length=32768,
         prompts={"query": "Instruct: find it\nQuery:", "document": ""},
         config=CAUSAL | {"max_position_embeddings": 32768},
     ),
     "embeddinggemma": Miniature(
-        "gemma3_text", llama_bpe, dense=(64, 32), max_seq_length=2048,
+        "gemma3_text",
+        llama_bpe,
+        dense=(64, 32),
+        max_seq_length=2048,
         prompts={"query": "task: search result | query: ", "document": "title: none | text: "},
-        config=CAUSAL | {"max_position_embeddings": 2048, "use_bidirectional_attention": True, "sliding_window": 512,
-                         "num_hidden_layers": 6},
+        config=CAUSAL
+        | {
+            "max_position_embeddings": 2048,
+            "use_bidirectional_attention": True,
+            "sliding_window": 512,
+            "num_hidden_layers": 6,
+        },
     ),
     "arctic-l-v2": Miniature(
-        "xlm-roberta", unigram, "cls", max_seq_length=8192, prompts={"query": "query: "},
+        "xlm-roberta",
+        unigram,
+        "cls",
+        max_seq_length=8192,
+        prompts={"query": "query: "},
         config=XLMR | {"max_position_embeddings": 8194},
     ),
     "me5-base": Miniature("xlm-roberta", unigram, config=XLMR),

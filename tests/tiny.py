@@ -73,7 +73,12 @@ def transformer(model_type: str, folder: Path, seed: int = 0, **config: object) 
 
 
 def sentence_transformer(
-    model_type: str, folder: Path, pooling: str = "mean", dense: bool = False, prompts: dict | None = None, **config: object
+    model_type: str,
+    folder: Path,
+    pooling: str = "mean",
+    dense: bool = False,
+    prompts: dict | None = None,
+    **config: object,
 ) -> SentenceTransformer:
     """A tiny SentenceTransformer saved under `folder` and loaded from it."""
     inner = Transformer(str(transformer(model_type, folder / "transformer", **config)))

@@ -112,7 +112,9 @@ def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):
 def test_load_trusts_our_classes_only(base, tmp_path):
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
     file = tmp_path / "saved" / "modules.json"
-    file.write_text(file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", "os.system"))
+    file.write_text(
+        file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", "os.system")
+    )
     with pytest.raises(ModelError, match=r"the class os\.system, which is neither ours nor"):
         load(tmp_path / "saved")
 
@@ -133,14 +135,26 @@ def test_a_multi_process_pool_gives_the_same_embeddings(base):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda b: extend(b, "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'\? known: .*none"),
+        (
+            lambda b: extend(b, "nkt"),
+            UnknownNameError,
+            r"unknown strategy 'nkt': did you mean 'ntk'\? known: .*none",
+        ),
         (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
-        (lambda b: extend(b, "gp", g=3), InputError, r"gp has no parameter 'g'; its parameters: logn, factor"),
+        (
+            lambda b: extend(b, "gp", g=3),
+            InputError,
+            r"gp has no parameter 'g'; its parameters: logn, factor",
+        ),
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
         (lambda b: extend(b, "gp", revision="main"), InputError, r"revision belongs to loading a base"),
-        (lambda b: extend("no-such/dir/at-all", "gp"), ModelError, r"neither a folder that exists nor a hub id"),
+        (
+            lambda b: extend("no-such/dir/at-all", "gp"),
+            ModelError,
+            r"neither a folder that exists nor a hub id",
+        ),
         (lambda b: extend("ada-002", "pcw"), ModelError, r"mteb\.get_model"),
     ],
 )
@@ -169,7 +183,9 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
-    monkeypatch.setattr("mteb_longembed.encoders.bases.entry_of", lambda name: entry if name == str(where) else None)
+    monkeypatch.setattr(
+        "mteb_longembed.encoders.bases.entry_of", lambda name: entry if name == str(where) else None
+    )
     with pytest.raises(MisfitError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
     model = extend(where)

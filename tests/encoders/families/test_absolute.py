@@ -77,7 +77,9 @@ def oracle(base: SentenceTransformer, key: str, text: str, logn: bool, target: i
     trained = old.weight.detach().double().numpy()[first:]
     rows = np.stack([row(key, trained, p, n, target) for p in range(n)])
     weight = torch.cat([old.weight.detach()[:first], torch.from_numpy(rows).float()])
-    inner.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(weight, padding_idx=old.padding_idx)
+    inner.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(
+        weight, padding_idx=old.padding_idx
+    )
     if logn and n > LO:
         factor = math.log(n) / math.log(LO)
         for name, module in inner.named_modules():
@@ -152,7 +154,9 @@ def test_a_prompt_stands_in_every_window(tmp_path):
 def test_modules_behind_the_pooling_run_once_on_the_average(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path, dense=True)
     model = extended(base, "pcw")
-    pooled = SentenceTransformer(modules=list(model)[:2], device="cpu").encode([TEXTS[5]], convert_to_tensor=True)
+    pooled = SentenceTransformer(modules=list(model)[:2], device="cpu").encode(
+        [TEXTS[5]], convert_to_tensor=True
+    )
     with torch.no_grad():
         want = base[3](base[2]({"sentence_embedding": pooled.clone()}))["sentence_embedding"]
     assert torch.allclose(model.encode([TEXTS[5]], convert_to_tensor=True), want, atol=1e-6)
@@ -198,5 +202,7 @@ def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
             return inv_freq
 
     family = type(extended(base, "none")[0].family)
-    with pytest.raises(MisfitError, match=r"does not fit x, a model with absolute positions.*these fit: none, pcw"):
+    with pytest.raises(
+        MisfitError, match=r"does not fit x, a model with absolute positions.*these fit: none, pcw"
+    ):
         family.check_fit(Rotary, "x")

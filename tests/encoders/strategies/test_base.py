@@ -23,7 +23,9 @@ def test_every_strategy_is_documented_and_found_under_its_file_name(key):
 
 
 def test_unknown_strategy_names_the_nearest_and_all():
-    with pytest.raises(UnknownNameError, match=r"unknown strategy 'gpp': did you mean 'gp'\? known: .*gp, none, ntk, pcw"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown strategy 'gpp': did you mean 'gp'\? known: .*gp, none, ntk, pcw"
+    ):
         get_strategy("gpp")
 
 

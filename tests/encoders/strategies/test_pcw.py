@@ -19,7 +19,9 @@ def test_last_window_moves_back_to_stay_full():
     assert windows(5, 10, 1, 1) == [[0, 1, 2, 3, 9], [0, 4, 5, 6, 9], [0, 6, 7, 8, 9]]
 
 
-@given(trained=st.integers(4, 60), extra=st.integers(1, 500), prefix=st.integers(0, 2), suffix=st.integers(0, 1))
+@given(
+    trained=st.integers(4, 60), extra=st.integers(1, 500), prefix=st.integers(0, 2), suffix=st.integers(0, 1)
+)
 def test_windows_are_full_and_read_every_token(trained, extra, prefix, suffix):
     n = trained + extra
     cut = windows(trained, n, prefix, suffix)
