@@ -57,8 +57,8 @@ def tokenised_blocks(
         return Block(places, tokenise([texts[i] for i in places]))
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
-        ahead: Future[Block] | None = pool.submit(read, blocks[0])
-        for following in [*blocks[1:], None]:
-            block = ahead.result()
-            ahead = pool.submit(read, following) if following is not None else None
+        ahead: Future[Block] = pool.submit(read, blocks[0])
+        for following in blocks[1:]:
+            block, ahead = ahead.result(), pool.submit(read, following)
             yield block
+        yield ahead.result()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, Self, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import batch_to_device, truncate_embeddings
 from torch import Tensor
-from typing_extensions import Self
 
 from .batching import Budget, plan, split_by_cost
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
@@ -25,6 +24,8 @@ from .running import Features, Runner, not_finite, retry_in_fp32
 from .store import EmbeddingStore, record_key
 from .tokenizing import Ids
 
+Pool = dict[Literal["input", "output", "processes"], Any]
+
 #: Parts of a multi-process run for each worker: enough that none waits long for the last.
 _PARTS_PER_WORKER = 8
 
@@ -32,7 +33,7 @@ _PARTS_PER_WORKER = 8
 class LongSentenceTransformer(SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`.
 
-    `store` keeps document embeddings between runs where it is set (mteb runs set it, plain `encode` does not).
+    `store` keeps document embeddings between runs where it is set (mteb runs set it, plain `encode` not).
     """
 
     store: EmbeddingStore | None = None
@@ -44,7 +45,7 @@ class LongSentenceTransformer(SentenceTransformer):
         return self
 
     @torch.inference_mode()
-    def _inference(
+    def _inference(  # type: ignore[override]
         self,
         inputs: list[Any],
         *,
@@ -58,7 +59,7 @@ class LongSentenceTransformer(SentenceTransformer):
         device: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """As sentence-transformers', with batches by tokens; anything but plain texts goes to the original."""
+        """As sentence-transformers', in batches by tokens; other inputs than texts go to the original."""
         first = self[0]
         if not isinstance(first, LongTransformer) or first.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(
@@ -91,7 +92,7 @@ class LongSentenceTransformer(SentenceTransformer):
 
     # ---- several processes --------------------------------------------------------------------------------
 
-    def start_multi_process_pool(self, target_devices: list[str] | None = None) -> dict[str, Any]:
+    def start_multi_process_pool(self, target_devices: list[str] | None = None) -> Pool:
         """As sentence-transformers', but workers on CPUs share the cores instead of each taking all."""
         name = "OMP_NUM_THREADS"
         if not target_devices or set(target_devices) != {"cpu"} or name in os.environ:
@@ -106,7 +107,7 @@ class LongSentenceTransformer(SentenceTransformer):
         self,
         inputs: Sequence[Any],
         show_progress_bar: bool | None = True,
-        pool: dict[str, Any] | None = None,
+        pool: Pool | None = None,
         device: Any = None,
         chunk_size: int | None = None,
         **kwargs: Any,
@@ -120,7 +121,7 @@ class LongSentenceTransformer(SentenceTransformer):
                 return self._multi_process(inputs, show_progress_bar, pool, **kwargs)
             finally:
                 self.stop_multi_process_pool(pool)
-        max_len = self[0].max_seq_length
+        max_len = self.first.longest
         budget = self._budget("cpu", kwargs["batch_size"])
         tokens = [estimated_tokens(text, max_len) for text in inputs]
         parts = split_by_cost([budget.cost(n) for n in tokens], _PARTS_PER_WORKER * len(pool["processes"]))
@@ -142,8 +143,13 @@ class LongSentenceTransformer(SentenceTransformer):
             raise failure
         return torch.stack(results) if kwargs["output_value"] == "sentence_embedding" else results
 
+    @property
+    def first(self) -> LongTransformer:
+        """The module that tokenises and holds the strategy."""
+        return cast("LongTransformer", self[0])
+
     def _budget(self, device_type: str, batch_size: int) -> Budget:
-        first = self[0]
+        first = self.first
         config = first.config.get_text_config()
         return Budget.for_device(device_type, config.hidden_size, first.strategy.trained_len, batch_size)
 
@@ -174,8 +180,8 @@ class _Run:
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
         """Places of documents and the features of their batch, all of them finite."""
-        first: LongTransformer = self.model[0]
-        max_len = first.max_seq_length
+        first = self.model.first
+        max_len = first.longest
         expected = [estimated_tokens(text, max_len) for text in texts]
         blocks = divide(texts, max_len, self.budget.tokens)
 
@@ -219,13 +225,14 @@ class _Run:
         return self._forward(rows)
 
     def _forward(self, rows: Sequence[Ids]) -> Features:
-        features = self.model[0].features_of(rows, self.prompt)
+        features = self.model.first.features_of(rows, self.prompt)
         # through __call__, so that model.compile() applies
-        return self.model(batch_to_device(features, self.device), **self.kwargs)
+        features = batch_to_device(features, self.device)
+        return cast("Features", self.model(features, **self.kwargs))
 
     def _mend(self, features: Features, row: int, ids: Ids, describe: str) -> None:
         """Put one document's fp32 result in the place of what was not finite."""
-        again = retry_in_fp32(self.model[0].model, lambda: self._forward([ids]), describe)
+        again = retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), describe)
         for name in ("sentence_embedding", "token_embeddings"):
             if name in features:
                 value = again[name][0]
@@ -258,7 +265,8 @@ def _finisher(
             embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
         return list(embeddings.cpu() if to_cpu else embeddings)
 
-    finish = {"token_embeddings": tokens, None: everything}.get(output_value, sentences)
+    kinds: dict[str | None, Callable[[Features], list[Any]]] = {"token_embeddings": tokens, None: everything}
+    finish = kinds.get(output_value, sentences)
 
     def finished(features: Features) -> list[Any]:
         if truncate_dim is not None:

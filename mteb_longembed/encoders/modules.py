@@ -73,6 +73,12 @@ class LongTransformer(Transformer):
             features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
         return features
 
+    @property
+    def longest(self) -> int:
+        """Tokens kept of a text: `max_seq_length`, which the strategy's target sets and a user may lower."""
+        length = self.max_seq_length
+        return self.strategy.target_len if length is None else length
+
     def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
         """Each text's ids, special tokens included, reading no more of it than they need.
 
@@ -95,7 +101,7 @@ class LongTransformer(Transformer):
         cutter = cutter_of(self.tokenizer) if plain else None
         if cutter is None:
             return None
-        ids = cutter([prompt + text for text in inputs] if prompt else inputs, self.max_seq_length)
+        ids = cutter([prompt + text for text in inputs] if prompt else inputs, self.longest)
         # a tokenizer without special tokens makes nothing of an empty text, which no model takes
         token = (
             self.tokenizer.pad_token_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tqdm.auto import tqdm
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 
 class TokenBar:

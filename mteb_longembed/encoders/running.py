@@ -86,8 +86,9 @@ def _does_not_fit(n: int, failure: str) -> str:
     wanted = _WANTED.search(failure)
     needed = f"at least {_readable(wanted)} more in one piece" if wanted else "more than there is"
     return (
-        f"a document of {n} tokens does not fit into memory even alone: its forward pass needs {needed}; use a "
-        "shorter target length, half precision (dtype=bf16) or a larger device. Documents finished before are kept."
+        f"a document of {n} tokens does not fit into memory even alone: its forward pass needs {needed}; use "
+        "a shorter target length, half precision (dtype=bf16) or a larger device; with a store (mteb runs), "
+        "the documents finished before are kept."
     )
 
 
@@ -99,7 +100,7 @@ def _readable(wanted: re.Match[str]) -> str:
 
 
 def embeddings_of(features: Features) -> Tensor:
-    """What is checked: the document embeddings, or where there are none the tokens' own (padding as zeros)."""
+    """What is checked: the document embeddings, or where there are none the tokens' (padding as zeros)."""
     found = features.get("sentence_embedding")
     if found is not None:
         return found
@@ -125,8 +126,8 @@ def retry_in_fp32(model: nn.Module, forward: Callable[[], Features], describe: s
         if not not_finite(features):
             return features
     raise NumberError(
-        f"the embedding of {describe} is not finite, computed in fp32{' too' if half else ''}: the model's weights "
-        "or its extension overflow on it, so no result is written."
+        f"the embedding of {describe} is not finite, computed in fp32{' too' if half else ''}: the model's "
+        "weights or its extension overflow on it, so no result is written."
     )
 
 

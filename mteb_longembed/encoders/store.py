@@ -1,9 +1,9 @@
 """Embeddings on disk: what an interrupted run has finished is read back, bit for bit.
 
-A record is one batch, named by everything that determines its numbers: the model (`model_key`) and the token ids
-of its documents in their order. Batches are planned from the inputs alone, so the same run asks for the same
-records, and a record is there as a whole or not at all. Records are single files, written under another name and
-renamed, with a checksum: no index, no lock, any number of processes.
+A record is one batch, named by everything that determines its numbers: the model (`model_key`) and the token
+ids of its documents in their order. Batches are planned from the inputs alone, so the same run asks for the
+same records, and a record is there as a whole or not at all. Records are single files, written under another
+name and renamed, with a checksum: no index, no lock, any number of processes.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class EmbeddingStore:
     def _give_up(self, why: str) -> None:
         if not self._broken:
             warnings.warn(
-                f"the store of embeddings in {self.folder} {why}: this run goes on without it; {STORE_VARIABLE} "
-                "names another folder, or 0 for none.",
+                f"the store of embeddings in {self.folder} {why}: this run goes on without it; "
+                f"{STORE_VARIABLE} names another folder, or 0 for none.",
                 RuntimeWarning,
                 stacklevel=3,
             )

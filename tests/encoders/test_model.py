@@ -127,7 +127,7 @@ def test_other_inputs_than_texts_go_to_sentence_transformers(base: SentenceTrans
         longembed.extend(base, "pi").encode([{"image": 3}])
 
 
-# ---- several processes ----------------------------------------------------------------------------------------
+# ---- several processes ------------------------------------------------------------------------------------
 
 
 def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer) -> None:
@@ -142,7 +142,7 @@ def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer
         extended.stop_multi_process_pool(pool)
 
 
-# ---- memory ---------------------------------------------------------------------------------------------------
+# ---- memory -----------------------------------------------------------------------------------------------
 
 
 class Allocator:
@@ -201,7 +201,7 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
     assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
-# ---- numbers --------------------------------------------------------------------------------------------------
+# ---- numbers ----------------------------------------------------------------------------------------------
 
 
 def _overflowing(base: SentenceTransformer, dtype: torch.dtype) -> LongSentenceTransformer:
@@ -238,7 +238,7 @@ def test_a_document_that_is_not_finite_in_fp32_is_named(base: SentenceTransforme
         extended.encode(["b", "aa b", "cc"])
 
 
-# ---- progress -------------------------------------------------------------------------------------------------
+# ---- progress ---------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_printed_where_nobody_watches(

@@ -171,7 +171,7 @@ def test_two_processes_share_a_store(tmp_path: Path) -> None:
         assert pool.starmap(_hammer, [(str(tmp_path), seed) for seed in range(3)]) == [True] * 3
 
 
-# ---- with a model ---------------------------------------------------------------------------------------------
+# ---- with a model -----------------------------------------------------------------------------------------
 
 
 def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(

@@ -1,0 +1,112 @@
+"""What the benchmarks run on: random models of real sizes, English text of LongEmbed's lengths, medians."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+import mteb_longembed
+
+#: layers, width, heads
+SIZES = {"tiny": (2, 128, 2), "small": (6, 384, 12), "base": (12, 768, 12)}
+
+#: Characters of a document: mean and spread, as in the published data (Passkey: every length as often).
+MIXES: dict[str, tuple[int, ...]] = {
+    "qmsum": (20_000, 35_000, 45_000, 52_000, 60_000, 75_000, 95_000),
+    "narrativeqa": (120_000, 200_000, 270_000, 330_000, 420_000),
+    "2wiki": (8_000, 20_000, 35_000, 45_000, 60_000),
+    "passkey": (870, 1_740, 3_480, 6_960, 13_920, 27_840, 55_680, 111_360),
+    "queries": (40, 60, 80, 120),
+}
+
+
+def sentences() -> list[str]:
+    """The sentences of our essays."""
+    folder = Path(mteb_longembed.__file__).parent / "tasks" / "data" / "essays"
+    texts = [essay.read_text(encoding="utf-8") for essay in folder.glob("*.txt")]
+    return [
+        sentence for text in sorted(texts) for sentence in text.replace("\n", " ").split(". ") if sentence
+    ]
+
+
+def documents(mix: str, n: int, seed: int = 0) -> list[str]:
+    """`n` documents with the lengths of a mix, each of other sentences."""
+    draw, pool, lengths = random.Random(seed), sentences(), MIXES[mix]
+    made = []
+    for i in range(n):
+        pieces: list[str] = []
+        size = 0
+        while size < lengths[i % len(lengths)]:
+            pieces.append(draw.choice(pool))
+            size += len(pieces[-1]) + 2
+        made.append(". ".join(pieces)[: lengths[i % len(lengths)]])
+    return made
+
+
+def tokenizer(max_len: int) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer trained on the essays."""
+    raw = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    raw.normalizer = normalizers.BertNormalizer(lowercase=True)
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=4000, special_tokens=special, show_progress=False)
+    raw.train_from_iterator(sentences(), trainer)
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=max_len, **names)
+
+
+def base_model(size: str, max_len: int, folder: str, device: str = "cpu") -> SentenceTransformer:
+    """A BERT of this size with random weights and `max_len` positions, as plain sentence-transformers."""
+    layers, width, heads = SIZES[size]
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=4000,
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=max_len,
+    )
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    tokenizer(max_len).save_pretrained(folder)
+    inner = Transformer(folder)
+    made = SentenceTransformer(modules=[inner, Pooling(width, "mean")], device=device)
+    made.model_card_data.model_name = f"benchmark/bert-{size}"
+    return made
+
+
+def alternating(rounds: int, *runs: Callable[[], object]) -> list[float]:
+    """Median seconds of each run, taken in turns (A, B, A, B ...) so that other load meets all alike.
+
+    `BENCHMARK_CLOCK=cpu` counts seconds of processor time, for machines where others run too.
+    """
+    clock = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "cpu" else time.perf_counter
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for taken, run in zip(times, runs, strict=True):
+            start = clock()
+            run()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            taken.append(clock() - start)
+    return [statistics.median(taken) for taken in times]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table; floats with three significant digits."""
+    text = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    lines = [list(head), ["---"] * len(head), *text]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,79 @@
+"""(c) What each strategy costs: a forward pass against the base's own at the same number of tokens.
+
+`python benchmarks/strategies.py --size small --tokens 2048 --rounds 5`
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+
+import torch
+from materials import SIZES, alternating, base_model, table
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
+
+import mteb_longembed as longembed
+
+
+def rotary_model(size: str, max_len: int, folder: str) -> SentenceTransformer:
+    """A rotary encoder of this size (E5-RoPE's architecture) with random weights."""
+    layers, width, heads = SIZES[size]
+    torch.manual_seed(0)
+    config = JinaEmbeddingsV3Config(
+        vocab_size=4000,
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=max_len,
+        pad_token_id=0,
+        type_vocab_size=2,
+    )
+    JinaEmbeddingsV3Model(config, add_pooling_layer=False).save_pretrained(folder)
+    base_model("tiny", max_len, folder + "/tokenizer").tokenizer.save_pretrained(folder)
+    made = SentenceTransformer(modules=[Transformer(folder), Pooling(width, "mean")], device="cpu")
+    made.model_card_data.model_name = f"benchmark/rotary-{size}"
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    rows = []
+    plans = {
+        "absolute": (base_model, ["pcw", "gp", "rp", "pi", "ntk"]),
+        "rotary": (rotary_model, ["pcw", "gp", "rp", "pi", "ntk", "se"]),
+    }
+    for family, (make, strategies) in plans.items():
+        with tempfile.TemporaryDirectory() as folder:
+            wide = make(args.size, args.tokens, folder + "/wide")
+            trained = make(args.size, 512, folder + "/trained")
+            baseline = forward(longembed.extend(wide, "none"), args.tokens)
+            for key in strategies:
+                extended = longembed.extend(trained, key, target_len=args.tokens)
+                base_s, own_s = alternating(args.rounds, baseline, forward(extended, args.tokens))
+                rows.append([family, key, args.tokens, base_s, own_s, own_s / base_s])
+    print(table(["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"], rows))
+
+
+def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:
+    """One document of `n` tokens through the model, after a first pass that does not count."""
+    ids = torch.randint(5, 4000, (1, n))
+    ids[0, 0], ids[0, -1] = 2, 3
+
+    def run() -> object:
+        with torch.inference_mode():
+            return model({"input_ids": ids, "attention_mask": torch.ones_like(ids), "modality": "text"})
+
+    run()
+    return run
+
+
+if __name__ == "__main__":
+    main()
