@@ -1,7 +1,7 @@
 """The two sentence-transformers modules of an extended model: the transformer and, for windows, the pooling.
 
-Everything a strategy does happens in `forward`, so that training, multi-process pools, prompts, precisions and
-token embeddings work as on any SentenceTransformer.
+Everything a strategy does happens in `forward`, so that training, multi-process pools, prompts, precisions
+and token embeddings work as on any SentenceTransformer.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor
-from typing_extensions import Self
 
 from mteb_longembed.errors import InputError, ModelError
 
@@ -61,7 +60,7 @@ class LongTransformer(Transformer):
         transformer.max_seq_length = strategy.target_len
         return transformer
 
-    # ---- input ------------------------------------------------------------------------------------------------
+    # ---- input -------------------------------------------------------------------------------------
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
         """Token ids, and where windows are cut the number of leading tokens that each window repeats."""
@@ -135,24 +134,25 @@ class LongTransformer(Transformer):
     def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
         """`[b]` leading tokens of each document that belong to special tokens or prompt.
 
-        A tokenizer may merge the prompt's last characters with the text, so the prompt's tokens count as far as
-        they stand in the document unchanged.
+        A tokenizer may merge the prompt's last characters with the text, so the prompt's tokens count as far
+        as they stand in the document unchanged.
         """
         before, behind = self._specials()
         if not prompt:
             return torch.full((len(input_ids),), before)
-        alone = self.tokenizer(prompt)["input_ids"]
-        alone = torch.tensor(alone[: len(alone) - behind])[: input_ids.shape[1]]
+        read = self.token_ids([prompt])
+        ids = torch.tensor(self.tokenizer(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+        alone = ids[: len(ids) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
         return same.clamp(min=before)
 
-    # ---- forward ----------------------------------------------------------------------------------------------
+    # ---- forward -----------------------------------------------------------------------------------
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Token embeddings of every document, in fp32 where the model computes in half precision.
 
-        Documents up to the trained length and longer ones in one batch run apart, each on its own path, so that
-        no embedding depends on its batch mates.
+        Documents up to the trained length and longer ones in one batch run apart, each on its own path, so
+        that no embedding depends on its batch mates.
         """
         if "attention_mask" not in features or "input_ids" not in features:
             raise InputError(
@@ -227,7 +227,7 @@ class LongTransformer(Transformer):
         cut["document_mask"] = features["attention_mask"]
         return cut
 
-    # ---- files ------------------------------------------------------------------------------------------------
+    # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights and the strategy; `longembed.load` reads them back."""
@@ -239,12 +239,15 @@ class LongTransformer(Transformer):
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
         """Load a module from a saved folder; its table is the saved one, not built anew."""
-        config = json.loads(
-            Path(model_name_or_path, subfolder, cls.strategy_file).read_text(encoding="utf-8")
-        )
-        strategy = get_strategy(config.pop("strategy"))(**config)
+        strategy = cls.saved_strategy(Path(model_name_or_path, subfolder))
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
         return cls.around(transformer, strategy, extended=True)
+
+    @classmethod
+    def saved_strategy(cls, folder: Path) -> Strategy:
+        """The strategy that `save` wrote beside the weights."""
+        config = json.loads((folder / cls.strategy_file).read_text(encoding="utf-8"))
+        return get_strategy(config.pop("strategy"))(**config)
 
 
 class WindowPooling(Pooling):

@@ -1,0 +1,164 @@
+"""Evaluates a small task in child processes that are killed at random points, and says what came of it.
+
+Run by tests/test_faults.py in a process of its own: children are forks, so that a hundred cost seconds,
+and each ends by a SIGKILL that it cannot see coming.
+
+`python -m tests.fault_runner BASE_FOLDER WORK_FOLDER KILLS SEED` prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+
+import mteb
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from tqdm import tqdm
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+
+SPLITS = ["test_256", "test_512"]
+
+
+class Evaluation:
+    """The run that is interrupted: two splits, results and store in one folder."""
+
+    def __init__(self, base: str) -> None:
+        stock = SentenceTransformer(base, device="cpu")
+        stock.model_card_data.model_name = "tiny/bert"
+        self.encoder = LongEncoder(longembed.extend(stock, "pi", target_len=64))
+        self.task = LongEmbedPasskey().filter_eval_splits(SPLITS)
+        self.task.load_data()
+
+    def run(self, folder: Path) -> None:
+        """Evaluate, then write what there is to compare: scores, and every document's embedding."""
+        self.encoder.model.store = EmbeddingStore(folder / "store")
+        seen: list[int] = []
+        self.encoder.model[0].register_forward_pre_hook(
+            lambda m, args: seen.append(len(args[0]["input_ids"]))
+        )
+        cache = mteb.ResultCache(folder)
+        mteb.evaluate(self.encoder, [self.task], cache=cache, show_progress_bar=False)
+        n_encoded = sum(seen)
+        [written] = folder.glob("results/*/*/LongEmbedPasskey.json")
+        scores = json.dumps(json.loads(written.read_text())["scores"], sort_keys=True)
+        texts = [row["text"] for split in SPLITS for row in self.task.dataset["default"][split]["corpus"]]
+        part = folder / "embeddings.part.npy"
+        np.save(part, self.encoder.model.encode_document(texts))
+        (folder / "scores.json").write_text(json.dumps([scores, n_encoded]))
+        part.rename(folder / "embeddings.npy")
+
+
+def in_child(work: object, die_after: int | None = None) -> int:
+    """Run `work` in a fork that kills itself after so many function calls; its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    torch.set_num_threads(1)
+    # tqdm's own lock is shared between forks: one killed with it would stop all others
+    tqdm.set_lock(threading.RLock())
+    warnings.simplefilter("error", RuntimeWarning)  # a damaged record would be one
+    if die_after is not None:
+        left = die_after
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.setprofile(count)
+        sys.setprofile(count)
+    try:
+        work()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def count_calls(work: object, report: Path) -> None:
+    """How many function calls an undisturbed run makes."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    work()
+    sys.setprofile(None)
+    report.write_text(str(calls))
+
+
+def main() -> None:
+    base, work, n_kills, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    draw = random.Random(seed)
+    evaluation = Evaluation(base)
+    reference = work / "reference"
+    reference.mkdir(parents=True)
+    report = work / "calls"
+    assert in_child(lambda: count_calls(lambda: evaluation.run(reference), report)) == 0
+    calls = int(report.read_text())
+    expected = (reference / "embeddings.npy").read_bytes()
+    scores, n_all = json.loads((reference / "scores.json").read_text())
+    outcome = {
+        "kills": 0,
+        "finished": 0,
+        "equal": 0,
+        "saved": 0,
+        "calls": calls,
+        "errors": 0,
+        "documents": n_all,
+    }
+    runs = killed_here = 0
+    start = time.monotonic()
+    while outcome["kills"] < n_kills or outcome["finished"] < runs:
+        if outcome["finished"] == runs:
+            runs += 1
+            killed_here = 0
+        folder = work / f"run{runs}"
+        # mostly early in what is left, so that one run is killed several times
+        die_after = draw.randint(1, max(2, calls // draw.choice([1, 2, 4, 8])))
+        if outcome["kills"] >= n_kills:
+            die_after = None
+        status = in_child(
+            lambda folder=folder: (folder.mkdir(exist_ok=True), evaluation.run(folder)), die_after
+        )
+        if os.WIFSIGNALED(status):
+            outcome["kills"] += 1
+            killed_here += 1
+            continue
+        if status != 0:
+            outcome["errors"] += 1
+            break
+        outcome["finished"] += 1
+        found, n_encoded = json.loads((folder / "scores.json").read_text())
+        equal = found == scores and (folder / "embeddings.npy").read_bytes() == expected
+        outcome["equal"] += equal
+        outcome["saved"] += killed_here > 0 and n_encoded < n_all
+    outcome["seconds"] = round(time.monotonic() - start, 1)
+    print(json.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Runs that are killed, or run out of memory, lose nothing and end in the same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+
+ROOT = Path(__file__).parents[1]
+LIMITED = """
+import resource, sys, threading
+import numpy as np, torch
+torch.set_num_threads(1)
+from sentence_transformers import SentenceTransformer
+import mteb_longembed as longembed
+from mteb_longembed.encoders import batching
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.errors import CapacityError
+from tests import tiny
+
+stock = SentenceTransformer(sys.argv[1], device="cpu")
+stock.model_card_data.model_name = "tiny/bert"
+model = longembed.extend(stock, "pi", target_len=2**17)
+texts = [tiny.text(64, seed) for seed in range(4000)]
+expected = model.encode(texts)
+batching.TOKENS["cpu"] = 10**9  # one batch of everything
+threading.stack_size(1 << 20)
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20), resource.RLIM_INFINITY))
+found = model.encode(texts, batch_size=4000)
+limit = model._memory_limits["cpu"]
+print("halved", limit < 4000 * 64, float(np.abs(found - expected).max()) < 1e-5)
+model.store = EmbeddingStore(sys.argv[2])
+try:
+    model.encode([tiny.text(64, 1), tiny.text(2**17, 1)])
+except CapacityError as error:
+    print("refused", error)
+print("still", model.encode(texts[:9]).tobytes() == expected[:9].tobytes() or "close")
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    prompts = {"query": "query: ", "document": "passage: "}
+    tiny.sentence_transformer("bert", folder, prompts=prompts)
+    return folder / "model"
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", *command],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def check_kills(base: Path, folder: Path, n_kills: int, seed: int) -> dict[str, int]:
+    outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(folder), str(n_kills), str(seed)))
+    assert outcome["errors"] == 0
+    assert outcome["kills"] >= n_kills
+    assert outcome["equal"] == outcome["finished"] > 0
+    return outcome
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
+def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
+    outcome = check_kills(base, tmp_path, n_kills=12, seed=1)
+    assert outcome["saved"] > 0  # some work of a killed run was not done again
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
+def test_runs_killed_hundreds_of_times_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
+    check_kills(base, tmp_path, n_kills=300, seed=2)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
+def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(
+    base: Path, tmp_path: Path
+) -> None:
+    lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()
+    assert lines[0] == "halved True True"
+    assert lines[1].startswith("refused a document of 131072 tokens does not fit into memory even alone")
+    assert lines[2] in ("still True", "still close")

@@ -1,0 +1,231 @@
+"""Texts and data sets that nobody expects: none may crash, hang, or change another document's embedding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mteb._create_dataloaders import create_dataloader
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from tests import miniatures, tiny
+
+TARGET = 128
+ODD = [
+    "",
+    " ",
+    "\t\n\r ",
+    "\u00a0\u3000",
+    "\u200b",
+    "\ufeff",
+    "\x00",
+    "a\x00b",
+    "\x1b[31m",
+    "\\",
+    '"',
+    "%s{}",
+]
+UNICODE = ["\u0301", "e\u0301", "é", "ﬁ", "Å", "Å", "각", "각", "👩\u200d👩\u200d👧", "🇩🇪" * 30, "😀" * 70]
+UNICODE += [
+    "\u202eabc\u202c",
+    "שלום עולם",
+    "مرحبا بالعالم",
+    "日本語" * 50,
+    "ไทย",
+    "\ufffe",
+    "\U0010ffff",
+    "ＡＢ",
+]
+BROKEN = ["\ud800", "a\udfff b", "\ud83d", "\ud83d\ude00"]
+SPECIAL = [
+    "[SEP]",
+    "[CLS] [PAD]",
+    "[MASK]" * 40,
+    "</s>",
+    "<s>",
+    "<pad>",
+    "<|endoftext|>",
+    "query: ",
+    "passage: ",
+]
+LONG = [
+    "x" * 9000,
+    "-" * 700,
+    " " * 5000,
+    "aa " * 600,
+    "[PAD] " * 300,
+    "\n" * 999,
+    "0" * 300,
+    "a\u0301" * 900,
+]
+NASTY = [*ODD, *UNICODE, *BROKEN, *SPECIAL, *LONG]
+document = st.one_of(
+    st.sampled_from(NASTY),
+    st.text(max_size=60),
+    st.lists(st.sampled_from(NASTY) | st.text(max_size=5), max_size=8).map(" ".join),
+    st.integers(2, 200).map(tiny.text),
+)
+prompts = st.sampled_from([None, "query: ", "\ud800 ", "[SEP]"])
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+@pytest.fixture(scope="module", params=["none", "pi", "pcw"])
+def model(request: pytest.FixtureRequest, base: SentenceTransformer) -> SentenceTransformer:
+    return longembed.extend(base, request.param, target_len=None if request.param == "none" else TARGET)
+
+
+def check(model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int) -> None:
+    """Every document finite, and the same as alone."""
+    found = model.encode(texts, prompt=prompt, batch_size=batch_size)
+    assert found.shape == (len(texts), 32)
+    assert np.isfinite(found).all()
+    for text, embedding in zip(texts, found, strict=True):
+        assert np.allclose(model.encode(text, prompt=prompt), embedding, atol=1e-5)
+
+
+def test_every_nasty_text_is_encoded_as_if_it_were_alone(model: SentenceTransformer) -> None:
+    check(model, NASTY, None, 32)
+    check(model, NASTY[::-1], "query: ", 5)
+
+
+@settings(max_examples=25)
+@given(st.lists(document, min_size=1, max_size=8), prompts, st.integers(1, 9))
+def test_no_document_changes_another(
+    model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int
+) -> None:
+    check(model, texts, prompt, batch_size)
+
+
+@pytest.mark.long
+@settings(max_examples=1200)
+@given(st.lists(document, min_size=3, max_size=6), prompts, st.integers(1, 9))
+def test_no_document_changes_another_in_ten_thousand_cases(
+    model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int
+) -> None:
+    check(model, texts, prompt, batch_size)  # three models, 1,200 examples, at least three documents each
+
+
+@pytest.mark.parametrize(
+    "n", [3, tiny.TRAINED - 1, tiny.TRAINED, tiny.TRAINED + 1, TARGET - 1, TARGET, TARGET + 1]
+)
+def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceTransformer, n: int) -> None:
+    for key in ("pi", "pcw", "gp", "rp", "ntk"):
+        check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
+def test_ten_megabytes_of_text_are_encoded_like_their_beginning(
+    base: SentenceTransformer, piece: str
+) -> None:
+    check_size(base, piece, 10_000_000)
+
+
+@pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
+def test_half_a_megabyte_of_text_is_encoded_like_its_beginning(base: SentenceTransformer, piece: str) -> None:
+    check_size(base, piece, 500_000)
+
+
+def check_size(base: SentenceTransformer, piece: str, n_bytes: int) -> None:
+    text = piece * (n_bytes // len(piece.encode()))
+    model = longembed.extend(base, "pi", target_len=TARGET)
+    found = model.encode([text, "aa"])
+    assert np.isfinite(found).all()
+    # a single word of any length is one unknown token
+    start = text[:5000]
+    assert np.allclose(found, model.encode([start, "aa"]), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte_bpe", "llama_bpe"])
+def test_every_kind_of_tokenizer_takes_every_nasty_text(kind: str, tmp_path: Path) -> None:
+    tokenizer = getattr(miniatures, kind)()
+    folder = tiny.transformer("roberta", tmp_path / "model", vocab_size=len(tokenizer) + 5)
+    tokenizer.model_max_length = tiny.TRAINED
+    tokenizer.save_pretrained(folder)
+    stock = SentenceTransformer(modules=[Transformer(str(folder)), Pooling(32, "mean")], device="cpu")
+    stock.model_card_data.model_name = f"tiny/{kind}"
+    check(longembed.extend(stock, "pi", target_len=TARGET), NASTY, None, 7)
+
+
+# ---- data sets ---------------------------------------------------------------------------------------------
+
+
+def evaluate(
+    encoder: LongEncoder, folder: Path, corpus: list, queries: list, relevant: dict
+) -> dict[str, Any]:
+    """Scores of a retrieval task with this data."""
+
+    class Odd(LongEmbedPasskey):
+        def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+            columns = {"id": [], "text": []}
+            split = {
+                "corpus": Dataset.from_list(corpus)
+                if corpus
+                else Dataset.from_dict({**columns, "title": []}),
+                "queries": Dataset.from_list(queries) if queries else Dataset.from_dict(columns),
+                "relevant_docs": relevant,
+                "top_ranked": None,
+            }
+            self.dataset = {"default": {"test_256": split}}
+            self.data_loaded = True
+
+    task = Odd().filter_eval_splits(["test_256"])
+    result = mteb.evaluate(encoder, [task], cache=mteb.ResultCache(folder), show_progress_bar=False)
+    return result.task_results[0].scores["test_256"][0]
+
+
+@pytest.fixture
+def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    return LongEncoder(longembed.extend(base, "pi", target_len=TARGET))
+
+
+def rows(prefix: str, texts: list[str]) -> list[dict[str, str]]:
+    return [{"id": f"{prefix}{i}", "text": text, "title": ""} for i, text in enumerate(texts)]
+
+
+def test_a_corpus_of_odd_texts_is_evaluated(encoder: LongEncoder, tmp_path: Path) -> None:
+    texts = [text for text in NASTY if text not in BROKEN]  # a data set cannot hold a lone surrogate
+    corpus, queries = rows("d", texts), rows("q", [tiny.text(9), "", "[SEP]"])
+    scores = evaluate(encoder, tmp_path, corpus, queries, {f"q{i}": {f"d{i}": 1} for i in range(3)})
+    assert np.isfinite(scores["ndcg_at_10"])
+
+
+def test_a_query_finds_its_own_text_among_equal_and_empty_documents(
+    encoder: LongEncoder, tmp_path: Path
+) -> None:
+    target = tiny.text(40, 3)
+    corpus = rows("d", ["", "", target, tiny.text(40, 4), tiny.text(9)])
+    scores = evaluate(encoder, tmp_path, corpus, rows("q", [target]), {"q0": {"d2": 1}})
+    assert scores["ndcg_at_1"] == 1
+
+
+def test_queries_without_relevant_documents_do_not_count(encoder: LongEncoder, tmp_path: Path) -> None:
+    target = tiny.text(40, 3)
+    corpus, queries = rows("d", [target, tiny.text(40, 4)]), rows("q", [target, tiny.text(12)])
+    scores = evaluate(encoder, tmp_path, corpus, queries, {"q0": {"d0": 1}})
+    assert scores["ndcg_at_1"] == 1
+
+
+def test_no_texts_give_an_empty_array_of_the_models_width(encoder: LongEncoder) -> None:
+    empty = Dataset.from_dict({"id": [], "text": [], "title": []})
+    task = LongEmbedPasskey()
+    loader = create_dataloader(empty, task_metadata=task.metadata, prompt_type=None)
+    found = encoder.encode(loader, task_metadata=task.metadata, hf_split="test_256", hf_subset="default")
+    assert found.shape == (0, 32)
