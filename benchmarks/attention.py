@@ -2,9 +2,9 @@
 
     python benchmarks/attention.py [--device cpu] [--lengths 4096 8192 16384 32768] [--heads 12] [--width 64]
 
-All forms run in one process, in turns, so that the load of the machine touches them alike; the ratio is that of
-their medians. Peak memory is what a form adds while it runs: on the CPU the largest resident set of a process of
-its own, on a GPU the allocator's peak.
+All forms run in one process, in turns, so that the load of the machine touches them alike; the ratio is that
+of their medians. Peak memory is what a form adds while it runs: on the CPU the largest resident set of a
+process of its own, on a GPU the allocator's peak.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def _peak(reset: bool = False) -> float:
     status = Path("/proc/self/status")
     if not status.is_file():
         # KiB, on macOS bytes; there a child starts with its parent's peak, so small forms may show 0
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+            2**20 if sys.platform == "darwin" else 2**10
+        )
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -142,7 +144,8 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     print(f"torch {torch.__version__}, {args.device}, {torch.get_num_threads()} threads, {args.dtype}, "
-          f"{args.heads}/{args.kv_heads} heads of {args.width}, {'causal' if args.causal else 'bidirectional'}, "
+          f"{args.heads}/{args.kv_heads} heads of {args.width}, "
+          f"{'causal' if args.causal else 'bidirectional'}, "
           f"median of {args.rounds}")  # fmt: skip
     print(f"{'tokens':>7} {'form':>11} {'seconds':>9} {'x plain':>8} {'added MiB':>10}")
     with torch.no_grad():

@@ -30,7 +30,8 @@ class WindowedEncoder:
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows); Table 2's
         text-embedding-ada-002 row encodes 8,191 tokens only.
-    Differs: texts are cut at character boundaries, so a token that stands across a cut may be read as several.
+    Differs: texts are cut at character boundaries, so a token that stands across a cut may be read as
+        several.
 
     Args:
         inner: any encoder of mteb's; it adds its own prompt and special tokens to each window.
@@ -56,7 +57,8 @@ class WindowedEncoder:
         self.room = strategy.trained_len - reserved
         if self.room < 1 or reserved < 0:
             raise InputError(
-                f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a window, "
+                f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a "
+                "window, "
                 f"got {reserved}."
             )
 
@@ -96,7 +98,8 @@ class WindowedEncoder:
             stop -= max(excess, 1)
             if stop <= at:
                 raise InputError(
-                    f"a window must hold at least one character, got {self.room} tokens for content; use a longer "
+                    f"a window must hold at least one character, got {self.room} tokens for content; "
+                    "use a longer "
                     "trained_len."
                 )
 
@@ -153,7 +156,9 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
     """
     kind = get_strategy(name.strategy)
     if kind is not ParallelContextWindows:
-        raise MisfitError(f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw.")
+        raise MisfitError(
+            f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw."
+        )
     trained_len = name.trained_len or base.max_tokens
     if not trained_len:
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")

@@ -2,8 +2,8 @@
 
 Source: Zhu et al. 2024, arXiv:2404.12096, section 3.3 (E5-RoPE-Base); weights dwzhu/e5rope-base.
 
-Their model is BERT with rotary positions, which is transformers' `JinaEmbeddingsV3Model` under other key names; so
-a map of keys replaces their code, which is never run.
+Their model is BERT with rotary positions, which is transformers' `JinaEmbeddingsV3Model` under other key
+names; so a map of keys replaces their code, which is never run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mteb_longembed.errors import ModelError
 
 #: What the authors' configuration says is what ours says, under these names.
 _SAME = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
-    "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
-    "initializer_range", "layer_norm_eps", "pad_token_id",
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings",
+    "type_vocab_size", "initializer_range", "layer_norm_eps", "pad_token_id",
 )  # fmt: skip
 #: Their defaults, where their file leaves a value out.
 _DEFAULTS: dict[str, Any] = {
@@ -66,7 +66,9 @@ def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
     """
     values = {**_DEFAULTS, **{key: config[key] for key in _SAME if key in config}}
     if config.get("rotary_value"):
-        raise ModelError("this E5-RoPE checkpoint turns values as well (rotary_value), which no native class does.")
+        raise ModelError(
+            "this E5-RoPE checkpoint turns values as well (rotary_value), which no native class does."
+        )
     if config.get("embedding_size", values["hidden_size"]) not in (None, values["hidden_size"]):
         raise ModelError(
             f"an E5-RoPE checkpoint has embeddings as wide as its layers ({values['hidden_size']}), got "
@@ -118,14 +120,20 @@ def convert(source: str | Path, target: str | Path) -> None:
     except RuntimeError as error:
         raise ModelError(f"the weights in {source} do not fit its config.json: {error}") from error
     if missing or unexpected:
-        raise ModelError(f"{source} lacks weights of an E5-RoPE checkpoint: {', '.join([*missing, *unexpected])}.")
+        raise ModelError(
+            f"{source} lacks weights of an E5-RoPE checkpoint: {', '.join([*missing, *unexpected])}."
+        )
     dtypes = {value.dtype for value in weights.values() if value.is_floating_point()}
     if len(dtypes) == 1:
         model.to(dtypes.pop())
     model.save_pretrained(target)
     for file in source.iterdir():
         # tokenizer and sentence-transformers files; code stays behind, whatever it is
-        if file.suffix in (".json", ".txt") and not (target / file.name).exists() and "index" not in file.name:
+        if (
+            file.suffix in (".json", ".txt")
+            and not (target / file.name).exists()
+            and "index" not in file.name
+        ):
             shutil.copyfile(file, target / file.name)
     for folder in source.glob("*_Pooling"):
         shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
@@ -148,7 +156,9 @@ def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
         revision: commit, branch or tag on the hub.
     """
     local = Path(path).is_dir()
-    config = Path(path, "config.json") if local else Path(hf_hub_download(path, "config.json", revision=revision))
+    config = (
+        Path(path, "config.json") if local else Path(hf_hub_download(path, "config.json", revision=revision))
+    )
     if not config.is_file() or not is_e5rope(json.loads(config.read_text(encoding="utf-8"))):
         yield path
         return

@@ -45,7 +45,9 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def export(model: str | SentenceTransformer, folder: str | Path, *, trust_remote_code: bool = False) -> list[str]:
+def export(
+    model: str | SentenceTransformer, folder: str | Path, *, trust_remote_code: bool = False
+) -> list[str]:
     """Write an extended model as a plain sentence-transformers folder.
 
     Args:
@@ -54,8 +56,8 @@ def export(model: str | SentenceTransformer, folder: str | Path, *, trust_remote
         trust_remote_code: run the base repository's own model code.
 
     Returns:
-        One sentence for each thing that the plain checkpoint does not do as ours does; they stand in its model
-        card too.
+        One sentence for each thing that the plain checkpoint does not do as ours does; they stand in its
+        model card too.
 
     Raises:
         MisfitError: if a plain checkpoint would be another method.
@@ -79,7 +81,9 @@ def export(model: str | SentenceTransformer, folder: str | Path, *, trust_remote
             _write_table(first.family, inner, strategy, state)
         else:
             _write_rope(inner.config, plain(strategy, _rope_of(inner.config)))
-            inner.config.max_position_embeddings = max(strategy.target_len, inner.config.max_position_embeddings)
+            inner.config.max_position_embeddings = max(
+                strategy.target_len, inner.config.max_position_embeddings
+            )
             window = getattr(inner.config, "sliding_window", None)
             if window is not None and window >= strategy.trained_len:
                 # training never felt it, and beyond the trained length it would cut the document up
@@ -94,13 +98,13 @@ def export(model: str | SentenceTransformer, folder: str | Path, *, trust_remote
         result = SentenceTransformer(
             modules=[stock, *list(source)[1:]],
             device="cpu",
-            prompts=dict(source.prompts),
+            prompts={kind: text for kind, text in source.prompts.items() if text is not None},
             default_prompt_name=source.default_prompt_name,
             similarity_fn_name=source.similarity_fn_name,
             truncate_dim=source.truncate_dim,
         )
         result.save_pretrained(str(folder), create_model_card=False)
-    _write_card(folder, source, lost)
+    _write_card(folder, source, strategy, lost)
     return lost
 
 
@@ -115,13 +119,17 @@ def _plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str
         if "windows" in strategy.hooks():
             raise _refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
         if key == "gp" and strategy.factor != "target":  # type: ignore[attr-defined]
-            raise _refuse(family, strategy, "its groups depend on each document's length; use gp:factor=target")
+            raise _refuse(
+                family, strategy, "its groups depend on each document's length; use gp:factor=target"
+            )
         return lambda _, rope: rope
     if not isinstance(family, Rotary):
         raise _refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
     if key not in _ROPE:
         known = ", ".join(_ROPE)
-        raise _refuse(family, strategy, f"it acts on each document while it runs; use {known}, or save_pretrained")
+        raise _refuse(
+            family, strategy, f"it acts on each document while it runs; use {known}, or save_pretrained"
+        )
     return _ROPE[key]
 
 
@@ -141,7 +149,8 @@ def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
     kind = rope.get("rope_type", "default")
     if kind not in _STACKABLE:
         raise MisfitError(
-            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
+            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers; "
+            "use save_pretrained."
         )
 
 
@@ -157,7 +166,9 @@ def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
 
 def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     # one factor for queries and one for keys: the scores carry its square
-    temperature = 1.0 if strategy.logn else float(strategy.query_scale(torch.tensor(strategy.target_len)) ** 0.5)
+    temperature = (
+        1.0 if strategy.logn else float(strategy.query_scale(torch.tensor(strategy.target_len)) ** 0.5)
+    )
     return {
         **rope,
         "rope_type": "yarn",
@@ -199,15 +210,18 @@ def _lost(family: Any, strategy: Strategy) -> list[str]:
             changed = True
     if changed:
         lost.append(
-            f"inputs of at most {lo} tokens are extended like longer ones, where the extended model gives them the "
+            f"inputs of at most {lo} tokens are extended like longer ones, where the extended model "
+            "gives them the "
             "base model's embedding."
         )
     if strategy.logn and strategy.target_len > lo:
-        lost.append(f"attention scaling of inputs beyond {lo} tokens: the checkpoint is the model with logn=off.")
+        lost.append(
+            f"attention scaling of inputs beyond {lo} tokens: the checkpoint is the model with logn=off."
+        )
     return lost
 
 
-def _write_card(folder: Path, source: SentenceTransformer, lost: list[str]) -> None:
+def _write_card(folder: Path, source: SentenceTransformer, strategy: Strategy, lost: list[str]) -> None:
     data = source.model_card_data
     base = data.base_model
     lines = [
@@ -219,7 +233,8 @@ def _write_card(folder: Path, source: SentenceTransformer, lost: list[str]) -> N
         "",
         f"# {data.model_name}",
         "",
-        f"`{base}` for inputs of up to {source[0].strategy.target_len} tokens, exported by mteb-longembed as a plain "
+        f"`{base}` for inputs of up to {strategy.target_len} tokens, exported by "
+        "mteb-longembed as a plain "
         "sentence-transformers checkpoint.",
         "",
         *(["What the plain checkpoint does not do as the extended model does:", ""] if lost else []),

@@ -1,4 +1,4 @@
-"""`+pcw` on an encoder behind an API: a loopback server that speaks the embeddings API, a tokenizer made here."""
+"""`+pcw` on an encoder behind an API: a loopback server speaks it, the tokenizer is made here."""
 
 from __future__ import annotations
 

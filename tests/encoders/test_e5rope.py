@@ -161,5 +161,5 @@ def test_other_architectures_under_the_same_name_are_refused(tmp_path):
     with pytest.raises(ModelError, match=r"as wide as its layers \(32\), got 16"):
         native_config({**CONFIG, "embedding_size": 16})
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    with pytest.raises(ModelError, match="neither model.safetensors nor"):
+    with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
         convert(tmp_path, tmp_path / "out")

@@ -27,7 +27,10 @@ MODELS = {
     "xlm-roberta": ("xlm-roberta", {"max_position_embeddings": LO + 2}),
     "mistral": ("mistral", {**GQA, "sliding_window": LO}),
     "modernbert": ("modernbert", LAYERS),
-    "linear": ("llama", {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}}),
+    "linear": (
+        "llama",
+        {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},
+    ),
 }
 READER = """
 import sys
@@ -69,7 +72,9 @@ def test_embeds_long_inputs_as_ours_without_our_package(name, key, params, tmp_p
     assert not any("logn" in sentence for sentence in lost)
 
 
-@pytest.mark.parametrize(("name", "key"), [("xlm-roberta", "ntk"), ("modernbert", "pi"), ("modernbert", "ntk")])
+@pytest.mark.parametrize(
+    ("name", "key"), [("xlm-roberta", "ntk"), ("modernbert", "pi"), ("modernbert", "ntk")]
+)
 def test_embeds_long_inputs_as_ours_without_attention_scaling(name, key, tmp_path):
     ours = extend(base(name, tmp_path), key, LT, LO, logn=False, device="cpu")
     export(ours, tmp_path / "plain")

@@ -1,7 +1,7 @@
 """Attention over one tile of the score matrix, with the log-sum-exp that lets tiles be merged.
 
-Each device has a kernel that returns (output, log-sum-exp) without writing down the scores; `_math` serves what
-no kernel covers, a block of rows at a time.
+Each device has a kernel that returns (output, log-sum-exp) without writing down the scores; `_math` serves
+what no kernel covers, a block of rows at a time.
 """
 
 from __future__ import annotations

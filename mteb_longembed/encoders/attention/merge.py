@@ -40,8 +40,8 @@ def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Ten
     """One softmax over all tiles of all passes.
 
     Args:
-        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles; the tiles of
-            all passes must be disjoint.
+        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles; the
+            tiles of all passes must be disjoint.
         v: `[b, hk, n, d]`.
         scale: what the scores are multiplied by.
 

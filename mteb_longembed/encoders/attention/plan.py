@@ -1,4 +1,4 @@
-"""A plan says which relative position each pair of tokens gets, as a few passes that ordinary kernels can run."""
+"""A plan: the relative position of each pair of tokens, as a few passes that ordinary kernels can run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pass(NamedTuple):
 
 
 class Plan:
-    """Relative positions for long documents, as passes; the tiles of all passes cover each visible pair once."""
+    """Relative positions of long documents, as passes whose tiles cover each visible pair once."""
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
         """The passes over one document of `n` tokens, on the CPU.
@@ -48,7 +48,8 @@ class Plan:
                     continue
                 part = out[first - rows.start : last - rows.start, tile.cols]
                 part.copy_(torch.where(
-                    tile.shows(own[first:last, None], own[tile.cols]), i[first:last, None] - j[tile.cols], part
+                    tile.shows(own[first:last, None], own[tile.cols]), i[first:last, None] - j[tile.cols],
+                    part
                 ))  # fmt: skip
         return out
 

@@ -1,7 +1,8 @@
 """Tiles: the parts of the score matrix that one kernel call covers.
 
-A tile is a block of rows (queries) and columns (keys) of one document with a shape inside the block. Attention
-over a set of disjoint tiles, merged by log-sum-exp, is attention over their union; nothing of size n x n exists.
+A tile is a block of rows (queries) and columns (keys) of one document with a shape inside the block.
+Attention over a set of disjoint tiles, merged by log-sum-exp, is attention over their union; nothing of size
+n x n exists.
 """
 
 from __future__ import annotations

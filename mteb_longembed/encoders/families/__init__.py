@@ -21,8 +21,8 @@ def family_of(config: PretrainedConfig) -> type[Family]:
     """The family of models with this configuration.
 
     Raises:
-        ModelError: if the configuration describes remote code by a native model type, so that transformers would
-            load another architecture in silence (jina-embeddings-v2 calls itself "bert").
+        ModelError: if the configuration describes remote code by a native model type, so that transformers
+            would load another architecture in silence (jina-embeddings-v2 calls itself "bert").
     """
     native = type(config).__module__.startswith("transformers.models.")
     if not native:
@@ -31,7 +31,8 @@ def family_of(config: PretrainedConfig) -> type[Family]:
     kind = getattr(config, "position_embedding_type", "absolute")
     if kind == "alibi":
         raise ModelError(
-            f"the model calls itself {config.model_type!r} but has {kind} positions, which need its own code: pass "
+            f"the model calls itself {config.model_type!r} but has {kind} positions, which need its "
+            "own code: pass "
             "trust_remote_code=True."
         )
     for family in FAMILIES:

@@ -1,9 +1,9 @@
 """Our attention function inside transformers models: lengths from the padding mask, strategies per layer.
 
-transformers hands the mask of the registered mask function to the attention function. A name that is registered
-as an attention function only gets no mask at all, and padding would be attended to; so both are registered. The
-mask is the plain `[b, n]` padding mask, or None where nothing is padded: causality and sliding windows are up to
-the attention function, and no mask of size n x n is ever made.
+transformers hands the mask of the registered mask function to the attention function. A name that is
+registered as an attention function only gets no mask at all, and padding would be attended to; so both are
+registered. The mask is the plain `[b, n]` padding mask, or None where nothing is padded: causality and
+sliding windows are up to the attention function, and no mask of size n x n is ever made.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mteb_longembed.errors import ModelError
 
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
-#: Documents up to this length share one masked kernel call; longer ones run in groups of equal length, since a
-#: mask costs a fifth of a long call.
+#: Documents up to this length share one masked kernel call; longer ones run in groups of equal length, since
+#: a mask costs a fifth of a long call.
 _MASKED_UP_TO = 256
 
 
@@ -37,7 +37,8 @@ class LayerAttention:
     Args:
         strategy: scales queries by the document's length.
         planned: changed relative positions of long documents, or None.
-        keep_windows: whether sliding windows at or beyond the trained length, which training never felt, stay.
+        keep_windows: whether sliding windows at or beyond the trained length, which training never felt,
+            stay.
         trial: layers with their queries and keys that a trial pass reached; None outside it.
     """
 
@@ -73,7 +74,8 @@ def long_attention(
             )
     if attention_mask is not None and attention_mask.ndim != 2:
         raise ModelError(
-            f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: the extended "
+            f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: "
+            "the extended "
             "model's forward takes tokenised texts only."
         )
     if settings.trial is not None:
@@ -179,8 +181,8 @@ def trial(
 ) -> list[tuple[nn.Module, Tensor, Tensor]]:
     """Queries and keys of every attention call of one forward pass over a text of one token repeated.
 
-    In such a text all tokens have the same hidden state in every layer, so queries and keys differ between tokens
-    by their positions alone.
+    In such a text all tokens have the same hidden state in every layer, so queries and keys differ between
+    tokens by their positions alone.
 
     Raises:
         ModelError: if some attention layer never came to our function.
@@ -200,7 +202,8 @@ def trial(
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
         raise ModelError(
-            f"{type(model).__name__} runs {layers} layers, but {len(calls)} of them came to the chosen attention "
+            f"{type(model).__name__} runs {layers} layers, but {len(calls)} of them came to the "
+            "chosen attention "
             "function: it cannot be extended inside attention."
         )
     return calls

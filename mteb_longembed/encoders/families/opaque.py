@@ -14,7 +14,7 @@ from .base import Family
 
 
 class Opaque(Family):
-    """ALiBi models, remote code, architectures of no other family: `none` and `pcw` need nothing from inside."""
+    """ALiBi models, remote code, anything else: `none` and `pcw` need nothing from inside."""
 
     name: ClassVar[str] = "opaque"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
@@ -23,7 +23,8 @@ class Opaque(Family):
         super().__init__(model, strategy)
         if strategy.logn:
             raise MisfitError(
-                f"attention scaling cannot reach into {type(model).__name__}, whose attention we do not know; use "
+                f"attention scaling cannot reach into {type(model).__name__}, whose attention we do "
+                "not know; use "
                 "logn=off."
             )
 

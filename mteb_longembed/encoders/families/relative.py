@@ -93,7 +93,8 @@ def relative_attention(
             rows = slice(start, min(start + size, length))
             bias = position_bias.block(rows, length).to(q.dtype)
             parts.append(nn.functional.scaled_dot_product_attention(
-                q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scale * float(factor[first])
+                q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scale *
+                float(factor[first])
             ))  # fmt: skip
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 

@@ -37,7 +37,8 @@ class RoFormer(Family):
         if "attention" in strategy.hooks():
             if model.config.rotary_value:
                 raise MisfitError(
-                    f"{strategy.key()} changes relative positions of queries and keys, and this RoFormer turns its "
+                    f"{strategy.key()} changes relative positions of queries and keys, and this "
+                    "RoFormer turns its "
                     "values too (rotary_value); use gp, rp, pi or ntk."
                 )
             settings.planned = PlannedAttention(strategy.attention(), rotation)
@@ -55,7 +56,7 @@ class RoFormer(Family):
 
 
 class _NoTable(nn.Embedding):
-    """Stands for the table of sines, which ends at the trained length; the angles are made where they are used."""
+    """Stands for the table of sines, which ends at the trained length; angles are made where needed."""
 
     def forward(self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any) -> Tensor:
         return self.weight.new_zeros(input_ids_shape[1], 1)

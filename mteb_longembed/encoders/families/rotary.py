@@ -75,7 +75,7 @@ class MappedRotary(nn.Module):
         self.interleaved, self.scaling = self._probe()
 
     def _probe(self) -> tuple[bool, float]:
-        """Which dimensions form a pair, and what cosines are multiplied by, as the module itself shows them."""
+        """Which dimensions form a pair, and the factor of all cosines, as the module itself shows them."""
         device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
         x = torch.zeros(1, 2, 1, device=device)
         cos, _ = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
@@ -96,7 +96,7 @@ class MappedRotary(nn.Module):
         return self.base(x, position_ids, layer_type)
 
     def frequencies(self, lengths: Tensor) -> Tensor:
-        """The base's inverse frequencies for documents of these lengths, `[d/2]` or `[b, d/2]`, in float32."""
+        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32."""
         if self.rope_type not in _BY_LENGTH:
             return self.inv_freq.to(lengths.device)
         # A strategy brings documents into the trained range, so the trained length's frequencies are theirs.
@@ -150,7 +150,7 @@ def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, th
 
 
 class Rotary(Family):
-    """Mistral, Llama, Qwen, Gemma, ModernBERT, GTE, NomicBert, Jina v3 ...: any native model with a rotary module."""
+    """Mistral, Llama, Qwen, Gemma, ModernBERT, GTE, Jina v3 ...: any native model with a rotary module."""
 
     name: ClassVar[str] = "rotary"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "inv_freq", "attention"})
@@ -206,12 +206,14 @@ class Rotary(Family):
         key, hooks = self.strategy.key(), self.strategy.hooks()
         if self.strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
             raise MisfitError(
-                f"{key} is defined on plain rotary frequencies, and {type(model).__name__} comes with rope scaling "
+                f"{key} is defined on plain rotary frequencies, and {type(model).__name__} comes with "
+                "rope scaling "
                 f"of type {rotary.rope_type}; use ntk or pi, which multiply on top."
             )
         if "attention" in hooks and rotary.rope_type in _BY_LENGTH:
             raise MisfitError(
-                f"{key} needs the same rotary frequencies at every length, and {type(model).__name__} has some of "
+                f"{key} needs the same rotary frequencies at every length, and {type(model).__name__} "
+                "has some of "
                 f"type {rotary.rope_type}; use pi or ntk."
             )
         windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
@@ -223,7 +225,8 @@ class Rotary(Family):
             and key != "none"
         ):
             raise MisfitError(
-                f"{key} would change the sliding layers of {type(model).__name__} too, which share one rotary module "
+                f"{key} would change the sliding layers of {type(model).__name__} too, which share "
+                "one rotary module "
                 "with the full ones; use se or pcw."
             )
 
@@ -242,7 +245,8 @@ class Rotary(Family):
                     x - x[:, :, :1]
                 ).abs().max() < 1e-6 * size:
                     raise ModelError(
-                        f"{type(model).__name__} turns queries and keys in a way that {self.strategy.key()} cannot "
+                        f"{type(model).__name__} turns queries and keys in a way that "
+                        f"{self.strategy.key()} cannot "
                         "follow; use pi or ntk."
                     )
 

@@ -16,8 +16,8 @@ class DualChunkAttention(Strategy):
     `a - b`, in the one before `min(chunk + a, Lo - 1) - b`, further back `Lo - 1 - b`.
 
     Source: An et al. 2024, arXiv:2402.17463, sections 3.1 to 3.3.
-    Differs: the mirror image for bidirectional models (`i < j`: minus what j sees of i) is ours. The paper's text
-        is followed, chunks of 3/4 of the trained length; the authors' code takes 11/16 of it.
+    Differs: the mirror image for bidirectional models (`i < j`: minus what j sees of i) is ours. The paper's
+        text is followed, chunks of 3/4 of the trained length; the authors' code takes 11/16 of it.
 
     Args:
         chunk: tokens of a chunk; default `3 * Lo // 4`.

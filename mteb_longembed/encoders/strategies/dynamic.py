@@ -14,12 +14,12 @@ from .base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicNTK(Strategy):
-    """Rope base `b -> b * (factor * n / Lo - (factor - 1)) ** (d / (d - 2))` for a document of `n > Lo` tokens.
+    """Rope base `b -> b * (factor * n / Lo - factor + 1) ** (d / (d - 2))` for documents of `n > Lo` tokens.
 
-    Source: emozilla 2023, "Dynamically Scaled RoPE"; in the survey of Peng et al. 2023, arXiv:2309.00071, section
-        3.3.
-    Differs: transformers' version takes `n` from the longest position it has seen so far, so that an embedding
-        depends on what was encoded before; here it is the document's own, and there is no state.
+    Source: emozilla 2023, "Dynamically Scaled RoPE"; in the survey of Peng et al. 2023, arXiv:2309.00071,
+        section 3.3.
+    Differs: transformers' version takes `n` from the longest position it has seen so far, so that an
+        embedding depends on what was encoded before; here it is the document's own, and there is no state.
 
     Args:
         factor: how fast the base grows with the length; 1 makes it follow `n / Lo`.

@@ -15,8 +15,8 @@ class RectifiedRoPE(Strategy):
     """Relative position `min(i - j, w)` for `i >= j`.
 
     Source: Su 2023, "Rectified Rotary Position Embeddings", https://github.com/bojone/rerope.
-    Differs: the mirror image for bidirectional models, `max(i - j, -w)` for `i < j`, is ours. The source sets `w`
-        by hand; half the trained length is our default.
+    Differs: the mirror image for bidirectional models, `max(i - j, -w)` for `i < j`, is ours. The source sets
+        `w` by hand; half the trained length is our default.
 
     Args:
         w: window of exact positions in tokens; default `Lo // 2`.

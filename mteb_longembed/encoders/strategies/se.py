@@ -13,15 +13,15 @@ from .base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class SelfExtend(Strategy):
-    """Relative position `i - j` where `abs(i - j) < w`, else `i//g - j//g` shifted outwards by `c = w - w//g`.
+    """Relative position `i - j` within the window `w`, else `i//g - j//g` moved outwards by `c = w - w//g`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2, Table 6; Jin et al. 2024, arXiv:2401.01325.
-    Differs: the mirrored form for bidirectional models is the paper's; the authors' code applies it from `n = Lo`
-        on, here from `n = Lo + 1`. Their Mistral code merges log-sum-exps that are aligned to the wrong side of
+    Differs: the mirrored form for bidirectional models is the paper's; the authors' code applies it from
+        `n = Lo` on, here from `n = Lo + 1`. Their Mistral code aligns log-sum-exps to the wrong side of
         the padding.
 
-    With the default `g` and `w` the largest relative position of a document of `Lt` tokens is exactly `Lo`, one
-    more than training saw; beyond `Lo` a warning is given.
+    With the default `g` and `w` the largest relative position of a document of `Lt` tokens is exactly `Lo`,
+    one more than training saw; beyond `Lo` a warning is given.
 
     Args:
         g: group size in tokens; default `s + 1`.
@@ -65,7 +65,8 @@ class SelfExtend(Strategy):
         if largest > self.trained_len:
             warnings.warn(
                 f"se with g={self.group} and w={self.window} reaches relative position {largest} at "
-                f"{self.target_len} tokens, beyond the trained {self.trained_len}; use a larger g or a smaller w.",
+                f"{self.target_len} tokens, beyond the trained {self.trained_len}; use a larger g or "
+                "a smaller w.",
                 stacklevel=4,
             )
 

@@ -1,4 +1,4 @@
-"""YaRN: stretch the frequencies that turn less than once in training, leave the fast ones, blend in between."""
+"""YaRN: stretch frequencies that turn less than once in training, leave fast ones, blend in between."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class YaRN(Strategy):
-    """NTK by parts: divide low frequencies by `factor`, keep high ones, ramp between `beta_slow` and `beta_fast` turns.
+    """NTK by parts: divide low frequencies by `factor`, keep high ones, ramp from `beta_slow` to `beta_fast`.
 
     Source: Peng et al. 2023, arXiv:2309.00071, sections 3.2 and 3.4.
     Differs: the ramp runs over the index of the frequency, rounded outwards, as in the authors' code and in
-        transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) + 1` on
-        queries and on keys, is used where `logn` is off; where it is on, log-n scaling takes its place, for the two
-        together would scale twice. Inputs up to the trained length are untouched; `short="scale"` stretches them
-        too, as a static YaRN does.
+        transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) +
+        1` on queries and on keys, is used where `logn` is off; where it is on, log-n scaling takes its place,
+        for the two together would scale twice. Inputs up to the trained length are untouched; `short="scale"`
+        stretches them too, as a static YaRN does.
 
     Args:
         factor: what low frequencies are divided by; default `s`.
@@ -52,7 +52,8 @@ class YaRN(Strategy):
             raise InputError(f"{self.key()}'s factor must be at least 1, got {self.factor}.")
         if not 0 < self.beta_slow < self.beta_fast:
             raise InputError(
-                f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and {self.beta_fast}."
+                f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and "
+                f"{self.beta_fast}."
             )
 
     @property

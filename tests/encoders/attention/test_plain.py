@@ -1,4 +1,4 @@
-"""Ordinary attention: padding is never seen, windows are as wide as transformers says, grouped queries too."""
+"""Ordinary attention: padding is never seen, windows are as wide as transformers', grouped queries too."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def dense(q, k, v, scale, causal, window, n):
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.integers(1, 90), min_size=1, max_size=3), st.booleans(), st.one_of(st.none(), st.integers(1, 100)),
-    st.sampled_from([1, 2, 4]), st.booleans(),
+    st.lists(st.integers(1, 90), min_size=1, max_size=3), st.booleans(), st.one_of(st.none(), st.integers(1,
+    100)), st.sampled_from([1, 2, 4]), st.booleans(),
 )  # fmt: skip
 def test_every_document_equals_the_dense_form_and_padding_is_never_seen(
     lengths, causal, window, kv_heads, padded

@@ -1,4 +1,4 @@
-"""RoFormer through our attention: the same as transformers' own, and as an oracle beyond the trained length."""
+"""RoFormer through our attention: transformers' own embeddings, and an oracle's beyond the trained length."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ STRATEGY_PARAMETERS: dict[str, dict] = {
 }  # fmt: skip
 
 
-# ---- the oracle: definitions, written once more and slowly -----------------------------------------------------
+# ---- the oracle: definitions, written once more and slowly
+# -----------------------------------------------------
 
 
 def relative(key: str, i: int, j: int, n: int) -> float:

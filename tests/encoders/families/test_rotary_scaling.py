@@ -1,4 +1,4 @@
-"""Bases that come with rope scaling of their own, training, and files: what rotary models must not get wrong."""
+"""Bases with rope scaling of their own, training, and files: what rotary models must not get wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SCALINGS: dict[str, dict] = {
     "linear": {"factor": 2.0},
     "yarn": {"factor": 2.0, "original_max_position_embeddings": LO},
     "llama3": {
-        "factor": 2.0, "original_max_position_embeddings": LO, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "factor": 2.0, "original_max_position_embeddings": LO, "low_freq_factor": 1.0, "high_freq_factor":
+        4.0,
     },
     "dynamic": {"factor": 2.0},
     "longrope": {
