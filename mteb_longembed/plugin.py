@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -178,25 +177,17 @@ def _extended_meta(text: str, name: ModelName, find: Callable[[str], ModelMeta |
 
 def _saved_meta(folder: Path) -> ModelMeta:
     """What mteb must know of a folder that `save_pretrained` wrote."""
-    from .encoders import ALGORITHM
-    from .encoders.bases import hash_of_folder, local_name
-    from .encoders.extend import name_of
-    from .encoders.modules import LongTransformer
-    from .encoders.names import canonical_name
-    from .encoders.strategies import get_strategy
+    from .encoders.extend import saved_identity
 
-    first = json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"]
-    config = json.loads((folder / first / LongTransformer.strategy_file).read_text(encoding="utf-8"))
-    strategy = get_strategy(config.pop("strategy"))(**config)
-    base = local_name(folder)
-    return _unknown_to_mteb(base, None).model_copy(
+    saved = saved_identity(folder)
+    return _unknown_to_mteb(saved.base, None).model_copy(
         update={
             **_OF_ANY_MODEL,
-            "name": canonical_name(base, strategy.trained_len, name_of(base, strategy)),
-            "revision": f"{hash_of_folder(folder)}-{ALGORITHM}",
+            "name": saved.name,
+            "revision": saved.revision,
             "loader": functools.partial(load_encoder, str(folder)),
-            "max_tokens": strategy.target_len,
-            "adapted_from": base,
+            "max_tokens": saved.strategy.target_len,
+            "adapted_from": saved.base,
         }
     )
 

@@ -28,12 +28,17 @@ from .e5rope import is_e5rope, native_config
 from .families import Family, family_of
 from .zoo import ZooEntry, entry_of
 
+_REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
+#: Heads of models that classify instead of embedding.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+
+
 @dataclass(frozen=True)
 class BaseInfo:
     """A base model, as far as its small files tell.
 
-    `name` is the hub id or `local/NAME`, `path` what to load, `revision` the hub's commit or a hash of the local
-    files, `trained_len` in tokens, `has_modules` whether it is a sentence-transformers repository.
+    `name` is the hub id or `local/NAME`, `path` what to load, `revision` the hub's commit or a hash of the
+    local files, `trained_len` in tokens, `has_modules` whether it is a sentence-transformers repository.
     """
 
     name: str
@@ -72,15 +77,17 @@ def describe(
     revision = revision or (entry.revision if entry else None)
     folder = Path(path).is_dir()
     if not folder and (path.startswith((".", "/", "~")) or path.count("/") != 1):
-        raise ModelError(f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME.")
+        raise ModelError(
+            f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
+        )
     read = _reader(path, revision)
     raw = read("config.json")
     modules = read("modules.json", optional=True)
     if raw is None:
         inner = [m.get("path", "") for m in modules or []]
         raise ModelError(
-            f"{base} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is no transformers "
-            "model that could be extended."
+            f"{base} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is no "
+            "transformers model that could be extended."
         )
     _check_embedding_model(base, raw, modules)
     config = _config(path, revision, raw, trust_remote_code)
@@ -89,7 +96,9 @@ def describe(
     known = [n for n in (family.trained_len(config), settings.get("max_seq_length")) if n]
     length = trained_len or (entry.trained_len if entry else None) or (min(known) if known else None)
     if length is None:
-        raise InputError(f"the files of {base} do not say how many tokens it was trained on: give trained_len.")
+        raise InputError(
+            f"the files of {base} do not say how many tokens it was trained on: give trained_len."
+        )
     name = (entry.hub_id if entry else None) or (local_name(path) if folder else path)
     return BaseInfo(
         name=name,
@@ -109,10 +118,14 @@ def local_name(path: str | Path) -> str:
     return f"local/{stem}"
 
 
+#: What decides about a model's embeddings, by the ending of a file's name.
+_HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
+
+
 def hash_of_folder(path: str | Path) -> str:
-    """SHA-256 (40 hex digits) over the weights and JSON files of a folder, in the order of their names."""
+    """SHA-256 (40 hex digits) over the weights and settings of a folder, in the order of their names."""
     digest = hashlib.sha256()
-    files = [f for f in Path(path).rglob("*") if f.suffix in (".safetensors", ".bin", ".json", ".txt", ".model")]
+    files = [f for f in Path(path).rglob("*") if f.suffix in _HASHED]
     for file in sorted(files, key=lambda f: f.relative_to(path).as_posix()):
         digest.update(file.relative_to(path).as_posix().encode() + b"\0")
         with file.open("rb") as stream:
@@ -138,10 +151,11 @@ def _reader(path: str, revision: str | None) -> Any:
                 raise unreachable(path) from error
             except EntryNotFoundError:
                 return None
-            except (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError) as error:
+            except _REFUSED as error:
+                at = f" at revision {revision}" if revision else ""
                 raise HubError(
-                    f"the hub has no readable model {path!r}{f' at revision {revision}' if revision else ''}: check "
-                    "the name, and HF_TOKEN if it is private or gated."
+                    f"the hub has no readable model {path!r}{at}: check the name, and HF_TOKEN if it is "
+                    "private or gated."
                 ) from error
             except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
                 raise unreachable(path) from error
@@ -173,13 +187,15 @@ def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[st
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{base} is no dense embedding model: its modules are {', '.join(types)}.")
         return
-    heads = [a for a in raw.get("architectures") or [] if a.endswith(("ForSequenceClassification", "ForImageClassification"))]
-    if heads or "model_type" not in raw and "auto_map" not in raw:
+    heads = [a for a in raw.get("architectures") or [] if a.endswith(_CLASSIFIERS)]
+    if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
         raise ModelError(f"{base} is no embedding model: it has no modules.json and is {what}.")
 
 
-def _config(path: str, revision: str | None, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
+def _config(
+    path: str, revision: str | None, raw: dict[str, Any], trust_remote_code: bool
+) -> PretrainedConfig:
     if is_e5rope(raw):
         return native_config(raw)
     try:
@@ -187,7 +203,8 @@ def _config(path: str, revision: str | None, raw: dict[str, Any], trust_remote_c
     except (ValueError, KeyError, ImportError) as error:
         if "auto_map" in raw and not trust_remote_code:
             raise ModelError(
-                f"{path} brings its own model code, which runs only if you ask for it: pass trust_remote_code=True."
+                f"{path} brings its own model code, which runs only if you ask for it: pass "
+                "trust_remote_code=True."
             ) from error
         raise ModelError(
             f"transformers knows no model type {raw.get('model_type')!r}, which {path} asks for."

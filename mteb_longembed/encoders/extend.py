@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def extend(
 ) -> SentenceTransformer:
     """Extend a base model to longer inputs; the result is an ordinary `SentenceTransformer`.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096 (strategies); each strategy's own source stands in its docstring.
+    Source: Zhu et al. 2024, arXiv:2404.12096; each strategy's own source stands in its docstring.
 
     Args:
         base: an alias (`mteb-longembed list`), a hub id, a folder, or a loaded model, which stays as it is.
@@ -77,32 +78,37 @@ def extend(
         base = str(base)
         if is_saved_extended(base):
             if strategy != "none" or params or target_len or trained_len:
-                raise InputError(f"{base} is extended already, got {strategy} on top of it: extend its base instead.")
+                raise InputError(
+                    f"{base} is extended already, got {strategy} on top of it: extend its base instead."
+                )
             return _load_saved(Path(base), device)
         info = describe(base, revision=revision, trained_len=trained_len, trust_remote_code=trust_remote_code)
     info.family.check_fit(kind, info.name)
     stretch = info.entry.stretch if info.entry else None
     plan = build_strategy(info, strategy, target_len, params)
-    name = ModelName(info.name, strategy, plan.target_len, dtype=dtype, params=params, trained_len=trained_len)
+    name = ModelName(
+        info.name, strategy, plan.target_len, dtype=dtype, params=params, trained_len=trained_len
+    )
     if isinstance(base, SentenceTransformer):
         model = copy.deepcopy(base)
     else:
         model = _load_base(info, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
-    if not isinstance(model[0], Transformer):
-        raise ModelError(f"{info.name} starts with a {type(model[0]).__name__}, only a Transformer can be extended.")
+    _check_first_module(info.name, model)
     rows_apart = info.entry is not None and info.entry.rows_on is not None
     extended = _assemble(model, plan, tables_ready=stretch is not None and not rows_apart)
     if rows_apart:
         put_rows(extended, info.path)
-    _name(extended, canonical_name(info.name, info.trained_len, name), info.name, f"{info.revision}-{ALGORITHM}")
+    _name(
+        extended, canonical_name(info.name, info.trained_len, name), info.name, f"{info.revision}-{ALGORITHM}"
+    )
     return extended if device is None else extended.to(device)
 
 
 def build_strategy(info: BaseInfo, key: str, target_len: int | None, params: dict[str, Any]) -> Strategy:
     """The strategy of a name, with its lengths filled in.
 
-    A base whose table already is an interpolated one (e5-base-4k) reads its own rule: `none` on it is `pi` with
-    the lengths of that table.
+    A base whose table already is an interpolated one (e5-base-4k) reads its own rule: `none` on it is `pi`
+    with the lengths of that table.
     """
     kind = get_strategy(key)
     _check_parameters(kind, params)
@@ -110,14 +116,18 @@ def build_strategy(info: BaseInfo, key: str, target_len: int | None, params: dic
     if stretch is not None:
         grown = stretch * info.trained_len
         if key != "none" or target_len not in (None, grown) or params:
-            raise MisfitError(f"{info.name} is extended already, to {grown} tokens; only none@{grown} fits it.")
+            raise MisfitError(
+                f"{info.name} is extended already, to {grown} tokens; only none@{grown} fits it."
+            )
         return get_strategy("pi")(trained_len=info.trained_len, target_len=grown)
     if target_len is None:
         target_len = default_target_len(key, info.trained_len)
     return kind(trained_len=info.trained_len, target_len=target_len, **params)
 
 
-def load(name: str | Path, *, device: str | None = None, trust_remote_code: bool = False) -> SentenceTransformer:
+def load(
+    name: str | Path, *, device: str | None = None, trust_remote_code: bool = False
+) -> SentenceTransformer:
     """Load an extended model by its name (`e5-base+ntk@4096`) or from a folder that `save_pretrained` wrote.
 
     Args:
@@ -156,6 +166,25 @@ def is_saved_extended(folder: str | Path) -> bool:
     return any(module.get("type") in OUR_MODULES for module in modules)
 
 
+@dataclass(frozen=True)
+class SavedIdentity:
+    """Who a saved extended model is: its canonical name, `local/FOLDER`, our revision, its strategy."""
+
+    name: str
+    base: str
+    revision: str
+    strategy: Strategy
+
+
+def saved_identity(folder: Path) -> SavedIdentity:
+    """The identity of a folder that `save_pretrained` wrote: small files, and a hash of all."""
+    first = json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"]
+    strategy = LongTransformer.saved_strategy(folder / first)
+    base = local_name(folder)
+    name = canonical_name(base, strategy.trained_len, name_of(base, strategy))
+    return SavedIdentity(name, base, f"{hash_of_folder(folder)}-{ALGORITHM}", strategy)
+
+
 def _check_parameters(kind: type[Strategy], params: dict[str, Any]) -> None:
     unknown = set(params) - set(kind.parameters())
     if unknown:
@@ -169,17 +198,27 @@ def name_of(base: str, strategy: Strategy) -> ModelName:
     return ModelName(base, strategy.key(), strategy.target_len, params=params)
 
 
+def _check_first_module(name: str, model: SentenceTransformer) -> None:
+    if not isinstance(model[0], Transformer):
+        raise ModelError(
+            f"{name} starts with a {type(model[0]).__name__}, only a Transformer can be extended."
+        )
+
+
 def _refuse(base: SentenceTransformer, *given: tuple[str, object]) -> None:
     for name, value in given:
         if value is not None:
-            raise InputError(f"{name} belongs to loading a base, got it with a loaded model: set it when you load.")
+            raise InputError(
+                f"{name} belongs to loading a base, got it with a loaded model: set it when you load."
+            )
     if isinstance(base[0], LongTransformer):
-        raise InputError(f"the model is extended already (by {base[0].strategy.key()}): extend its base instead.")
+        raise InputError(
+            f"the model is extended already (by {base[0].strategy.key()}): extend its base instead."
+        )
 
 
 def _describe_loaded(model: SentenceTransformer, trained_len: int | None) -> BaseInfo:
-    if not isinstance(model[0], Transformer):
-        raise ModelError(f"the model starts with a {type(model[0]).__name__}, only a Transformer can be extended.")
+    _check_first_module("the model", model)
     config = model[0].config
     family = family_of(config)
     card = model.model_card_data
@@ -196,7 +235,9 @@ def _describe_loaded(model: SentenceTransformer, trained_len: int | None) -> Bas
     length = trained_len or (min(known) if known else None)
     if length is None:
         raise InputError(f"{name} does not say how many tokens it was trained on: give trained_len.")
-    return BaseInfo(name=name, path=source, revision=revision, trained_len=length, family=family, config=config)
+    return BaseInfo(
+        name=name, path=source, revision=revision, trained_len=length, family=family, config=config
+    )
 
 
 def _load_base(
@@ -254,7 +295,9 @@ def torch_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def _assemble(model: SentenceTransformer, strategy: Strategy, *, tables_ready: bool) -> LongSentenceTransformer:
+def _assemble(
+    model: SentenceTransformer, strategy: Strategy, *, tables_ready: bool
+) -> LongSentenceTransformer:
     """The extended model, made of the modules of a private copy of the base."""
     modules = list(model)
     device = model.device
@@ -262,14 +305,16 @@ def _assemble(model: SentenceTransformer, strategy: Strategy, *, tables_ready: b
     if "windows" in strategy.hooks():
         if len(modules) < 2 or not isinstance(modules[1], Pooling):
             raise MisfitError(
-                f"{strategy.key()} averages pooled windows, so the base's second module must be a Pooling, got "
-                f"{type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
+                f"{strategy.key()} averages pooled windows, so the base's second module must be a Pooling, "
+                f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
             )
         modules[1] = WindowPooling.around(modules[1])
     return _as_model(modules, model, device)
 
 
-def _as_model(modules: list[torch.nn.Module], settings: SentenceTransformer, device: Any) -> LongSentenceTransformer:
+def _as_model(
+    modules: list[torch.nn.Module], settings: SentenceTransformer, device: Any
+) -> LongSentenceTransformer:
     extended = LongSentenceTransformer(
         modules=modules,
         device=str(device),
@@ -299,7 +344,9 @@ def _load_saved(folder: Path, device: str | None) -> LongSentenceTransformer:
             module, _, attribute = ref.rpartition(".")
             kind = getattr(importlib.import_module(module), attribute)
         else:
-            raise ModelError(f"{folder} asks for the class {ref}, which is neither ours nor sentence-transformers'.")
+            raise ModelError(
+                f"{folder} asks for the class {ref}, which is neither ours nor sentence-transformers'."
+            )
         modules.append(kind.load(str(folder), subfolder=entry["path"], local_files_only=True))
     config = json.loads(Path(folder, "config_sentence_transformers.json").read_text(encoding="utf-8"))
     model = LongSentenceTransformer(
@@ -310,11 +357,9 @@ def _load_saved(folder: Path, device: str | None) -> LongSentenceTransformer:
         similarity_fn_name=config.get("similarity_fn_name"),
         truncate_dim=config.get("truncate_dim"),
     ).pool_in_fp32()
-    first = modules[0]
-    base = local_name(folder)
-    name = canonical_name(base, first.strategy.trained_len, name_of(base, first.strategy))
-    _name(model, name, base, f"{hash_of_folder(folder)}-{ALGORITHM}")
+    saved = saved_identity(folder)
+    _name(model, saved.name, saved.base, saved.revision)
     return model
 
 
-__all__ = ["build_strategy", "extend", "is_saved_extended", "load"]
+__all__ = ["build_strategy", "extend", "is_saved_extended", "load", "saved_identity"]

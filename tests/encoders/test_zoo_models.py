@@ -13,7 +13,28 @@ from mteb_longembed.encoders.zoo import ZOO
 from tests import miniatures
 from tests.loopback_hub import LoopbackHub
 
-WORDS = "the quick brown fox jumps over the lazy dog pack my box with five dozen liquor jugs aa ab ac".split()
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "the",
+    "lazy",
+    "dog",
+    "pack",
+    "my",
+    "box",
+    "with",
+    "five",
+    "dozen",
+    "liquor",
+    "jugs",
+    "aa",
+    "ab",
+    "ac",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """What a context-extension strategy is: lengths, parameters, and the hooks through which it acts.
 
 A strategy overrides only the hooks it acts on, and each hook is the identity for documents of `n <= Lo` tokens
-(unless a parameter such as `short="scale"` says otherwise): everything depends on the document alone. A model family (`encoders/families`) lists the hooks it can
-serve; the two fit when they share one, so no table of strategies and families exists anywhere.
+(unless a parameter such as `short="scale"` says otherwise): everything depends on the document alone. A model
+family (`encoders/families`) lists the hooks it can serve; the two fit when they share one, so no table of
+strategies and families exists anywhere.
 
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """

@@ -160,6 +160,14 @@ def test_models_that_turn_in_another_way_are_refused(make_llama, monkeypatch):
         extended(make_llama, "se")
 
 
+def test_a_call_past_the_sentence_transformer_is_refused_once_documents_are_known(make_llama):
+    model = extended(make_llama, "gp")
+    model.encode(TEXTS[-1])
+    ids = torch.ones(3, 20, dtype=torch.long)
+    with pytest.raises(ModelError, match="got 3 inputs of 20 tokens past its SentenceTransformer"):
+        model[0].model(input_ids=ids, attention_mask=torch.ones_like(ids))
+
+
 @pytest.fixture
 def make_llama(tmp_path_factory):
     return tiny.sentence_transformer("llama", tmp_path_factory.mktemp("l"), num_key_value_heads=2)

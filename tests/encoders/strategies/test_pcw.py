@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def test_windows_are_full_and_read_every_token(trained, extra, prefix, suffix):
         assert suffix == 0 or window[-1] == n - 1
     # no overlap but for the last window
     bodies = [window[prefix : trained - suffix] for window in cut]
-    assert all(a[-1] < b[0] for a, b in zip(bodies[:-1], bodies[1:-1], strict=False))
+    assert all(a[-1] < b[0] for a, b in pairwise(bodies[:-1]))
 
 
 def test_a_prompt_that_fills_the_window_is_an_error():
