@@ -188,7 +188,11 @@ def trial(
         ModelError: if some attention layer never came to our function.
     """
     vocabulary = model.get_input_embeddings().num_embeddings
-    token = next(i for i in range(min(3, vocabulary - 1), vocabulary) if i != model.config.pad_token_id)
+    token = next(
+        i
+        for i in range(min(3, vocabulary - 1), vocabulary)
+        if i != getattr(model.config, "pad_token_id", None)
+    )
     ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
     training = model.training
     settings.trial = []

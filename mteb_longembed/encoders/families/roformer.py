@@ -15,7 +15,7 @@ from mteb_longembed.errors import MisfitError
 
 from .base import Family
 from .interface import LayerAttention, long_attention
-from .rotary import Documents, mapped_angles
+from .rotary import mapped_angles
 
 #: RoFormer has no setting for it.
 _THETA = 10_000.0
@@ -29,7 +29,6 @@ class RoFormer(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
-        self.documents = Documents()
         settings = LayerAttention(strategy)
         size = model.config.hidden_size // model.config.num_attention_heads
         inv_freq = _THETA ** -(torch.arange(0, size, 2, dtype=torch.float64) / size)
@@ -44,14 +43,13 @@ class RoFormer(Family):
             settings.planned = PlannedAttention(strategy.attention(), rotation)
         model.encoder.embed_positions.__class__ = _NoTable
         for layer in model.encoder.layer:
-            layer.attention.self = _SelfAttention(layer.attention.self, settings, rotation, self.documents)
+            layer.attention.self = _SelfAttention(layer.attention.self, settings, rotation)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         return config.model_type == "roformer" and not config.is_decoder
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        self.documents.set(lengths)
         return features
 
 
@@ -67,16 +65,13 @@ class _SelfAttention(nn.Module):
 
     is_causal = False
 
-    def __init__(
-        self, base: nn.Module, settings: LayerAttention, rotation: Rotation, documents: Documents
-    ) -> None:
+    def __init__(self, base: nn.Module, settings: LayerAttention, rotation: Rotation) -> None:
         super().__init__()
         self.query, self.key, self.value, self.dropout = base.query, base.key, base.value, base.dropout
         self.heads = base.num_attention_heads
         self.rotary_value = base.rotary_value
         self.longembed = settings
         self.rotation = rotation
-        self.documents = documents
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
@@ -87,9 +82,8 @@ class _SelfAttention(nn.Module):
             for layer in (self.query, self.key, self.value)
         )
         real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
-        lengths = self.documents.lengths()
-        if lengths is None or len(lengths) != b:
-            lengths = torch.full((b,), n) if real is None else real.sum(1)
+        # from the mask, not from `prepare`: gradient checkpointing runs a layer again after later batches
+        lengths = torch.full((b,), n) if real is None else real.sum(1)
         p = torch.arange(n, device=hidden_states.device).expand(b, n)
         inv_freq = self.rotation.inv_freq.to(hidden_states.device)
         angles = mapped_angles(self.longembed.strategy, p, lengths.to(p.device), inv_freq, _THETA)[:, None]

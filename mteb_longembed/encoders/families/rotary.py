@@ -32,9 +32,19 @@ class Documents:
         """Remember `[b]` lengths for this thread's next forward pass."""
         self._of_thread[threading.get_ident()] = lengths
 
-    def lengths(self) -> Tensor | None:
-        """The lengths of this thread's documents, None before the first."""
-        return self._of_thread.get(threading.get_ident())
+    def lengths(self, b: int, width: int) -> Tensor | None:
+        """The lengths of this thread's `b` documents of at most `width` tokens, None before the first.
+
+        Raises:
+            ModelError: if other documents were announced: the model was called past the SentenceTransformer.
+        """
+        lengths = self._of_thread.get(threading.get_ident())
+        if lengths is not None and (len(lengths) != b or int(lengths.max()) > width):
+            raise ModelError(
+                f"the transformer of an extended model got {b} inputs of {width} tokens past its "
+                "SentenceTransformer, which tells it where documents end; call the SentenceTransformer."
+            )
+        return lengths
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_of_thread": {}}
@@ -112,7 +122,7 @@ class MappedRotary(nn.Module):
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[b, n, r]` for x's documents."""
-        lengths = self.documents.lengths()
+        lengths = self.documents.lengths(len(x), position_ids.shape[-1])
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         if layer_type != self.layer_type or lengths is None:
