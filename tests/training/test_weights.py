@@ -1,0 +1,66 @@
+"""What the shipped weights are worth; thresholds lie below what was measured, for rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.zoo import ZOO
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from training import facts
+from training.probe import share_right
+
+MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"
+
+
+@pytest.fixture(scope="module", params=["mini-ape", "mini-rope"])
+def mini(request):
+    return request.param, SentenceTransformer(ZOO[request.param].path, device="cpu").eval()
+
+
+def test_all_weights_together_are_small():
+    sizes = [file.stat().st_size for file in MODELS.rglob("*") if file.is_file()]
+    assert 10e6 < sum(sizes) < 20e6
+
+
+def test_the_pair_has_one_vocabulary_and_one_shape():
+    ape, rope = (MODELS / name for name in ("mini-ape", "mini-rope"))
+    assert (ape / "tokenizer.json").read_bytes() == (rope / "tokenizer.json").read_bytes()
+    one, other = (SentenceTransformer(str(path), device="cpu") for path in (ape, rope))
+    counts = [sum(p.numel() for p in m.parameters()) for m in (one, other)]
+    assert counts[0] - counts[1] == 512 * 192  # the position table
+
+
+def test_weights_are_halves_on_disk_and_floats_at_work(mini):
+    assert {str(p.dtype) for p in mini[1].parameters()} == {"torch.float32"}
+    assert (MODELS / mini[0] / "model.safetensors").stat().st_size < 8e6
+
+
+def test_short_passkeys_are_found(mini):
+    name, model = mini
+    made = LongEmbedPasskey.generate("test_256")
+    documents = model.encode([row["text"] for row in made["corpus"]])
+    queries = model.encode([row["text"] for row in made["queries"]])
+    ids = [row["id"] for row in made["corpus"]]
+    found = [ids[i] for i in (queries @ documents.T).argmax(1)]
+    right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
+    share = np.mean([d in r for d, r in zip(found, right, strict=True)])
+    assert share >= {"mini-ape": 0.5, "mini-rope": 0.7}[name]
+
+
+def test_mini_rope_needs_the_order_of_words():
+    model = SentenceTransformer(ZOO["mini-rope"].path, device="cpu").eval()
+    rng = np.random.default_rng(11)
+    drawn = [facts.relation(rng, [*facts.THINGS, *facts.MATERIALS]) for _ in range(100)]
+    texts = {
+        "queries": [q for f in drawn for q in (f.query, f.twin_query)],
+        "documents": [s for f in drawn for s in (f.statement, f.twin_statement)],
+    }
+    ids = {
+        k: [model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in v] for k, v in texts.items()
+    }
+    assert share_right(model[0].model, **ids, permuted=False) > 0.8
+    assert share_right(model[0].model, **ids, permuted=True) < 0.65
