@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,12 +12,12 @@ from torch import Tensor
 
 from mteb_longembed.errors import ModelError
 
-from .families import Family
+from .families.absolute import Absolute
 
 ROWS_FILE = "new_rows.safetensors"
 
 
-def rows_of_short_inputs(family: Family, rows: int) -> Tensor:
+def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
     """`[rows]` bool: rows that inputs up to the trained length look up, or below the first position.
 
     These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`. All others were added.
@@ -36,8 +37,9 @@ def rows_of_short_inputs(family: Family, rows: int) -> Tensor:
 
 def save_rows(model: SentenceTransformer, folder: str | Path) -> None:
     """Write the added rows of an extended model in half precision, in the order of their positions."""
-    table = model[0].model.embeddings.position_embeddings.weight.detach()
-    kept = rows_of_short_inputs(model[0].family, len(table))
+    first: Any = model[0]
+    table = first.model.embeddings.position_embeddings.weight.detach()
+    kept = rows_of_short_inputs(first.family, len(table))
     Path(folder).mkdir(parents=True, exist_ok=True)
     save_file({"rows": table[~kept].half().cpu().contiguous()}, Path(folder, ROWS_FILE))
 
@@ -48,8 +50,9 @@ def put_rows(model: SentenceTransformer, folder: str | Path) -> None:
     Raises:
         ModelError: if there are not as many rows as the extension added, or of another width.
     """
-    table = model[0].model.embeddings.position_embeddings.weight
-    added = ~rows_of_short_inputs(model[0].family, len(table))
+    first: Any = model[0]
+    table = first.model.embeddings.position_embeddings.weight
+    added = ~rows_of_short_inputs(first.family, len(table))
     rows = load_file(Path(folder, ROWS_FILE))["rows"]
     expected = (int(added.sum()), table.shape[1])
     if tuple(rows.shape) != expected:

@@ -7,10 +7,11 @@ import importlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
 
@@ -28,7 +29,7 @@ from .strategies import Strategy, get_strategy
 from .zoo import ZOO, ZooEntry
 
 #: Our classes as they stand in a saved model's modules.json: exactly these are trusted by `load`.
-OUR_MODULES: dict[str, type] = {
+OUR_MODULES: dict[str, type[Module]] = {
     f"{module.__module__}.{module.__name__}": module for module in (LongTransformer, WindowPooling)
 }
 
@@ -219,7 +220,7 @@ def _refuse(base: SentenceTransformer, *given: tuple[str, object]) -> None:
 
 def _describe_loaded(model: SentenceTransformer, trained_len: int | None) -> BaseInfo:
     _check_first_module("the model", model)
-    config = model[0].config
+    config = cast("Transformer", model[0]).config
     family = family_of(config)
     card = model.model_card_data
     name, revision = card.model_name or card.base_model, card.base_model_revision
@@ -254,16 +255,16 @@ def _load_base(
         "config_kwargs": dict(entry.config),
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    prompts = {key: value for key, value in prompts.items() if value is not None}
+    said = {key: value for key, value in prompts.items() if value is not None}
     with native_folder(source, revision) as path:
         if path != source:
             kwargs["revision"] = None
         if info.has_modules or entry.pooling is None:
-            model = SentenceTransformer(path, device=device, prompts=prompts, **kwargs)
+            model = SentenceTransformer(path, device=device, prompts=said, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
             modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-            model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
+            model = SentenceTransformer(modules=modules, device=device, prompts=said)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model

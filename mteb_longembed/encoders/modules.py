@@ -10,12 +10,13 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
@@ -62,7 +63,9 @@ class LongTransformer(Transformer):
 
     # ---- input -------------------------------------------------------------------------------------
 
-    def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
+    def preprocess(  # type: ignore[override]
+        self, inputs: Any, prompt: str | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Token ids, and where windows are cut the number of leading tokens that each window repeats."""
         ids = self.token_ids(inputs, prompt, **kwargs)
         if ids is not None:
@@ -71,6 +74,11 @@ class LongTransformer(Transformer):
         if "windows" in self.strategy.hooks() and "input_ids" in features:
             features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
         return features
+
+    @property
+    def _words(self) -> PreTrainedTokenizerBase:
+        """The tokenizer, which a model of texts always has."""
+        return cast("PreTrainedTokenizerBase", self.tokenizer)
 
     @property
     def longest(self) -> int:
@@ -94,30 +102,27 @@ class LongTransformer(Transformer):
             and "message" not in self.modality_config
             and self.processor is self.tokenizer
             and self.transformer_task == "feature-extraction"
-            and set(self.tokenizer.model_input_names) <= set(TOKEN_FEATURES)
-            and self.tokenizer.pad_token_id is not None
+            and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
+            and self._words.pad_token_id is not None
         )
         cutter = cutter_of(self.tokenizer) if plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in inputs] if prompt else inputs, self.longest)
         # a tokenizer without special tokens makes nothing of an empty text, which no model takes
-        token = (
-            self.tokenizer.pad_token_id
-            if self.tokenizer.eos_token_id is None
-            else self.tokenizer.eos_token_id
-        )
+        end = self._words.eos_token_id
+        token = self._words.pad_token_id if end is None else end
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
         """What `preprocess` gives for texts with these token ids: right-padded to the longest."""
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
-        input_ids = torch.full(mask.shape, self.tokenizer.pad_token_id)
+        input_ids = torch.full(mask.shape, self._words.pad_token_id)
         for row, values in zip(input_ids, ids, strict=True):
             row[: len(values)] = torch.from_numpy(values)
         features: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
-        if "token_type_ids" in self.tokenizer.model_input_names:
+        if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
@@ -127,7 +132,7 @@ class LongTransformer(Transformer):
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and behind a text."""
-        mask = self.tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
+        mask = self._words("a", return_special_tokens_mask=True)["special_tokens_mask"]
         before = mask.index(0)
         return before, mask[::-1].index(0)
 
@@ -141,7 +146,7 @@ class LongTransformer(Transformer):
         if not prompt:
             return torch.full((len(input_ids),), before)
         read = self.token_ids([prompt])
-        ids = torch.tensor(self.tokenizer(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
         alone = ids[: len(ids) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
         return same.clamp(min=before)
@@ -237,7 +242,9 @@ class LongTransformer(Transformer):
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
+    def load(  # type: ignore[override]  # what matters of a saved folder stands in it
+        cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any
+    ) -> Self:
         """Load a module from a saved folder; its table is the saved one, not built anew."""
         strategy = cls.saved_strategy(Path(model_name_or_path, subfolder))
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
@@ -257,7 +264,7 @@ class WindowPooling(Pooling):
     def around(cls, pooling: Pooling) -> Self:
         """Turn a private `Pooling` into a `WindowPooling`, in place."""
         pooling.__class__ = cls
-        return pooling
+        return cast("Self", pooling)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)

@@ -58,7 +58,10 @@ class ZooEntry:
 
 _E5: dict[str, Any] = {"query_prompt": "query: ", "document_prompt": "passage: "}
 _NOMIC: dict[str, Any] = {"query_prompt": "search_query: ", "document_prompt": "search_document: "}
-_BGE: dict[str, Any] = {"query_prompt": "Represent this sentence for searching relevant passages: ", "document_prompt": ""}
+_BGE: dict[str, Any] = {
+    "query_prompt": "Represent this sentence for searching relevant passages: ",
+    "document_prompt": "",
+}
 _WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 
 #: Alias -> model.

@@ -49,16 +49,18 @@ class Absolute(Family):
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
         layout = LAYOUTS[model.config.model_type]
-        table: nn.Embedding = model.embeddings.position_embeddings
+        # torch types what a module holds as Tensor | Module
+        embeddings: Any = model.embeddings
+        table: nn.Embedding = embeddings.position_embeddings
         self.padding_idx: int | None = None
         if layout.from_padding:
             # MPNet's is a constant 1, whatever the configuration says
-            self.padding_idx = model.embeddings.padding_idx
+            self.padding_idx = embeddings.padding_idx
         self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:
             self._grow(model, table)
-        rows = model.embeddings.position_embeddings.num_embeddings - self.first_row
+        rows = embeddings.position_embeddings.num_embeddings - self.first_row
         if strategy.key() == "none" and strategy.target_len > rows:
             raise InputError(
                 f"none on a model with absolute positions takes at most its {rows} trained positions, got a target "
@@ -88,7 +90,7 @@ class Absolute(Family):
         rows = self.strategy.position_table(trained.float()).to(weight.dtype)
         weight = torch.cat([weight[: self.first_row], rows.to(weight.device)])
         grown = nn.Embedding(len(weight), weight.shape[1], padding_idx=table.padding_idx, _weight=weight)
-        embeddings = model.embeddings
+        embeddings: Any = model.embeddings
         embeddings.position_embeddings = grown
         # both buffers are looked up by position where no ids are passed
         for name, value in (("position_ids", torch.arange(len(weight))), ("token_type_ids", None)):
