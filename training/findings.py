@@ -66,7 +66,7 @@ def table(task: str, rows: dict[str, dict[int, float]]) -> str:
     return "\n".join(lines)
 
 
-def order_table(count: int = 500) -> str:
+def order_table(count: int = 150) -> str:
     """Markdown: share of questions "who teaches B?" that prefer "A teaches B" to "B teaches A".
 
     The second column hands the same model the same tokens with their position ids in random order: what is
@@ -100,7 +100,6 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)
     parser.add_argument("--models", nargs="+", default=models())
     args = parser.parse_args()
-    print(f"{order_table()}\n", flush=True)
     cache = ResultCache(args.out)
     began = time.monotonic()
     for task in args.tasks:
@@ -110,6 +109,7 @@ def main() -> None:
             said = " ".join(f"{n}: {score:.2f}" for n, score in rows[name].items())
             print(f"[{time.monotonic() - began:5.0f} s] {task} {name} {said}", flush=True)
         print(f"\n{table(task, rows)}\n", flush=True)
+    print(order_table())
 
 
 if __name__ == "__main__":
