@@ -89,7 +89,7 @@ class WindowedEncoder:
 
     def _fitting(self, text: str, edges: list[int], at: int) -> int:
         """The last token such that the text from token `at` up to it is one window by itself."""
-        stop = at + self.room
+        stop = min(at + self.room, len(edges) - 1)
         while True:
             excess = len(self.token_starts(text[edges[at] : edges[stop]])) - self.room
             # a cut inside a character would lose the rest of it
@@ -186,7 +186,8 @@ def load_windowed(
 ) -> WindowedEncoder:
     """The loader that a windowed `ModelMeta` carries: mteb loads the base, we wrap it."""
     starts = token_starts_of(base)
-    return WindowedEncoder(base.load_model(device=device, **kwargs), starts, strategy)
+    inner: Any = base.load_model(device=device, **kwargs)
+    return WindowedEncoder(inner, starts, strategy)
 
 
 def token_starts_of(base: ModelMeta) -> TokenStarts:

@@ -125,7 +125,7 @@ def convert(source: str | Path, target: str | Path) -> None:
         )
     dtypes = {value.dtype for value in weights.values() if value.is_floating_point()}
     if len(dtypes) == 1:
-        model.to(dtypes.pop())
+        torch.nn.Module.to(model, dtype=dtypes.pop())
     model.save_pretrained(target)
     for file in source.iterdir():
         # tokenizer and sentence-transformers files; code stays behind, whatever it is

@@ -12,7 +12,7 @@ import mteb
 import numpy as np
 import pytest
 from datasets import Dataset
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -146,6 +146,8 @@ def test_the_plugin_resolves_the_name(api):
     assert encode(mteb.get_model(f"{ADA}+pcw@32k"), ["alpha"]).shape == (1, 1536)
 
 
+@settings(max_examples=150)
+@example("gamma 🙂🙂", 7, 2)
 @given(
     st.lists(st.sampled_from([*WORDS, "\n", "  x", "🙂🙂", "ß"]), max_size=60).map(" ".join),
     st.integers(4, 30),

@@ -49,7 +49,7 @@ class LayerAttention:
 
 
 def long_attention(
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -140,12 +140,14 @@ def each_length(
     out: Tensor | None = None
     for length, members in groups.items():
         if len(groups) == 1:
-            part = run(*(x[:, :, :length] for x in (query, key, value)), 0)
+            q, k, v = (x[:, :, :length] for x in (query, key, value))
+            part = run(q, k, v, 0)
             if length == query.shape[2]:
                 return part
         else:
             rows = torch.tensor(members, device=query.device)
-            part = run(*(x[rows, :, :length] for x in (query, key, value)), members[0])
+            q, k, v = (x[rows, :, :length] for x in (query, key, value))
+            part = run(q, k, v, members[0])
         if out is None:
             out = query.new_zeros(*query.shape[:3], value.shape[-1])
         padded = nn.functional.pad(part, (0, 0, 0, query.shape[2] - length)).to(out.dtype)
@@ -163,7 +165,9 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
     Raises:
         ModelError: if the model's class does not let its attention function be chosen.
     """
-    layers = [module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
+    layers: list[Any] = [
+        module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
+    ]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no attention layers whose function can be chosen.")
     for layer in layers:
@@ -187,7 +191,8 @@ def trial(
     Raises:
         ModelError: if some attention layer never came to our function.
     """
-    vocabulary = model.get_input_embeddings().num_embeddings
+    embeddings: Any = model.get_input_embeddings()
+    vocabulary: int = embeddings.num_embeddings
     token = next(
         i
         for i in range(min(3, vocabulary - 1), vocabulary)

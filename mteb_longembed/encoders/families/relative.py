@@ -31,7 +31,7 @@ class DistanceBias:
         plan: changed relative positions of such documents, or None.
     """
 
-    def __init__(self, layer: nn.Module, strategy: Strategy, plan: Plan | None) -> None:
+    def __init__(self, layer: Any, strategy: Strategy, plan: Plan | None) -> None:
         self.layer = layer
         self.strategy = strategy
         self.plan = plan
@@ -64,7 +64,7 @@ class DistanceBias:
 
 
 def relative_attention(
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -115,7 +115,7 @@ class Relative(Family):
         plan = strategy.attention() if "attention" in strategy.hooks() else None
         settings = LayerAttention(strategy)
         install(model, settings, ATTENTION)
-        owners = [m for m in model.modules() if hasattr(m, "relative_attention_bias")]
+        owners: list[Any] = [m for m in model.modules() if hasattr(m, "relative_attention_bias")]
         for layer in owners:
             layer.compute_bias = _Biases(DistanceBias(layer, strategy, plan))
         trial(model, settings)

@@ -41,8 +41,9 @@ class RoFormer(Family):
                     "values too (rotary_value); use gp, rp, pi or ntk."
                 )
             settings.planned = PlannedAttention(strategy.attention(), rotation)
-        model.encoder.embed_positions.__class__ = _NoTable
-        for layer in model.encoder.layer:
+        encoder: Any = model.encoder
+        encoder.embed_positions.__class__ = _NoTable
+        for layer in encoder.layer:
             layer.attention.self = _SelfAttention(layer.attention.self, settings, rotation)
 
     @classmethod
@@ -56,7 +57,9 @@ class RoFormer(Family):
 class _NoTable(nn.Embedding):
     """Stands for the table of sines, which ends at the trained length; angles are made where needed."""
 
-    def forward(self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any
+    ) -> Tensor:
         return self.weight.new_zeros(input_ids_shape[1], 1)
 
 
@@ -65,9 +68,12 @@ class _SelfAttention(nn.Module):
 
     is_causal = False
 
-    def __init__(self, base: nn.Module, settings: LayerAttention, rotation: Rotation) -> None:
+    def __init__(self, base: Any, settings: LayerAttention, rotation: Rotation) -> None:
         super().__init__()
-        self.query, self.key, self.value, self.dropout = base.query, base.key, base.value, base.dropout
+        self.query: nn.Linear = base.query
+        self.key: nn.Linear = base.key
+        self.value: nn.Linear = base.value
+        self.dropout: nn.Dropout = base.dropout
         self.heads = base.num_attention_heads
         self.rotary_value = base.rotary_value
         self.longembed = settings

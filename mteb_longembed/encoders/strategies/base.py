@@ -17,6 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
 
 
@@ -142,6 +143,6 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def attention(self) -> object:
-        """How relative positions are changed inside attention: one of `encoders/attention`'s plans."""
+    def attention(self) -> Plan:
+        """How relative positions are changed inside attention."""
         raise NotImplementedError
