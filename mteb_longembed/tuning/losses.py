@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers.sentence_transformer.losses import (
@@ -33,7 +33,9 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
         contrastive = super().calculate_loss(reps, labels, with_backward=False)
         columns = [torch.cat(column) for column in reps]
         # DistillKLDivLoss multiplies by its temperature squared, which E5's recipe does not
-        divergence = self.distillation.compute_loss_from_embeddings(columns, labels) * self.scale**2
+        divergence = (
+            self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
+        )
         loss = divergence + CONTRASTIVE_WEIGHT * contrastive
         if with_backward:
             loss.backward()

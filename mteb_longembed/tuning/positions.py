@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mteb_longembed.encoders.families import Family
+from mteb_longembed.encoders.families.absolute import Absolute
 
 #: Feature: by how many positions a document is moved; where absent or negative, the text is a query.
 OFFSET = "position_offset"
@@ -32,6 +32,8 @@ class AddedRows(nn.Module):
         place[kept] = torch.arange(int(kept.sum()), device=weight.device)
         place[~kept] = torch.arange(int(kept.sum()), len(weight), device=weight.device)
         self.padding_idx = table.padding_idx
+        self.kept: Tensor
+        self.place: Tensor
         self.register_buffer("kept", weight[kept].clone())
         self.register_buffer("place", place)
         self.new = nn.Parameter(weight[~kept].clone())
@@ -47,7 +49,8 @@ class AddedRows(nn.Module):
     def to_embedding(self) -> nn.Embedding:
         """An ordinary table with the rows as they are now."""
         weight = self.weight.detach()
-        return nn.Embedding(*weight.shape, padding_idx=self.padding_idx, _weight=weight)
+        rows, width = weight.shape
+        return nn.Embedding(rows, width, padding_idx=self.padding_idx, _weight=weight)
 
 
 class MovedDocuments:
@@ -58,7 +61,7 @@ class MovedDocuments:
     Short documents so train the rows of long ones. Queries keep the ids of short inputs.
     """
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Absolute) -> None:
         self.family = family
 
     def __getattr__(self, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from datasets import Dataset
@@ -126,7 +126,7 @@ def tune(
             trust_remote_code=trust_remote_code,
             **name.params,
         ).float()
-    strategy = tuned[0].strategy
+    strategy = cast("LongTransformer", tuned[0]).strategy
     if max_len > strategy.trained_len:
         raise InputError(f"max_len must be at most the trained {strategy.trained_len} tokens, got {max_len}.")
     settings = {
@@ -196,14 +196,15 @@ class RowTrainer(SentenceTransformerTrainer):
     """Keeps only the trained rows in its checkpoints, and stops at a loss that is no number."""
 
     def _rows(self) -> AddedRows:
-        return self.accelerator.unwrap_model(self.model)[0].model.embeddings.position_embeddings
+        model: Any = self.accelerator.unwrap_model(self.model)
+        return cast("AddedRows", model[0].model.embeddings.position_embeddings)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        folder = Path(output_dir or self.args.output_dir)
+        folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
         save_file({"rows": self._rows().new.detach().cpu().contiguous()}, folder / ROWS_FILE)
 
-    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:  # type: ignore[override]
         rows = load_file(Path(checkpoint_path, ROWS_FILE))["rows"]
         with torch.no_grad():
             self._rows().new.copy_(rows)
@@ -225,20 +226,21 @@ class RowTrainer(SentenceTransformerTrainer):
 
 def isolate_rows(model: SentenceTransformer) -> AddedRows:
     """Freeze a model but for its added position rows, and let its documents start anywhere; in place."""
-    first: LongTransformer = model[0]
+    first: Any = model[0]
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     embeddings = first.model.embeddings
     table: nn.Embedding = embeddings.position_embeddings
     kept: Tensor = rows_of_short_inputs(first.family, table.num_embeddings)
-    embeddings.position_embeddings = AddedRows(table, kept)
+    added = AddedRows(table, kept)
+    embeddings.position_embeddings = added
     first.family = MovedDocuments(first.family)
-    return embeddings.position_embeddings
+    return added
 
 
 def restore(model: SentenceTransformer, table: AddedRows) -> None:
     """Undo `isolate_rows`, keeping what was trained; in place."""
-    first: LongTransformer = model[0]
+    first: Any = model[0]
     first.model.embeddings.position_embeddings = table.to_embedding()
     first.family = first.family.family
 

@@ -38,7 +38,8 @@ class NTKAware(Strategy):
 
     factor: float | None = field(default=None, metadata={"help": "multiplier of the rope base (rotary)"})
     short: Literal["keep", "scale"] = field(
-        default="scale", metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"}
+        default="scale",
+        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"},
     )
     sigma: float = field(default=8.0, metadata={"help": "smoothing width in rows (learned tables)"})
 

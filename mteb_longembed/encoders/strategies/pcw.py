@@ -27,7 +27,9 @@ class ParallelContextWindows(Strategy):
         [[0, 1, 2, 6], [0, 3, 4, 6], [0, 4, 5, 6]]
     """
 
-    logn: bool = field(default=False, metadata={"help": "no effect: a window never exceeds the trained length"})
+    logn: bool = field(
+        default=False, metadata={"help": "no effect: a window never exceeds the trained length"}
+    )
 
     def check(self) -> None:
         if self.logn:

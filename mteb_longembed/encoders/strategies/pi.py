@@ -31,7 +31,8 @@ class PositionInterpolation(Strategy):
     """
 
     short: Literal["keep", "scale"] = field(
-        default="keep", metadata={"help": "inputs up to the trained length: keep their positions, or scale them"}
+        default="keep",
+        metadata={"help": "inputs up to the trained length: keep their positions, or scale them"},
     )
 
     def check(self) -> None:
