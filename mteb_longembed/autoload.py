@@ -11,7 +11,13 @@ import os
 import sys
 
 #: Modules of mteb after which `plugin.after_import` is called, in the order in which mteb runs them.
-WATCHED = ("mteb.models.model_implementations", "mteb", "mteb.benchmarks.benchmarks")
+WATCHED = (
+    "mteb.models.model_implementations",
+    "mteb",
+    "mteb.benchmarks.benchmarks",
+    "mteb.benchmarks._leaderboard_menu",
+    "mteb.leaderboard",
+)
 
 
 class Watcher:

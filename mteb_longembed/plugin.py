@@ -55,6 +55,27 @@ def register_benchmark(benchmarks: ModuleType) -> None:
         _part("mteb.benchmarks.get_benchmark", cache).cache_clear()
 
 
+def register_in_menu(menu: ModuleType) -> None:
+    """Put our benchmark into the leaderboard's menu, behind mteb's own `LongEmbed`."""
+    from .leaderboard import add_to_menu
+
+    ours = _part("mteb.benchmarks.benchmarks", "LONGEMBED_PLUS")
+    if not add_to_menu(_part(menu.__name__, "R_BENCHMARK_ENTRIES"), "LongEmbed", ours):
+        raise _moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
+
+
+def register_shown_models(board: ModuleType) -> None:
+    """Have the leaderboard enter the extended models of its results into mteb's registry when it starts."""
+    from .leaderboard import learn_models, learning_first
+
+    def learn(cache: Path) -> None:
+        registry = _part("mteb.models.model_implementations", "MODEL_REGISTRY")
+        learn_models(cache, registry, load_encoder)
+
+    make_app = _part(board.__name__, "get_leaderboard_app")
+    _rebind("get_leaderboard_app", make_app, learning_first(make_app, learn))
+
+
 def register_models(implementations: ModuleType) -> None:
     """Put a registry that knows extended models in the place of mteb's, wherever that is bound already."""
     known = _part(implementations.__name__, "MODEL_REGISTRY")
@@ -66,6 +87,8 @@ _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "mteb.models.model_implementations": register_models,
     "mteb": register_tasks,
     "mteb.benchmarks.benchmarks": register_benchmark,
+    "mteb.benchmarks._leaderboard_menu": register_in_menu,
+    "mteb.leaderboard": register_shown_models,
 }
 
 
