@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["run"]:
             return run(arguments)
         args = _parser(arguments[0] if arguments else "").parse_args(arguments)
-        return int(importlib.import_module(COMMANDS[args.command].module).main(args))
+        status = int(importlib.import_module(COMMANDS[args.command].module).main(args))
+        sys.stdout.flush()  # here and not at exit, where a closed pipe can no longer be told apart
+        return status
     except LongEmbedError as error:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2

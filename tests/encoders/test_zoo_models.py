@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.zoo import ZOO
-from tests import miniatures
+from tests import miniatures, tiny
 from tests.loopback_hub import LoopbackHub
 
 WORDS = [
@@ -114,8 +114,8 @@ def test_e5_base_4k_reads_every_eighth_row_for_inputs_up_to_512_tokens(hub):
     assert model.max_seq_length == 4096
     table = model[0].model.embeddings.position_embeddings.weight
     assert table.shape[0] == 4096
-    for words, step in ((400, 8), (600, 1)):
-        features = model.preprocess([document(words)])
+    for n, step in ((3, 8), (512, 8), (513, 1), (600, 1)):
+        features = model.preprocess([tiny.text(n)])
         lengths = features["attention_mask"].sum(1)
         rows = model[0].family.prepare(features, lengths)["position_ids"][0]
-        assert rows.tolist() == [step * p for p in range(int(lengths))]
+        assert rows.tolist() == [step * p for p in range(n)]
