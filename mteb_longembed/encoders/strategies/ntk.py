@@ -41,7 +41,7 @@ class NTKAware(Strategy):
         default="scale",
         metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"},
     )
-    sigma: float = field(default=8.0, metadata={"help": "smoothing width in rows (learned tables)"})
+    sigma: float = field(default=32.0, metadata={"help": "smoothing width in rows (learned tables)"})
 
     def check(self) -> None:
         if self.short not in ("keep", "scale"):
