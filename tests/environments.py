@@ -58,8 +58,12 @@ class Environment:
         assert done.returncode == 0, done.stderr[-4000:]
 
     def install(self, *arguments: str | Path) -> None:
-        """Install ours, from a folder or wheel, with what is there already."""
-        self.pip("install", "--no-index", "--no-deps", "--no-build-isolation", *arguments)
+        """Install ours, from a folder or wheel, with what is there already.
+
+        The parent may have ours installed too (tox does), which must not count.
+        """
+        options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
+        self.pip("install", *options, *arguments)
 
 
 def create(folder: Path) -> Environment:
