@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,8 +23,6 @@ BERT_TO_ROTARY = (
     (r"^encoder\.layer\.(\d+)\.output\.dense\.", r"layers.\1.mlp.fc2."),
     (r"^encoder\.layer\.(\d+)\.output\.LayerNorm\.", r"layers.\1.post_mlp_layernorm."),
 )
-
-
 INITIALIZER_RANGE = 0.02
 
 
@@ -38,24 +37,28 @@ def start_table(shape: Shape) -> torch.Tensor:
     return INITIALIZER_RANGE * 2**0.5 * sinusoids(shape.trained_len, shape.hidden_size)
 
 
+def shared_settings(shape: Shape) -> dict[str, Any]:
+    """What the configurations of both models say alike."""
+    return {
+        "vocab_size": shape.vocab_size,
+        "hidden_size": shape.hidden_size,
+        "num_hidden_layers": shape.num_hidden_layers,
+        "num_attention_heads": shape.num_attention_heads,
+        "intermediate_size": shape.intermediate_size,
+        "max_position_embeddings": shape.trained_len,
+        "type_vocab_size": 2,
+        "pad_token_id": 0,
+        "layer_norm_eps": 1e-12,
+        "initializer_range": INITIALIZER_RANGE,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+
+
 def build_ape(shape: Shape, seed: int) -> BertModel:
     """BERT with a learned absolute position table."""
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.num_hidden_layers,
-        num_attention_heads=shape.num_attention_heads,
-        intermediate_size=shape.intermediate_size,
-        max_position_embeddings=shape.trained_len,
-        type_vocab_size=2,
-        pad_token_id=0,
-        layer_norm_eps=1e-12,
-        initializer_range=INITIALIZER_RANGE,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    model = BertModel(config, add_pooling_layer=False)
+    model = BertModel(BertConfig(**shared_settings(shape)), add_pooling_layer=False)
     with torch.no_grad():
         model.embeddings.position_embeddings.weight.copy_(start_table(shape))
     return model
@@ -63,21 +66,8 @@ def build_ape(shape: Shape, seed: int) -> BertModel:
 
 def build_rope(shape: Shape, seed: int) -> JinaEmbeddingsV3Model:
     """The same model, same initial weights, with rotary positions in place of the table."""
-    config = JinaEmbeddingsV3Config(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.num_hidden_layers,
-        num_attention_heads=shape.num_attention_heads,
-        intermediate_size=shape.intermediate_size,
-        max_position_embeddings=shape.trained_len,
-        type_vocab_size=2,
-        pad_token_id=0,
-        layer_norm_eps=1e-12,
-        initializer_range=INITIALIZER_RANGE,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
-    )
+    rope = {"rope_type": "default", "rope_theta": shape.rope_theta}
+    config = JinaEmbeddingsV3Config(**shared_settings(shape), rope_parameters=rope)
     model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)
     state = {}
     for name, value in build_ape(shape, seed).state_dict().items():

@@ -93,12 +93,9 @@ def describe(
     config = _config(path, revision, raw, trust_remote_code)
     family = family_of(config)
     settings = read("sentence_bert_config.json", optional=True) or {}
-    known = [n for n in (family.trained_len(config), settings.get("max_seq_length")) if n]
-    length = trained_len or (entry.trained_len if entry else None) or (min(known) if known else None)
+    length = trained_len or (entry.trained_len if entry else None)
     if length is None:
-        raise InputError(
-            f"the files of {base} do not say how many tokens it was trained on: give trained_len."
-        )
+        length = shortest(base, family.trained_len(config), settings.get("max_seq_length"))
     name = (entry.hub_id if entry else None) or (local_name(path) if folder else path)
     return BaseInfo(
         name=name,
@@ -110,6 +107,18 @@ def describe(
         entry=entry,
         has_modules=modules is not None,
     )
+
+
+def shortest(base: str, *said: int | None) -> int:
+    """The trained length in tokens: the least of what a base says in several places.
+
+    Raises:
+        InputError: if it says nothing, or only a tokenizer's stand-in for "no limit".
+    """
+    known = [n for n in said if n and n < 10**9]
+    if not known:
+        raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")
+    return min(known)
 
 
 def local_name(path: str | Path) -> str:

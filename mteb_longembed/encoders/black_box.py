@@ -58,8 +58,7 @@ class WindowedEncoder:
         if self.room < 1 or reserved < 0:
             raise InputError(
                 f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a "
-                "window, "
-                f"got {reserved}."
+                f"window, got {reserved}."
             )
 
     def windows(self, text: str) -> list[str]:
@@ -98,9 +97,8 @@ class WindowedEncoder:
             stop -= max(excess, 1)
             if stop <= at:
                 raise InputError(
-                    f"a window must hold at least one character, got {self.room} tokens for content; "
-                    "use a longer "
-                    "trained_len."
+                    f"a window must hold at least one character, got {self.room} tokens for content; use a "
+                    "longer trained_len."
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from mteb_longembed.errors import InputError, MisfitError
 from .extend import load
 from .families.absolute import Absolute
 from .families.rotary import Rotary
+from .model import settings_of
 from .strategies import Strategy
 
 #: Rope types whose frequencies a larger theta or a further division changes as the strategy does.
@@ -95,14 +96,8 @@ def export(
         first.tokenizer.save_pretrained(temporary)
         stock = Transformer.load(temporary, trust_remote_code=trust_remote_code)
         stock.max_seq_length = strategy.target_len
-        result = SentenceTransformer(
-            modules=[stock, *list(source)[1:]],
-            device="cpu",
-            prompts={kind: text for kind, text in source.prompts.items() if text is not None},
-            default_prompt_name=source.default_prompt_name,
-            similarity_fn_name=source.similarity_fn_name,
-            truncate_dim=source.truncate_dim,
-        )
+        modules = [stock, *list(source)[1:]]
+        result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
         result.save_pretrained(str(folder), create_model_card=False)
     _write_card(folder, source, strategy, lost)
     return lost
@@ -211,8 +206,7 @@ def _lost(family: Any, strategy: Strategy) -> list[str]:
     if changed:
         lost.append(
             f"inputs of at most {lo} tokens are extended like longer ones, where the extended model "
-            "gives them the "
-            "base model's embedding."
+            "gives them the base model's embedding."
         )
     if strategy.logn and strategy.target_len > lo:
         lost.append(
@@ -233,8 +227,7 @@ def _write_card(folder: Path, source: SentenceTransformer, strategy: Strategy, l
         "",
         f"# {data.model_name}",
         "",
-        f"`{base}` for inputs of up to {strategy.target_len} tokens, exported by "
-        "mteb-longembed as a plain "
+        f"`{base}` for inputs of up to {strategy.target_len} tokens, exported by mteb-longembed as a plain "
         "sentence-transformers checkpoint.",
         "",
         *(["What the plain checkpoint does not do as the extended model does:", ""] if lost else []),

@@ -19,10 +19,10 @@ from mteb_longembed.errors import InputError, MisfitError, ModelError
 
 from . import ALGORITHM
 from .added_rows import put_rows
-from .bases import BaseInfo, describe, hash_of_folder, local_name
+from .bases import BaseInfo, describe, hash_of_folder, local_name, shortest
 from .e5rope import native_folder
 from .families import family_of
-from .model import LongSentenceTransformer
+from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .names import ModelName, canonical_name, default_target_len, parse_name
 from .strategies import Strategy, get_strategy
@@ -78,9 +78,10 @@ def extend(
     else:
         base = str(base)
         if is_saved_extended(base):
-            if strategy != "none" or params or target_len or trained_len:
+            if any((strategy != "none", target_len, trained_len, revision, dtype, params)):
                 raise InputError(
-                    f"{base} is extended already, got {strategy} on top of it: extend its base instead."
+                    f"{base} is extended already and takes no strategy, length, revision, dtype or "
+                    "parameter: load it as it was saved, or extend its base instead."
                 )
             return _load_saved(Path(base), device)
         info = describe(base, revision=revision, trained_len=trained_len, trust_remote_code=trust_remote_code)
@@ -232,12 +233,13 @@ def _describe_loaded(model: SentenceTransformer, trained_len: int | None) -> Bas
             "the loaded model has no name, so its results could be mistaken for another's: set "
             "model.model_card_data.model_name first."
         )
-    known = [n for n in (family.trained_len(config), model.max_seq_length) if n and n < 10**9]
-    length = trained_len or (min(known) if known else None)
-    if length is None:
-        raise InputError(f"{name} does not say how many tokens it was trained on: give trained_len.")
     return BaseInfo(
-        name=name, path=source, revision=revision, trained_len=length, family=family, config=config
+        name=name,
+        path=source,
+        revision=revision,
+        trained_len=trained_len or shortest(name, family.trained_len(config), model.max_seq_length),
+        family=family,
+        config=config,
     )
 
 
@@ -310,21 +312,7 @@ def _assemble(
                 f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
             )
         modules[1] = WindowPooling.around(modules[1])
-    return _as_model(modules, model, device)
-
-
-def _as_model(
-    modules: list[torch.nn.Module], settings: SentenceTransformer, device: Any
-) -> LongSentenceTransformer:
-    extended = LongSentenceTransformer(
-        modules=modules,
-        device=str(device),
-        prompts={key: value for key, value in settings.prompts.items() if value is not None},
-        default_prompt_name=settings.default_prompt_name,
-        similarity_fn_name=settings.similarity_fn_name,
-        truncate_dim=settings.truncate_dim,
-    )
-    return extended.pool_in_fp32()
+    return LongSentenceTransformer(modules=modules, device=str(device), **settings_of(model)).pool_in_fp32()
 
 
 def _name(model: SentenceTransformer, name: str, base: str, revision: str) -> None:
@@ -353,7 +341,7 @@ def _load_saved(folder: Path, device: str | None) -> LongSentenceTransformer:
     model = LongSentenceTransformer(
         modules=modules,
         device=device,
-        prompts={key: value for key, value in config["prompts"].items() if value is not None},
+        prompts=config["prompts"],
         default_prompt_name=config["default_prompt_name"],
         similarity_fn_name=config.get("similarity_fn_name"),
         truncate_dim=config.get("truncate_dim"),

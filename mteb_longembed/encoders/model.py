@@ -30,6 +30,15 @@ Pool = dict[Literal["input", "output", "processes"], Any]
 _PARTS_PER_WORKER = 8
 
 
+#: What a SentenceTransformer is beside its modules, by the names of its constructor.
+_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+
+
+def settings_of(model: SentenceTransformer) -> dict[str, Any]:
+    """What a model's constructor takes beside its modules: prompts, similarity, dimensions."""
+    return {key: getattr(model, key) for key in _SETTINGS}
+
+
 class LongSentenceTransformer(SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`.
 

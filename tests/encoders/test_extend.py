@@ -119,6 +119,16 @@ def test_load_trusts_our_classes_only(base, tmp_path):
         load(tmp_path / "saved")
 
 
+@pytest.mark.parametrize(
+    "given", [{"dtype": "bf16"}, {"revision": "main"}, {"strategy": "pi"}, {"target_len": 64}]
+)
+def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
+    folder = str(tmp_path / "saved")
+    extend(base, "gp").save_pretrained(folder)
+    with pytest.raises(InputError, match="is extended already and takes no strategy, length, revision, dtype"):
+        extend(folder, **given)
+
+
 def test_half_precision_pools_in_fp32(base):
     model = extend(base, "gp").half()
     model.pool_in_fp32()

@@ -31,9 +31,8 @@ def family_of(config: PretrainedConfig) -> type[Family]:
     kind = getattr(config, "position_embedding_type", "absolute")
     if kind == "alibi":
         raise ModelError(
-            f"the model calls itself {config.model_type!r} but has {kind} positions, which need its "
-            "own code: pass "
-            "trust_remote_code=True."
+            f"the model calls itself {config.model_type!r} but has {kind} positions, which need its own "
+            "code: pass trust_remote_code=True."
         )
     for family in FAMILIES:
         if family.matches(config):

@@ -74,9 +74,8 @@ def long_attention(
             )
     if attention_mask is not None and attention_mask.ndim != 2:
         raise ModelError(
-            f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: "
-            "the extended "
-            "model's forward takes tokenised texts only."
+            f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: the "
+            "extended model's forward takes tokenised texts only."
         )
     if settings.trial is not None:
         settings.trial.append((module, query, key))
@@ -211,9 +210,8 @@ def trial(
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
         raise ModelError(
-            f"{type(model).__name__} runs {layers} layers, but {len(calls)} of them came to the "
-            "chosen attention "
-            "function: it cannot be extended inside attention."
+            f"{type(model).__name__} runs {layers} layers, but {len(calls)} of them came to the chosen "
+            "attention function: it cannot be extended inside attention."
         )
     return calls
 

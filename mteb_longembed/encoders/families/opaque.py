@@ -23,9 +23,8 @@ class Opaque(Family):
         super().__init__(model, strategy)
         if strategy.logn:
             raise MisfitError(
-                f"attention scaling cannot reach into {type(model).__name__}, whose attention we do "
-                "not know; use "
-                "logn=off."
+                f"attention scaling cannot reach into {type(model).__name__}, whose attention we do not "
+                "know; use logn=off."
             )
 
     @classmethod

@@ -36,9 +36,8 @@ class RoFormer(Family):
         if "attention" in strategy.hooks():
             if model.config.rotary_value:
                 raise MisfitError(
-                    f"{strategy.key()} changes relative positions of queries and keys, and this "
-                    "RoFormer turns its "
-                    "values too (rotary_value); use gp, rp, pi or ntk."
+                    f"{strategy.key()} changes relative positions of queries and keys, and this RoFormer "
+                    "turns its values too (rotary_value); use gp, rp, pi or ntk."
                 )
             settings.planned = PlannedAttention(strategy.attention(), rotation)
         encoder: Any = model.encoder

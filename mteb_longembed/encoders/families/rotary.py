@@ -216,15 +216,13 @@ class Rotary(Family):
         key, hooks = self.strategy.key(), self.strategy.hooks()
         if self.strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
             raise MisfitError(
-                f"{key} is defined on plain rotary frequencies, and {type(model).__name__} comes with "
-                "rope scaling "
-                f"of type {rotary.rope_type}; use ntk or pi, which multiply on top."
+                f"{key} is defined on plain rotary frequencies, and {type(model).__name__} comes with rope "
+                f"scaling of type {rotary.rope_type}; use ntk or pi, which multiply on top."
             )
         if "attention" in hooks and rotary.rope_type in _BY_LENGTH:
             raise MisfitError(
-                f"{key} needs the same rotary frequencies at every length, and {type(model).__name__} "
-                "has some of "
-                f"type {rotary.rope_type}; use pi or ntk."
+                f"{key} needs the same rotary frequencies at every length, and {type(model).__name__} has "
+                f"some of type {rotary.rope_type}; use pi or ntk."
             )
         windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
@@ -235,9 +233,8 @@ class Rotary(Family):
             and key != "none"
         ):
             raise MisfitError(
-                f"{key} would change the sliding layers of {type(model).__name__} too, which share "
-                "one rotary module "
-                "with the full ones; use se or pcw."
+                f"{key} would change the sliding layers of {type(model).__name__} too, which share one "
+                "rotary module with the full ones; use se or pcw."
             )
 
     def _check_rotation(
@@ -255,9 +252,8 @@ class Rotary(Family):
                     x - x[:, :, :1]
                 ).abs().max() < 1e-6 * size:
                     raise ModelError(
-                        f"{type(model).__name__} turns queries and keys in a way that "
-                        f"{self.strategy.key()} cannot "
-                        "follow; use pi or ntk."
+                        f"{type(model).__name__} turns queries and keys in a way that {self.strategy.key()} "
+                        "cannot follow; use pi or ntk."
                     )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
