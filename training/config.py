@@ -32,8 +32,7 @@ class Stage:
         caps: kind -> longest document in tokens, where a kind takes only short ones.
         max_docs: documents of a batch at most, where it is not to be the recipe's.
         moved: share of batches whose documents start at random positions.
-        table_lr: learning rate of the absolute position table, as a share of the others'.
-        restart_table: the absolute position table starts again from sinusoids at the first step.
+        furthest: last position at which a moved document starts; by default wherever it fits.
     """
 
     name: str
@@ -44,13 +43,16 @@ class Stage:
     caps: dict[str, int] = field(default_factory=dict)
     max_docs: int | None = None
     moved: float = 0.5
-    table_lr: float = 1.0
-    restart_table: bool = False
+    furthest: int | None = None
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights, apart from the text itself."""
+    """Everything that decides the weights, apart from the text itself.
+
+    `table_lr` is the learning rate of the absolute position table as a share of `lr`: at the full rate a small
+    table's rows turn into noise before anything has learned to read them.
+    """
 
     name: str
     seed: int
@@ -64,6 +66,7 @@ class Recipe:
     min_docs: int
     max_docs: int
     init_from: str | None = None
+    table_lr: float = 1.0
 
     @property
     def total_steps(self) -> int:
@@ -76,10 +79,6 @@ class Recipe:
                 return stage
             step -= stage.steps
         raise IndexError(f"step {step} lies beyond the last stage")
-
-    def starts_stage(self, step: int) -> bool:
-        """Whether `step` is the first of its stage."""
-        return step == 0 or self.stage_at(step) is not self.stage_at(step - 1)
 
     def lr_at(self, step: int) -> float:
         """Linear warm-up, constant, then linear decay to a twentieth over the last `decay_steps`."""

@@ -32,11 +32,6 @@ def sinusoids(rows: int, width: int) -> torch.Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).reshape(rows, width)
 
 
-def start_table(shape: Shape) -> torch.Tensor:
-    """The position table before training: sinusoids as large as the other embeddings."""
-    return INITIALIZER_RANGE * 2**0.5 * sinusoids(shape.trained_len, shape.hidden_size)
-
-
 def shared_settings(shape: Shape) -> dict[str, Any]:
     """What the configurations of both models say alike."""
     return {
@@ -59,8 +54,10 @@ def build_ape(shape: Shape, seed: int) -> BertModel:
     """BERT with a learned absolute position table."""
     torch.manual_seed(seed)
     model = BertModel(BertConfig(**shared_settings(shape)), add_pooling_layer=False)
+    # sinusoids as large as the other embeddings
+    table = INITIALIZER_RANGE * 2**0.5 * sinusoids(shape.trained_len, shape.hidden_size)
     with torch.no_grad():
-        model.embeddings.position_embeddings.weight.copy_(start_table(shape))
+        model.embeddings.position_embeddings.weight.copy_(table)
     return model
 
 

@@ -73,10 +73,10 @@ class PairMaker:
         return out[:length]
 
     def hide(self, rng: np.random.Generator, filler: Ids, pieces: list[Ids], length: int) -> Ids:
-        """`filler` with `pieces` at random places, `length` tokens in all."""
+        """`filler` with `pieces` at random places, `length` tokens in all, or the pieces where they are longer."""
         room = length - sum(map(len, pieces))
         if room < 0:
-            return [i for piece in pieces for i in piece][:length]
+            return [i for piece in pieces for i in piece]
         places = sorted(int(rng.integers(room + 1)) for _ in pieces)
         out: Ids = []
         before = 0
@@ -136,7 +136,7 @@ class PairMaker:
         """Facts and their twins in the same filler at the same place: only the order of words differs."""
         shared = self.filler(rng, length) if rng.random() < 0.5 else None
         words = self.corpus.plain_words
-        # what is cut off cannot be asked for: the longer facts need longer documents
+        # the longer facts would fill the shorter documents
         make = (facts.relation, facts.relation, facts.binding, facts.any_fact)[: 4 if length >= 44 else 2]
         drawn = [make[rng.integers(len(make))](rng, words) for _ in range(count // 2)]
         queries = self.encode([q for f in drawn for q in (f.query, f.twin_query)])
@@ -201,8 +201,10 @@ def batch_at(recipe: Recipe, maker: PairMaker, step: int) -> Batch:
     max_docs = stage.max_docs or recipe.max_docs
     count = min(max_docs, max(recipe.min_docs, recipe.tokens_per_batch // longest)) // 2 * 2
     queries, documents = KINDS[kind](maker, rng, count, length - 2)
-    padded_q, padded_d = pad(queries, MAX_QUERY_TOKENS), pad(documents, length)
+    padded_q, padded_d = pad(queries, MAX_QUERY_TOKENS), pad(documents, recipe.shape.trained_len)
     room = recipe.shape.trained_len - padded_d.shape[1]
+    if stage.furthest is not None:
+        room = min(room, stage.furthest)
     moved = rng.random() < stage.moved
     offsets = rng.integers(room + 1, size=len(padded_d)) if moved else np.zeros(len(padded_d), np.int64)
     if kind in ("twins", "shuffled"):  # a twin must not be told apart by where it starts

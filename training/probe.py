@@ -11,8 +11,10 @@ from training.models import embed
 from training.pairs import Ids, PairMaker, pad
 
 
-def role_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int, permuted: bool) -> float:
-    """Share of questions whose text scores above its twin, where only the roles are exchanged."""
+def role_accuracy(
+    model: nn.Module, maker: PairMaker, count: int, length: int, permuted: bool = False, start: int = 0
+) -> float:
+    """Share of questions whose text, from position `start` on, scores above its twin with the roles exchanged."""
     rng = np.random.default_rng(1)
     drawn = [facts.relation(rng, maker.corpus.plain_words) for _ in range(count)]
     statements = maker.encode([s for f in drawn for s in (f.statement, f.twin_statement)])
@@ -21,24 +23,26 @@ def role_accuracy(model: nn.Module, maker: PairMaker, count: int, length: int, p
         maker.hide(np.random.default_rng(i // 2), filler, [s], length) for i, s in enumerate(statements)
     ]
     queries = maker.encode([q for f in drawn for q in (f.query, f.twin_query)])
-    return share_right(model, queries, documents, permuted)
+    return share_right(model, queries, documents, permuted, start)
 
 
-def share_right(model: nn.Module, queries: list[Ids], documents: list[Ids], permuted: bool) -> float:
+def share_right(
+    model: nn.Module, queries: list[Ids], documents: list[Ids], permuted: bool, start: int = 0
+) -> float:
     """Share of queries that prefer their document to its twin: rows 0 and 1, 2 and 3, ... are twins."""
     count = len(queries) // 2
     q = embed_permuted(model, pad(queries, 64), permuted)
-    d = embed_permuted(model, pad(documents, 512), permuted)
+    d = embed_permuted(model, pad(documents, 512), permuted, start)
     scores = (q @ d.T).view(count, 2, count, 2)[torch.arange(count), :, torch.arange(count)]
     right = torch.stack([scores[:, 0, 0] > scores[:, 0, 1], scores[:, 1, 1] > scores[:, 1, 0]])
     return right.float().mean().item()
 
 
-def embed_permuted(model: nn.Module, ids: np.ndarray, permuted: bool) -> torch.Tensor:
+def embed_permuted(model: nn.Module, ids: np.ndarray, permuted: bool, start: int = 0) -> torch.Tensor:
     """Embed with the usual positions, or with each row's position ids in random order (specials stay)."""
     rows = torch.from_numpy(ids).to(next(model.parameters()).device)
     if not permuted:
-        return embed(model, rows).cpu()
+        return embed(model, rows, torch.full((len(rows),), start, device=rows.device)).cpu()
     generator = torch.Generator().manual_seed(0)
     out = []
     for row in rows:
@@ -86,7 +90,8 @@ def embed_chunks(model: nn.Module, ids: np.ndarray) -> torch.Tensor:
 def probe(model: nn.Module, maker: PairMaker) -> dict[str, float]:
     model.eval()
     row = {
-        "roles": role_accuracy(model, maker, 48, 30, permuted=False),
+        "roles": role_accuracy(model, maker, 48, 30),
+        "roles_at_300": role_accuracy(model, maker, 48, 30, start=300),
         "roles_permuted": role_accuracy(model, maker, 48, 30, permuted=True),
         "detail_256": detail_accuracy(model, maker, 32, 254),
         "detail_512": detail_accuracy(model, maker, 32, 510),

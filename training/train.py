@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from training.config import Recipe, load_recipe
 from training.corpus import open_corpus, read_texts
 from training.export import export
-from training.models import BUILDERS, embed, start_table
+from training.models import BUILDERS, embed
 from training.pairs import Batch, PairMaker, batch_at
 from training.probe import probe
 from training.vocabulary import open_vocabulary
@@ -34,18 +34,22 @@ def info_nce(queries: torch.Tensor, documents: torch.Tensor, temperature: float)
     return (nn.functional.cross_entropy(scores, labels) + nn.functional.cross_entropy(back, labels)) / 2
 
 
-def position_table(model: nn.Module) -> nn.Parameter | None:
-    """The learned table of absolute positions, where the model has one."""
-    table = getattr(model.embeddings, "position_embeddings", None)
-    return None if table is None else table.weight
-
-
 def optimizer_for(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW; biases, norms and embedding tables are not decayed."""
-    decayed = [p for n, p in model.named_parameters() if p.ndim == 2 and "embeddings" not in n]
-    rest = [p for n, p in model.named_parameters() if p.ndim != 2 or "embeddings" in n]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
+    """AdamW; biases, norms and embedding tables are not decayed, the position table has a rate of its own."""
+    decayed, rest, table = [], [], []
+    for name, parameter in model.named_parameters():
+        if "position_embeddings" in name:
+            table.append(parameter)
+        elif parameter.ndim == 2 and "embeddings" not in name:
+            decayed.append(parameter)
+        else:
+            rest.append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": recipe.weight_decay, "share": 1.0},
+        {"params": rest, "weight_decay": 0.0, "share": 1.0},
+        {"params": table, "weight_decay": 0.0, "share": recipe.table_lr},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=recipe.lr, betas=(0.9, 0.98))
 
 
 def embed_batch(
@@ -124,18 +128,11 @@ def train(
         batch = batch_at(recipe, maker, step)
         stage = recipe.stage_at(step)
         for group in optimizer.param_groups:
-            group["lr"] = recipe.lr_at(step)
+            group["lr"] = recipe.lr_at(step) * group["share"]
         optimizer.zero_grad(set_to_none=True)
         loss = backward(model, batch, stage.temperature, at_once, where)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        table = position_table(model)
-        if table is not None and stage.restart_table and recipe.starts_stage(step):
-            optimizer.state.pop(table, None)
-            table.data.copy_(start_table(recipe.shape))
-        before = None if table is None or stage.table_lr == 1 else table.detach().clone()
         optimizer.step()
-        if before is not None:
-            table.data.copy_(torch.lerp(before, table.data, stage.table_lr))
         row = {"step": step, "kind": batch.kind, "n": batch.documents.shape[1], "loss": round(loss, 4)}
         done = step + 1
         if done % every == 0 or done == recipe.total_steps:
