@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import __version__
-from .errors import InputError, LongEmbedError
+from .errors import LongEmbedError
 
 
 class Command(NamedTuple):
@@ -42,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
+            from .running import run
+
             return run(arguments)
         args = _parser(arguments[0] if arguments else "").parse_args(arguments)
         status = int(importlib.import_module(COMMANDS[args.command].module).main(args))
@@ -53,37 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 0
-
-
-def run(arguments: list[str]) -> int:
-    """Hand a command line over to mteb's own command.
-
-    Raises:
-        InputError: if no task has a given name: says the nearest, and all of ours.
-    """
-    # mteb has learnt of us when this package was imported (autoload.install)
-    from mteb.cli import build_cli
-    from mteb.cli import main as mteb_main
-
-    args = build_cli.build_cli().parse_args(arguments)
-    for name in args.tasks or ():
-        _check_task(name)
-    sys.argv = ["mteb", *arguments]
-    mteb_main()
-    return 0
-
-
-def _check_task(name: str) -> None:
-    from .tasks import TASKS
-
-    registry = sys.modules["mteb.get_tasks"]._TASKS_REGISTRY
-    if name not in registry:
-        near = difflib.get_close_matches(name, registry, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        ours = ", ".join(task.metadata.name for task in TASKS)
-        raise InputError(
-            f"unknown task {name!r}: {hint}known: {ours}, and mteb's own (mteb available-tasks)."
-        )
 
 
 def _parser(chosen: str) -> argparse.ArgumentParser:

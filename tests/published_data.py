@@ -1,0 +1,121 @@
+"""Stand-ins of the published data sets, under their repositories' names, revisions and layout.
+
+The four real tasks get exactly as many documents and queries as the published data, of the same average
+length, so that `LongEmbed+` runs on them with its check for the published size in force.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mteb_longembed.tasks.catalogue import TASKS
+from mteb_longembed.tasks.hub import REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.synthetic import LENGTHS
+from tests.loopback_hub import LoopbackHub
+from tests.tiny import WORDS
+
+PASSKEY = ("mteb/LEMBPasskeyRetrieval", "86ac5a6437198a94ecd666440c78b3e78f258274")
+_PER_LENGTH = Size(n_documents=12, document_chars=600, n_queries=6, query_chars=40)
+REAL = [task for task in TASKS if issubclass(task, HubRetrieval)]
+Rows = list[dict[str, object]]
+
+
+def serve(hub: LoopbackHub) -> None:
+    """Add both repositories to a hub: `dwzhu/LongEmbed`, and the one where mteb keeps Passkey."""
+    folders = {task.metadata.dataset["name"]: rows(task) for task in REAL} | {"needle": _by_length()}
+    hub.add(REPOSITORY, _longembed(folders), repo_type="dataset", sha=REVISION)
+    repository, revision = PASSKEY
+    hub.add(repository, _passkey(), repo_type="dataset", sha=revision)
+
+
+def rows(task: type[HubRetrieval]) -> dict[str, Rows]:
+    """The rows of a real task's three files."""
+    assert task.size is not None
+    return _rows(task.size)
+
+
+def save(task: type[HubRetrieval], folder: Path) -> None:
+    """The three files on disk, as `MTEB_LONGEMBED_DATA` wants them."""
+    place = folder / task.metadata.dataset["name"]
+    place.mkdir(parents=True)
+    for kind, found in rows(task).items():
+        (place / f"{kind}.jsonl").write_text(_lines(found), encoding="utf-8")
+
+
+def _text(number: int, n_chars: float) -> str:
+    """A text about one thing: its words are two, which no other document of a task has both."""
+    pair = f"{WORDS[number % 400]} {WORDS[(number + 1 + number // 400) % 400]} "
+    return (pair * (int(n_chars) // len(pair) + 1))[: round(n_chars)]
+
+
+def _rows(size: Size, mark: str = "", **also: object) -> dict[str, Rows]:
+    documents = range(size.n_documents)
+    asked = [i % size.n_documents for i in range(size.n_queries)]
+    return {
+        "corpus": [
+            {"doc_id": f"d{mark}{i}", "text": _text(i, size.document_chars), **also} for i in documents
+        ],
+        "queries": [
+            {"qid": f"q{mark}{i}", "text": _text(j, size.query_chars), **also} for i, j in enumerate(asked)
+        ],
+        "qrels": [{"qid": f"q{mark}{i}", "doc_id": f"d{mark}{j}", **also} for i, j in enumerate(asked)],
+    }
+
+
+def _by_length() -> dict[str, Rows]:
+    """Needle's three files hold all lengths, told apart by a column."""
+    parts = [_rows(_PER_LENGTH, f"{length}-", context_length=length) for length in LENGTHS]
+    return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
+
+
+def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
+    """The files and the card. Like the original's, the card makes each file a split of a configuration.
+
+    Unlike the original's, it declares the columns: `datasets` refuses splits that differ in their columns,
+    unless the card has all of them.
+    """
+    files, configs, info = {}, [], []
+    for folder, kinds in folders.items():
+        configs.append({"config_name": folder, "data_files": _data_files(folder, kinds)})
+        columns = {"doc_id": "string", "qid": "string", "text": "string"}
+        if folder == "needle":
+            columns["context_length"] = "int64"
+        features = [{"name": name, "dtype": kind} for name, kind in columns.items()]
+        info.append({"config_name": folder, "features": features})
+        files |= {f"{folder}/{kind}.jsonl": _lines(rows) for kind, rows in kinds.items()}
+    return files | {"README.md": _card({"configs": configs, "dataset_info": info})}
+
+
+def _passkey() -> dict[str, str]:
+    """One configuration a kind, one split a length, as mteb's own loader wants them."""
+    names = {"doc_id": "_id", "qid": "_id"}
+    judged = {"doc_id": "corpus-id", "qid": "query-id"}
+    files: dict[str, str] = {}
+    configs = []
+    for kind in ("corpus", "queries", "qrels"):
+        renamed = judged if kind == "qrels" else names
+        also = {"score": 1} if kind == "qrels" else {}
+        for length in LENGTHS:
+            rows = _rows(_PER_LENGTH)[kind]
+            files[f"{kind}/test_{length}.jsonl"] = _lines(
+                {renamed.get(key, key): value for key, value in row.items()} | also for row in rows
+            )
+        splits = [f"test_{length}" for length in LENGTHS]
+        configs.append(
+            {"config_name": kind if kind != "qrels" else "default", "data_files": _data_files(kind, splits)}
+        )
+    return files | {"README.md": _card({"configs": configs})}
+
+
+def _data_files(folder: str, splits: Iterable[str]) -> list[dict[str, str]]:
+    return [{"split": split, "path": f"{folder}/{split}.jsonl"} for split in splits]
+
+
+def _lines(rows: Iterable[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _card(metadata: dict[str, object]) -> str:
+    return f"---\n{json.dumps(metadata)}\n---\n"  # YAML includes JSON
