@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 def after_import(name: str) -> None:
     """Register what belongs to a module of mteb that has just been imported (`autoload.WATCHED`)."""
-    _AFTER[name](sys.modules[name])
+    for register in _AFTER[name]:
+        register(sys.modules[name])
 
 
 def register_tasks(mteb: ModuleType) -> None:
@@ -44,6 +45,20 @@ def register_tasks(mteb: ModuleType) -> None:
     for name in WATCHED:
         if importlib.util.find_spec(name) is None:
             raise _moved(name)
+
+
+def register_writers(mteb: ModuleType) -> None:
+    """Have mteb rename its result and prediction files into place, so that a kill never leaves half a file."""
+    from .results_on_disk import saving_predictions, saving_results
+
+    for owner, name, saving in (
+        ("ResultCache", "save_to_cache", saving_results),
+        ("AbsTask", "_save_task_predictions", saving_predictions),
+    ):
+        writer = _part(mteb.__name__, owner)
+        if not hasattr(writer, name):
+            raise _moved(f"mteb.{owner}.{name}")
+        setattr(writer, name, saving(getattr(writer, name)))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
@@ -83,12 +98,12 @@ def register_models(implementations: ModuleType) -> None:
         _rebind("MODEL_REGISTRY", known, ModelRegistry(known))
 
 
-_AFTER: dict[str, Callable[[ModuleType], None]] = {
-    "mteb.models.model_implementations": register_models,
-    "mteb": register_tasks,
-    "mteb.benchmarks.benchmarks": register_benchmark,
-    "mteb.benchmarks._leaderboard_menu": register_in_menu,
-    "mteb.leaderboard": register_shown_models,
+_AFTER: dict[str, tuple[Callable[[ModuleType], None], ...]] = {
+    "mteb.models.model_implementations": (register_models,),
+    "mteb": (register_tasks, register_writers),
+    "mteb.benchmarks.benchmarks": (register_benchmark,),
+    "mteb.benchmarks._leaderboard_menu": (register_in_menu,),
+    "mteb.leaderboard": (register_shown_models,),
 }
 
 

@@ -90,6 +90,9 @@ def test_registering_again_changes_nothing() -> None:
     before = len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY
     plugin.register_tasks(mteb)
     plugin.register_models(model_implementations)
+    saves = mteb.ResultCache.save_to_cache, mteb.AbsTask._save_task_predictions
+    plugin.register_writers(mteb)
+    assert (mteb.ResultCache.save_to_cache, mteb.AbsTask._save_task_predictions) == saves
     assert (len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY) == before
 
 
@@ -275,6 +278,18 @@ def test_a_moved_registry_is_told_in_one_sentence(monkeypatch) -> None:
         LongEmbedError, match=r"^mteb 2\.[\d.]+ has no mteb.get_tasks.TASK_LIST, where .* registers"
     ):
         plugin.register_tasks(mteb)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [("ResultCache", "save_to_cache"), ("AbsTask", "_save_task_predictions")]
+)
+def test_a_moved_writer_is_told_in_one_sentence(monkeypatch, owner, name) -> None:
+    monkeypatch.delattr(getattr(mteb, owner), name)
+    with pytest.raises(
+        LongEmbedError,
+        match=rf"^mteb 2\.[\d.]+ has no mteb.{owner}.{name}, where mteb-longembed .* registers",
+    ):
+        plugin.register_writers(mteb)
 
 
 # ---- results -----------------------------------------------------------------------------------------------

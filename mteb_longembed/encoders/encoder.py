@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 
-from .results_on_disk import write_whole
 from .store import EmbeddingStore
 
 
@@ -23,7 +22,6 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         model.store = EmbeddingStore.from_environment()
-        write_whole()
 
     def encode(self, inputs: Any, **kwargs: Any) -> Any:
         """As mteb's, with a bar in tokens on a terminal unless `mteb run -v 0` asked for silence."""

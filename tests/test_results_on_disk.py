@@ -1,0 +1,136 @@
+"""Result and prediction files appear whole, whatever the model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+from mteb.cache import ResultCache
+from mteb.results import TaskResult
+
+import mteb_longembed  # noqa: F401  protects mteb's writers where it is not installed
+
+META = mteb.get_model_meta("mteb/baseline-random-encoder")
+SPLITS = ["test_256", "test_512"]
+ENDINGS = ["LongEmbedPasskey_predictions.json", "LongEmbedPasskey.json", "model_meta.json"]
+# children are forks, so that mteb is imported once; the model is a stock one
+KILLED_WHILE_WRITING = """
+import json, os, pathlib, shutil, signal, sys
+import mteb_longembed, mteb
+
+folder = pathlib.Path(sys.argv[1])
+model = mteb.get_model("mteb/baseline-random-encoder")
+dump = json.dump
+
+def evaluate(split, folder):
+    task = mteb.get_task("LongEmbedPasskey", eval_splits=[split])
+    cache, predictions = mteb.ResultCache(folder), folder / "predictions"
+    mteb.evaluate(model, task, cache=cache, prediction_folder=predictions, show_progress_bar=False)
+
+def die_half_way(value, file, **kwargs):
+    if ending not in pathlib.Path(file.name).name:
+        return dump(value, file, **kwargs)
+    text = json.dumps(value, default=str)
+    file.write(text[: len(text) // 2])
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+evaluate("test_256", folder / "before")
+for ending in sys.argv[2:]:
+    shutil.copytree(folder / "before", folder / ending)
+    child = os.fork()
+    if not child:
+        json.dump = die_half_way
+        evaluate("test_512", folder / ending)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL, ending
+"""
+
+
+def result(score: float) -> TaskResult:
+    task = mteb.get_task("NFCorpus")
+    scores = {"test": {"default": {task.metadata.main_score: score, "main_score": score}}}
+    return TaskResult.from_task_results(task, scores, evaluation_time=1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ResultCache:
+    return ResultCache(tmp_path)
+
+
+def files(folder: Path) -> dict[str, Any]:
+    """Contents of all JSON files, without the time of day."""
+    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("*.json")}
+    for content in contents.values():
+        content.pop("date", None)
+    return contents
+
+
+def test_the_result_files_are_mtebs_own(tmp_path: Path) -> None:
+    original = ResultCache.save_to_cache.__wrapped__  # type: ignore[attr-defined]
+    ResultCache(tmp_path / "ours").save_to_cache(result(0.5), META)
+    original(ResultCache(tmp_path / "stock"), result(0.5), META)
+    ours, theirs = files(tmp_path / "ours"), files(tmp_path / "stock")
+    assert ours == theirs
+    assert {Path(name).name for name in ours} == {"NFCorpus.json", "model_meta.json"}
+    names = [{p.name for p in (tmp_path / kind).rglob("*")} for kind in ("ours", "stock")]
+    assert names[0] == names[1]
+    assert ResultCache(tmp_path / "ours").load_task_result("NFCorpus", META).get_score() == 0.5
+
+
+def test_the_prediction_files_are_mtebs_own_and_added_to(tmp_path: Path) -> None:
+    task, model = mteb.get_task("LongEmbedPasskey"), mteb.get_model(META.name)
+    original = mteb.AbsTask._save_task_predictions.__wrapped__  # type: ignore[attr-defined]
+    for split in SPLITS:
+        predictions = {"q0": {"d0": 0.5, split: 0.25}}
+        task._save_task_predictions(predictions, model, tmp_path / "ours", split, "default")
+        original(task, predictions, model, tmp_path / "stock", hf_split=split, hf_subset="default")
+    ours = files(tmp_path / "ours")
+    assert ours == files(tmp_path / "stock")
+    assert list(ours["LongEmbedPasskey_predictions.json"]["default"]) == SPLITS
+    assert [p.name for p in (tmp_path / "ours").iterdir()] == ["LongEmbedPasskey_predictions.json"]
+
+
+def test_an_error_while_writing_leaves_the_old_result(
+    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.save_to_cache(result(0.5), META)
+
+    def stopped(self: TaskResult, path: Path) -> None:
+        path.write_text('{"half')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TaskResult, "to_disk", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        cache.save_to_cache(result(0.7), META)
+    assert cache.load_task_result("NFCorpus", META).get_score() == 0.5
+
+
+def test_an_error_while_writing_leaves_the_old_predictions_and_nothing_else(tmp_path: Path) -> None:
+    task, model = mteb.get_task("LongEmbedPasskey"), mteb.get_model(META.name)
+    task._save_task_predictions({"q0": {"d0": 0.5}}, model, tmp_path, "test_256", "default")
+    before = files(tmp_path)
+    with pytest.raises(TypeError):
+        task._save_task_predictions({"q0": {"d0": object()}}, model, tmp_path, "test_512", "default")
+    assert files(tmp_path) == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
+def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), *ENDINGS]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for ending in ENDINGS:
+        found = {Path(name).name: content for name, content in files(tmp_path / ending).items()}
+        assert set(found) == set(ENDINGS)
+        assert set(found["LongEmbedPasskey.json"]["scores"]) == {"test_256"}
+        written = SPLITS[:1] if "predictions" in ending else SPLITS
+        assert list(found["LongEmbedPasskey_predictions.json"]["default"]) == written
