@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
     failures: Failures = {}
     evaluate = mteb.evaluate
     sys.argv = ["mteb", *arguments]
-    mteb.evaluate = _each_by_itself(evaluate, failures)
+    mteb.evaluate = _each_by_itself(evaluate, failures)  # type: ignore[assignment]
     try:
         mteb_main()
     finally:

@@ -19,7 +19,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.zoo import ZOO
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import TASKS
-from tests import environments, tiny
+from tests import tiny
 from tests.loopback_hub import LoopbackHub
 
 REVISION = str(ZOO["e5-base"].revision)
@@ -119,14 +119,6 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
 
 
 # ---- the stock command ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory) -> environments.Environment:
-    """An environment into which our package has been installed, and nothing else was done."""
-    environment = environments.create(tmp_path_factory.mktemp("stock") / "env")
-    environment.install(environments.copy_sources(environment.folder / "sources"))
-    return environment
 
 
 @pytest.fixture(scope="module")
