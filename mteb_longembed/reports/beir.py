@@ -44,7 +44,7 @@ class BeirTask:
 def beir_tasks() -> tuple[BeirTask, ...]:
     """The 15 tasks in BEIR's order.
 
-    Source: Thakur et al. 2021, table 1, https://arxiv.org/abs/2104.08663.
+    Source: Thakur et al. 2021, table 1, average word lengths, https://arxiv.org/abs/2104.08663.
     """
     data = json.loads((files("mteb_longembed.reports") / "data" / "beir.json").read_text(encoding="utf-8"))
     return tuple(BeirTask(**row) for row in data["rows"])

@@ -36,6 +36,7 @@ def write(tables: Sequence[Table], drawings: Sequence[Drawing], problems: Sequen
         "<body>",
         "<h1>LongEmbed report</h1>",
         f'<h2>Skipped files</h2><ul class="skipped">{skipped}</ul>' if problems else "",
+        _contents([(t.key, t.title) for t in tables] + [(d.key, d.title) for d in drawings]),
         *map(_table, tables),
         "<h2>Figures</h2>" if drawings else "",
         *map(_figure, drawings),
@@ -49,6 +50,11 @@ def write(tables: Sequence[Table], drawings: Sequence[Drawing], problems: Sequen
 
 def _asset(name: str) -> str:
     return (files("mteb_longembed.reports") / "data" / name).read_text(encoding="utf-8")
+
+
+def _contents(parts: Sequence[tuple[str, str]]) -> str:
+    links = "".join(f'<li><a href="#{escape(key)}">{escape(title)}</a></li>' for key, title in parts)
+    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
 
 
 def _table(table: Table) -> str:
@@ -77,13 +83,14 @@ def _cell(cell: Cell, is_words: bool) -> str:
     ]
     value = ""
     if cell.number is not None:
-        value = f' data-value="{cell.number!r}" data-tip="{cell.number:.3f}"'
-    return f"<td{_class(' '.join(names))}{value}>{escape(cell.text)}</td>"
+        digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
+        value = f' data-value="{cell.number!r}" data-tip="{cell.number:,.{digits}f}"'
+    return f"<td{_class(' '.join(names))}{value}>{_breakable(cell.text)}</td>"
 
 
 def _breakable(title: str) -> str:
-    """A title such as SummScreenFD that may go on in a second line where a new word begins."""
-    return re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", escape(title))
+    """A title such as SummScreenFD, or a model's name, that may go on in a second line at a new word."""
+    return re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", escape(title))
 
 
 def _class(names: str) -> str:
@@ -103,4 +110,4 @@ def _figure(drawing: Drawing) -> str:
         svg = svg.replace(mark, f'{mark} tabindex="0" data-tip="{escape(text)}"', 1)
     label = escape(drawing.title)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-    return f"<figure>{svg}</figure>"
+    return f'<figure id="{escape(drawing.key)}">{svg}</figure>'

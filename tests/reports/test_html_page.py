@@ -54,6 +54,11 @@ def test_ids_are_unique_and_every_reference_has_one(page):
     assert referred <= set(parsed.ids)
 
 
+def test_the_contents_link_every_table_and_figure(page):
+    linked = re.findall(r'<li><a href="#([^"]+)"', page)
+    assert linked == ["main-generated", "heatmap-passkey-generated", "heatmap-needle-generated"]
+
+
 def test_names_are_escaped(page):
     assert "<b>" not in page
     assert "skipped a &lt;file&gt;" in page

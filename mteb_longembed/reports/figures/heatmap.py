@@ -11,7 +11,11 @@ from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.figures.drawing import Drawing, draw_cells, length_label, new_drawing
 from mteb_longembed.reports.published import published_lines
 from mteb_longembed.reports.scoreboard import Line
-from mteb_longembed.reports.tables.main import data_key
+from mteb_longembed.reports.tables.main import data_key, data_words
+
+# The paper's marks, there for 512 tokens of context and for 4k.
+_SHORT, _LONG = "▲", "♦"
+_MARKS = {_SHORT: "reads fewer than 4k tokens", _LONG: "4k tokens or more"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class HeatmapData:
     Args:
         column: `Passkey` or `Needle`.
         data: The kind of data.
-        rows: Label and Acc@1 in percent by context length in tokens, best mean first.
+        rows: Label and Acc@1 in percent by context length in tokens, best first: by the mean over the eight
+            lengths, where one that was not measured counts nothing.
     """
 
     column: str
@@ -55,7 +60,7 @@ def heatmap_data(lines: Iterable[Line], with_authors: bool = False) -> list[Heat
                     if theirs.by_length
                 ]
             if rows:
-                rows.sort(key=lambda row: (-sum(row[1].get(n, 0) for n in LENGTHS), row[0]))
+                rows.sort(key=lambda row: -sum(row[1].get(n, 0) for n in LENGTHS))  # ours before the authors'
                 found.append(HeatmapData(column.key, data, tuple(rows)))
     return found
 
@@ -63,7 +68,7 @@ def heatmap_data(lines: Iterable[Line], with_authors: bool = False) -> list[Heat
 def draw(data: HeatmapData) -> Drawing:
     """Draw one heat map."""
     lengths = sorted({length for _, values in data.rows for length in values} | set(LENGTHS))
-    title = f"{data.column}: Acc@1 (%) by context length, {data.data} data"
+    title = f"{data.column}: Acc@1 (%) by context length, {data_words(data.data, 'data')}"
     width = 0.9 + 0.075 * max(len(label) for label, _ in data.rows) + 0.46 * len(lengths)
     key = f"heatmap-{data.column.lower()}-{data_key(data.data)}"
     drawing, (axes,) = new_drawing(key, title, width, 1.2 + 0.25 * len(data.rows))
@@ -80,17 +85,25 @@ def draw(data: HeatmapData) -> Drawing:
         values,
         tips,
     )
-    axes.set_xlabel("Context length (tokens)")
+    axes.set_xlabel("\n".join(["Context length (tokens)", *_key(data, values)]))
     drawing.figure.suptitle(title, fontsize=10)
     return drawing
 
 
 def _label(line: Line, name: str) -> str:
-    # The paper's marks: a triangle for 512 tokens of context, a diamond for 4k and more.
     tokens = line.model.name.target_len or line.model.max_tokens
     if tokens is None:
         return name
-    return f"{name} {'♦' if tokens >= 4096 else '▲'}"
+    return f"{name} {_LONG if tokens >= 4096 else _SHORT}"
+
+
+def _key(data: HeatmapData, values: list[list[float | None]]) -> list[str]:
+    """What the marks in the picture mean, of those that are there."""
+    ends = {label[-1] for label, _ in data.rows}
+    meanings = [f"{mark} {meaning}" for mark, meaning in _MARKS.items() if mark in ends]
+    if any(value is None for row in values for value in row):
+        meanings.append("hatched: not measured")
+    return [", ".join(meanings)] if meanings else []
 
 
 def _percent(value: float | None) -> str:

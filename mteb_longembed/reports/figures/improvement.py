@@ -10,7 +10,7 @@ from mteb_longembed.reports.bases import group_by_base, strategy_rank
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures.drawing import Drawing, new_drawing, styles
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.main import data_key
+from mteb_longembed.reports.tables.main import data_key, data_words
 
 KEYS = (*(column.key for column in COLUMNS), AVERAGE)
 
@@ -62,13 +62,13 @@ def gains(before: Line, after: Line) -> dict[str, float]:
 
 def draw(data: ImprovementData) -> Drawing:
     """Draw the bars of one base."""
-    title = f"Points gained over {data.base}, {data.data} Passkey and Needle"
+    title = f"Points gained over {data.base}, {data_words(data.data)}"
     key = f"improvement-{data.base.replace('/', '__')}-{data_key(data.data)}"
     return draw_bars(key, title, data.bars)
 
 
 def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]) -> Drawing:
-    """Grouped bars over the six columns and the average.
+    """Grouped bars over those of the six columns and their average for which there are bars.
 
     Args:
         key: A short name, legal in file names.
@@ -76,7 +76,8 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
         bars: Label and differences in points by column.
     """
     series = list(bars)
-    drawing, (axes,) = new_drawing(key, title, 9.0, 3.8)
+    keys = [key for key in KEYS if any(key in differences for _, differences in series)]
+    drawing, (axes,) = new_drawing(key, title, max(4.5, 1.3 * len(keys)), 3.8)
     width = 0.84 / len(series)
     looks = styles(label for label, _ in series)
     for i, (label, differences) in enumerate(series):
@@ -86,7 +87,7 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
             "edgecolor": "white",
             "lw": 0,
         }
-        for x, column in enumerate(KEYS):
+        for x, column in enumerate(keys):
             if column not in differences:
                 continue
             value = differences[column]
@@ -94,10 +95,10 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
             drawing.tip(bar, f"{label}, {column}: {value:+.1f} points")
         axes.bar([0], [0], label=label, **look)
     axes.axhline(0, color="black", lw=0.8)
-    # The average stands apart from what it is the average of.
-    axes.axvline(len(KEYS) - 1.5, color="#999999", lw=0.8, ls=":")
-    axes.set_xticks(range(len(KEYS)), KEYS)
-    axes.set_xlim(-0.6, len(KEYS) - 0.4)
+    if AVERAGE in keys:  # stands apart from what it is the average of
+        axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")
+    axes.set_xticks(range(len(keys)), keys)
+    axes.set_xlim(-0.6, len(keys) - 0.4)
     axes.set_ylabel("Difference (points)")
     axes.grid(axis="y", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)

@@ -10,7 +10,7 @@ from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, new_drawing, style
 from mteb_longembed.reports.published import position_kind, trained_len
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.main import data_key
+from mteb_longembed.reports.tables.main import data_key, data_words
 
 ABSOLUTE = "absolute"
 ROTARY = "rotary"
@@ -77,7 +77,7 @@ def _known_kinds(bases: set[str]) -> dict[str, str]:
 
 def draw(data: PositionsData) -> Drawing:
     """Draw one line for each kind of positions."""
-    title = f"Best {data.score} (%) by target length, {data.data} Passkey and Needle"
+    title = f"Best {data.score} (%) by target length, {data_words(data.data)}"
     key = f"positions-{data.score.lower()}-{data_key(data.data)}"
     drawing, (axes,) = new_drawing(key, title, 5.6, 3.8)
     series = []

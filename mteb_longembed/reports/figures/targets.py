@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, length_label, new_drawing, styles
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.main import data_key
+from mteb_longembed.reports.tables.main import data_key, data_words
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def draw(data: TargetsData) -> Drawing:
     """Draw the panels, two a row, on one scale."""
     n_columns = min(2, len(data.panels))
     n_rows = math.ceil(len(data.panels) / n_columns)
-    title = f"{data.score} (%) by strategy and target length, {data.data} Passkey and Needle"
+    title = f"{data.score} (%) by strategy and target length, {data_words(data.data)}"
     key = f"targets-{data.score.lower()}-{data_key(data.data)}"
     drawing, all_axes = new_drawing(key, title, 4.6 * n_columns, 0.9 + 2.9 * n_rows, n_rows, n_columns)
     looks = styles(dict.fromkeys(name for panel in data.panels for name in panel.series))

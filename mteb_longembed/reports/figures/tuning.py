@@ -9,7 +9,7 @@ from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.figures.improvement import draw_bars, gains
 from mteb_longembed.reports.scoreboard import Line
-from mteb_longembed.reports.tables.main import data_key
+from mteb_longembed.reports.tables.main import data_key, data_words
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ def tuning_data(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list
 
 def draw(data: TuningData) -> Drawing:
     """Draw the bars."""
-    title = f"Points gained by tuning the new positions, {data.data} Passkey and Needle"
+    title = f"Points gained by tuning the new positions, {data_words(data.data)}"
     return draw_bars(f"tuning-{data_key(data.data)}", title, data.bars)

@@ -10,6 +10,7 @@ from mteb_longembed.reports.columns import LENGTHS, PUBLISHED
 from mteb_longembed.reports.scoreboard import Line
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
+    Cell,
     Table,
     mark_best,
     number_cell,
@@ -26,11 +27,19 @@ def data_key(data: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in data).split())
 
 
+def data_words(data: str, what: str = "Passkey and Needle") -> str:
+    """A kind of data in words.
+
+    >>> data_words("generated, other revision: Passkey g2", "data")
+    'generated data, other revision: Passkey g2'
+    """
+    kind, comma, other = data.partition(",")
+    return f"{kind} {what}{comma}{other}"
+
+
 def data_title(data: str) -> str:
-    """What a kind of data is, in words."""
-    if data == PUBLISHED:
-        return "published Passkey and Needle (LEMB*)"
-    return f"{data.replace('generated', 'generated Passkey and Needle', 1)} (LongEmbed*)"
+    """A kind of data in words, with the names of its tasks."""
+    return f"{data_words(data)} ({'LEMB*' if data == PUBLISHED else 'LongEmbed*'})"
 
 
 def main_tables(lines: Iterable[Line]) -> list[Table]:
@@ -42,7 +51,7 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
         rows = [
             [
                 text_cell(names[line.model]),
-                text_cell(_size(line.model.n_parameters)),
+                _size(line.model.n_parameters),
                 text_cell(line.model.name.target_len or line.model.max_tokens),
                 *score_cells(line),
             ]
@@ -75,7 +84,7 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
                 for line in done
             ]
             if rows:
-                title = f"{column} by context length in tokens, Acc@1 in percent, {data} data"
+                title = f"{column} by context length in tokens, Acc@1 in percent, {data_words(data, 'data')}"
                 header = ("Model", *(str(length) for length in lengths))
                 marked = mark_best(rows, range(1, len(header)))
                 tables.append(Table(f"{column.lower()}-{data_key(data)}", title, header, marked))
@@ -87,10 +96,11 @@ def _rank(line: Line) -> tuple[float, int, str]:
     return (-(line.average.value or 0), -n_done, line.model.name.full)
 
 
-def _size(n_parameters: int | None) -> str | None:
+def _size(n_parameters: int | None) -> Cell:
     if n_parameters is None:
-        return None
-    return f"{n_parameters / 1e9:.1f}B" if n_parameters >= 1e9 else f"{n_parameters / 1e6:.0f}M"
+        return text_cell(None)
+    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 1e9 else f"{n_parameters / 1e6:.0f}M"
+    return Cell(short, float(n_parameters))
 
 
 def _notes(lines: Sequence[Line]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.scoreboard import Line
-from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title
+from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
@@ -106,7 +106,8 @@ def _lengths_table(column: str, data: str, pairs: Sequence[tuple[Line, list[Publ
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     if not rows:
         return None
-    title = f"{column} by context length in tokens, ours beside the authors', Acc@1 in percent, {data} data"
+    what = data_words(data, "data")
+    title = f"{column} by context length in tokens, ours beside the authors', Acc@1 in percent, {what}"
     header = ("Model", "Numbers", *(str(length) for length in LENGTHS))
     notes = () if data == PUBLISHED else (_OTHER_DATA_NOTE,)
     return Table(f"compared-{column.lower()}-{data_key(data)}", title, header, tuple(rows), notes)

@@ -13,6 +13,7 @@ from mteb_longembed.reports.figures.improvement import improvement_data
 from mteb_longembed.reports.figures.positions import positions_data
 from mteb_longembed.reports.figures.targets import targets_data
 from mteb_longembed.reports.figures.tuning import tuning_data
+from mteb_longembed.reports.published import published_lines
 from mteb_longembed.reports.scoreboard import score_lines
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
@@ -32,6 +33,24 @@ def test_the_authors_rows_join_published_data_only():
     assert len(generated.rows) == 1
     assert len(published.rows) == 1 + 12
     assert sum("(authors)" in label for label, _ in published.rows) == 12
+
+
+def test_equal_rows_stand_ours_first():
+    (theirs,) = (line for line in published_lines() if line.by_length and line.model == "BAAI/bge-m3")
+    found = heatmap_data(
+        score_lines(
+            [
+                result
+                for length, value in theirs.by_length["Passkey"].items()
+                for result in rows(
+                    theirs.model, value / 100, data=PUBLISHED, only=["Passkey"], splits=[f"test_{length}"]
+                )
+            ]
+        ),
+        with_authors=True,
+    )[0]
+    labels = [label for label, _ in found.rows]
+    assert labels.index("BAAI/bge-m3 (authors)") == labels.index("BAAI/bge-m3") + 1
 
 
 def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():

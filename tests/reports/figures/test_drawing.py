@@ -79,3 +79,24 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"mteb-longembed\[figures\]"):
         new_drawing("key", "title", 4, 3)
+
+
+def _words(drawing):
+    (axes,) = drawing.figure.axes
+    return axes.get_xlabel(), [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_the_heat_map_explains_the_marks_that_are_in_it():
+    def key(found):
+        return _words(heatmap.draw(heatmap.heatmap_data(found)[0]))[0].partition("\n")[2]
+
+    assert key(lines({f"{BASE}+pi@4096": 0.3})) == "♦ 4k tokens or more"
+    assert key(lines({BASE: 0.3})) == ""
+    partial = lines({f"{BASE}+none@512": 0.3}, splits=["test_256"])
+    assert key(partial) == "▲ reads fewer than 4k tokens, hatched: not measured"
+
+
+def test_bars_leave_out_tasks_that_were_not_measured():
+    found = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.4}, only=["QMSum", "Passkey"])
+    (data,) = improvement.improvement_data(found)
+    assert _words(improvement.draw(data))[1] == ["Passkey", "QMSum"]
