@@ -34,6 +34,8 @@ from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.tasks.passkey import LongEmbedPasskey
 
 SPLITS = ["test_256", "test_512"]
+HANGS_AFTER = 900  # seconds; a run takes about five
+tqdm.monitor_interval = 0  # a thread of tqdm's that takes its locks, of which a fork copies the locks alone
 
 
 class Evaluation:
@@ -65,14 +67,26 @@ class Evaluation:
         part.rename(folder / "embeddings.npy")
 
 
+def _renew_locks_of_bars() -> None:
+    """Give every kind of progress bar a lock of this process.
+
+    tqdm's own is shared between forks, so that one killed while it holds the lock would stop all others; and
+    each class that drew a bar before has one of its own.
+    """
+    kinds = [tqdm]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        kind.set_lock(threading.RLock())
+
+
 def in_child(work: object, die_after: int | None = None) -> int:
     """Run `work` in a fork that kills itself after so many function calls; its wait status."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
     torch.set_num_threads(1)
-    # tqdm's own lock is shared between forks: one killed with it would stop all others
-    tqdm.set_lock(threading.RLock())
+    _renew_locks_of_bars()
+    signal.alarm(HANGS_AFTER)  # the only signal besides SIGKILL, and counted as an error
     warnings.simplefilter("error", RuntimeWarning)  # a damaged record would be one
     if die_after is not None:
         left = die_after
@@ -144,7 +158,7 @@ def main() -> None:
         status = in_child(
             lambda folder=folder: (folder.mkdir(exist_ok=True), evaluation.run(folder)), die_after
         )
-        if os.WIFSIGNALED(status):
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             outcome["kills"] += 1
             killed_here += 1
             continue
