@@ -85,7 +85,8 @@ def draw(data: HeatmapData) -> Drawing:
         values,
         tips,
     )
-    axes.set_xlabel("\n".join(["Context length (tokens)", *_key(data, values)]))
+    axes.set_xlabel("Context length (tokens)")
+    drawing.figure.supxlabel(_key(data, values), fontsize=8)  # as wide as the picture, not as the cells
     drawing.figure.suptitle(title, fontsize=10)
     return drawing
 
@@ -97,13 +98,13 @@ def _label(line: Line, name: str) -> str:
     return f"{name} {_LONG if tokens >= 4096 else _SHORT}"
 
 
-def _key(data: HeatmapData, values: list[list[float | None]]) -> list[str]:
+def _key(data: HeatmapData, values: list[list[float | None]]) -> str:
     """What the marks in the picture mean, of those that are there."""
     ends = {label[-1] for label, _ in data.rows}
     meanings = [f"{mark} {meaning}" for mark, meaning in _MARKS.items() if mark in ends]
     if any(value is None for row in values for value in row):
         meanings.append("hatched: not measured")
-    return [", ".join(meanings)] if meanings else []
+    return ", ".join(meanings)
 
 
 def _percent(value: float | None) -> str:

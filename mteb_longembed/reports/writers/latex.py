@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mteb_longembed.reports.tables.table import Cell, Table
@@ -49,4 +50,5 @@ def _cell(cell: Cell) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(_ESCAPES.get(character, character) for character in text)
+    escaped = "".join(_ESCAPES.get(character, character) for character in text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)  # a hyphen is too short for a minus

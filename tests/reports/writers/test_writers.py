@@ -59,6 +59,12 @@ def test_the_terminal_gets_every_cell(table):
         assert word in text
 
 
+def test_latex_has_a_minus_where_a_number_is_negative():
+    row = (Cell("e5-base-4k"), Cell("-0.6†", -0.6), Cell("30.1 (-5.9)", 30.1))
+    text = _write("latex", Table("toy", "Toy", ("Model", "Difference", "Score"), (row,)))
+    assert r"e5-base-4k & $-$0.6$^\dagger$ & 30.1 ($-$5.9) \\" in text
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_writes_two_tables_apart(name, table):
     assert WRITERS[name][0]([table, table]).count("ntk@4096") == 2
