@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any, Literal, Self, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import batch_to_device, truncate_embeddings
 from torch import Tensor
+
+from mteb_longembed.errors import LongEmbedError
 
 from .batching import Budget, plan, split_by_cost
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
@@ -37,6 +40,26 @@ _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_d
 def settings_of(model: SentenceTransformer) -> dict[str, Any]:
     """What a model's constructor takes beside its modules: prompts, similarity, dimensions."""
     return {key: getattr(model, key) for key in _SETTINGS}
+
+
+def check_hooks(stock: type = SentenceTransformer) -> None:
+    """Refuse a sentence-transformers without the methods we replace: it would run past our engine in silence.
+
+    Args:
+        stock: the class to look at.
+
+    Raises:
+        LongEmbedError: if it lacks one of them.
+    """
+    for name in ("_inference", "_multi_process", "_get_worker_result", "_resolve_inference_device"):
+        if not hasattr(stock, name):
+            raise LongEmbedError(
+                f"sentence-transformers {version('sentence-transformers')} has no SentenceTransformer.{name}, "
+                "where mteb-longembed runs its models: install another version of one of the two."
+            )
+
+
+check_hooks()
 
 
 class LongSentenceTransformer(SentenceTransformer):

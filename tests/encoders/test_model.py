@@ -12,8 +12,8 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import batching, model, running, tokenizing
-from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.errors import CapacityError, NumberError
+from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
+from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
 
 #: Short and long documents, equal lengths, equal texts, an empty one.
@@ -268,3 +268,15 @@ def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tm
     loaded = longembed.load(tmp_path / "saved", device="cpu")
     assert type(loaded) is model.LongSentenceTransformer
     assert np.allclose(loaded.encode(TEXTS), extended.encode(TEXTS), atol=1e-6)
+
+
+def test_a_sentence_transformers_without_our_hooks_is_refused_in_one_sentence() -> None:
+    class Older:
+        """As in sentence-transformers 6.1, which ran past our engine."""
+
+        _multi_process = SentenceTransformer._multi_process
+
+    with pytest.raises(
+        LongEmbedError, match=r"^sentence-transformers 6\.\S+ has no SentenceTransformer._inference"
+    ):
+        check_hooks(Older)

@@ -12,6 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import flash_attention_mask
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -194,6 +195,8 @@ def make_base(tmp_path_factory) -> Callable[[str], SentenceTransformer]:
 def make(name: str, tmp_path_factory) -> SentenceTransformer:
     if name not in _BASES:
         kind, config, pooling = MODELS[name]
+        if kind not in CONFIG_MAPPING:
+            pytest.skip(f"this transformers has no {kind}: gte came with 5.18")
         _BASES[name] = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), pooling, **config)
     return _BASES[name]
 
