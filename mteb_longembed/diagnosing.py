@@ -17,27 +17,49 @@ _SHARE = 0.95
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
     parser.description = (
-        "A retrieval task's score when only the beginning of each document may be read: a task that scores "
-        "as well on 512 tokens as on whole documents says nothing about long context."
+        "Does a task need long context? Shows its score when only the beginning of each document may be "
+        "read, and how many documents are longer: a task that scores as well on 512 tokens as on whole "
+        "documents says nothing about long context."
+    )
+    parser.epilog = (
+        "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
     )
     parser.add_argument(
-        "-t", "--task", required=True, help="a retrieval task of mteb, or a folder in BEIR's file format"
+        "-t",
+        "--task",
+        required=True,
+        help="any text retrieval task of mteb (mteb available-tasks), ours among them, or a folder in BEIR's "
+        "file format: corpus.jsonl, queries.jsonl, qrels/test.tsv",
     )
     parser.add_argument(
         "-m",
         "--model",
         action="append",
         dest="models",
-        help="any name `mteb run -m` takes; repeat to compare (default: BM25, which reads any length)",
+        metavar="MODEL",
+        help="any name that `mteb run -m` takes; repeat to compare (default: bm25, which reads any length "
+        "and needs pip install 'mteb[bm25s]')",
     )
     parser.add_argument(
-        "--lengths", type=_lengths, metavar="N,N,...", help="tokens to read (default: 128,256,...,8192)"
+        "--lengths",
+        type=_lengths,
+        metavar="N,N,...",
+        help="how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); whole "
+        "documents are always read too",
     )
     parser.add_argument(
-        "--splits", nargs="+", metavar="SPLIT", help="of the task (default: all it is scored on)"
+        "--splits",
+        nargs="+",
+        metavar="SPLIT",
+        help="of the task, such as test_4096 (default: all that it is scored on)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers too")
-    parser.add_argument("--figure", type=Path, metavar="DIR", help="draw the curve as PNG and SVG")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers into this file")
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="DIR",
+        help="write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -54,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
     if args.figure:
         from .reports.figures.diagnosis import DiagnosisData, draw
 
-        data = DiagnosisData(found.task, found.score, found.curves, found.document_lens)
+        data = DiagnosisData(found.task, found.score, found.curves, found.whole, found.document_lens)
         for path in draw(data).save(args.figure):
             print(path)
     return 0

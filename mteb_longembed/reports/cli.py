@@ -30,57 +30,93 @@ _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report` to a parser."""
-    parser.description = "The paper's tables and figures from MTEB result folders."
-    parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="folders that `mteb run` wrote, at any depth"
+    parser.description = (
+        "The tables and figures of the LongEmbed paper from MTEB result folders. Models (A, B, BEFORE ...) are "
+        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; bases without the strategy."
     )
-    out = parser.add_argument_group("output")
+    parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
+    parser.add_argument(
+        "results",
+        nargs="+",
+        type=Path,
+        metavar="RESULTS",
+        help="folders that `mteb run` wrote (results/, unless told otherwise), or copies of mteb's public "
+        "results; searched at any depth",
+    )
+    out = parser.add_argument_group("output (figures need pip install 'mteb-longembed[figures]')")
     out.add_argument(
         "--format", choices=list(WRITERS), default="terminal", help="of the tables (default: terminal)"
     )
     out.add_argument(
-        "--output", type=Path, metavar="DIR", help="write one file per table instead of printing"
+        "--output", type=Path, metavar="DIR", help="write one file per table into DIR instead of printing"
     )
-    out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG")
+    out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG into DIR")
     out.add_argument(
         "--html", type=Path, metavar="FILE", help="write one self-contained page, figures included"
     )
-    more = parser.add_argument_group("what to show")
+    more = parser.add_argument_group("more tables")
     more.add_argument(
-        "--compare-published", action="store_true", help="the paper's and the authors' numbers beside these"
+        "--compare-published",
+        action="store_true",
+        help="the paper's and its authors' numbers beside these; their rows in the heat maps too",
     )
-    more.add_argument("--beir", nargs=2, metavar=("A", "B"), help="the two models of the BEIR table")
+    more.add_argument(
+        "--beir",
+        nargs=2,
+        metavar=("A", "B"),
+        help="the two models of the BEIR table (default: the first two)",
+    )
     more.add_argument(
         "--statistics",
         nargs="*",
         metavar="TASK",
-        help="task statistics, counted in the data of the tasks named",
+        help="queries, documents and their lengths as published, and counted anew in the data of each TASK",
     )
-    more.add_argument(
-        "--score", choices=_SCORES, default=AVERAGE, help="what figures over target lengths show"
+    figures = parser.add_argument_group("what figures show")
+    figures.add_argument(
+        "--score",
+        choices=_SCORES,
+        default=AVERAGE,
+        metavar="SCORE",
+        help=f"of the figures over target lengths: {', '.join(_SCORES)} (default: {AVERAGE})",
     )
-    more.add_argument(
-        "--bases", nargs="+", metavar="BASE", help="bases of the figure by target length, in order"
+    figures.add_argument(
+        "--bases",
+        nargs="+",
+        metavar="BASE",
+        help="bases of the figure by strategy and target length, in this order (default: all)",
     )
-    more.add_argument(
+    figures.add_argument(
         "--tuned",
         nargs=2,
         action="append",
         default=[],
         metavar=("BEFORE", "AFTER"),
-        help="a model and what tuning made of it; repeat for PI and RP",
+        help="a model and what tuning made of it, for the figure of what tuning gains; once for each pair",
     )
-    more.add_argument(
-        "--absolute", nargs="+", metavar="BASE", help="bases with absolute positions to compare ..."
+    figures.add_argument(
+        "--absolute",
+        nargs="+",
+        metavar="BASE",
+        help="bases with absolute positions, for the figure that compares them with rotary ones "
+        "(default: the paper's)",
     )
-    more.add_argument("--rotary", nargs="+", metavar="BASE", help="... with these rotary ones")
-    queries = parser.add_argument_group(
-        "query by query (needs `mteb run --prediction-folder`, one per model)"
+    figures.add_argument("--rotary", nargs="+", metavar="BASE", help="the rotary bases of that figure")
+    queries = parser.add_argument_group("query by query")
+    queries.add_argument(
+        "--predictions",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth",
     )
     queries.add_argument(
-        "--predictions", nargs="+", type=Path, default=[], metavar="DIR", help="folders of predictions"
+        "--significance",
+        nargs=2,
+        metavar=("A", "B"),
+        help="test whether B differs from A; needs --predictions of both",
     )
-    queries.add_argument("--significance", nargs=2, metavar=("A", "B"), help="test whether B differs from A")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from statistics import median
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, length_label, new_drawing, style
 
-_BLUE = "#56B4E9"
+_GREY = "#999999"  # no model's colour: the bars are about the task
 # Half a bar, as a factor: neighbours lie a factor of two apart.
 _HALF_BAR = 2**0.35
 
@@ -22,12 +22,14 @@ class DiagnosisData:
         task: Its name.
         score: What the score is, e.g. `nDCG@10`.
         curves: By model, the score in percent by the number of tokens of each document it may read.
+        whole: By model, the score in percent when nothing is cut.
         document_lens: The length of every document, in tokens.
     """
 
     task: str
     score: str
     curves: Mapping[str, Mapping[int, float]]
+    whole: Mapping[str, float]
     document_lens: Sequence[int]
 
     def longer_than(self, length: int) -> float:
@@ -52,17 +54,19 @@ def draw(data: DiagnosisData) -> Drawing:
     for number, (model, curve) in enumerate(data.curves.items(), start=1):
         tips = {n: f"{model}, {n:,} tokens read: {value:.1f}" for n, value in curve.items()}
         series.append((model, dict(curve), tips, style(number)))
+        line = above.axhline(data.whole[model], color=style(number).colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, whole documents: {data.whole[model]:.1f}")
     draw_lines(drawing, above, series)
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)
     above.set_ylabel(f"{data.score} (%)")
-    above.set_xlabel("Tokens read of each document")
+    above.set_xlabel("Tokens read of each document (dotted: whole documents)")
     n_documents = len(data.document_lens)
     shares = [data.longer_than(length) for length in lengths]
     for length, share in zip(lengths, shares, strict=True):
         # On the logarithmic axis of the curves above, bars of equal width.
         (bar,) = below.bar(
-            length / _HALF_BAR, share, length * (_HALF_BAR - 1 / _HALF_BAR), align="edge", color=_BLUE
+            length / _HALF_BAR, share, length * (_HALF_BAR - 1 / _HALF_BAR), align="edge", color=_GREY
         )
         drawing.tip(bar, f"{share:.1f} % of {n_documents:,} documents are longer than {length:,} tokens")
         below.annotate(

@@ -134,10 +134,10 @@ def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
 
 
 def test_diagnosis_counts_longer_documents():
-    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: 50.0}}, [100, 128, 200, 400])
+    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: 50.0}}, {"bm25": 50.0}, [100, 128, 200, 400])
     assert data.longer_than(128) == 50
 
 
 def test_a_diagnosis_without_a_curve_is_an_error():
     with pytest.raises(InputError, match="one is missing"):
-        draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, [100]))
+        draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, {}, [100]))

@@ -21,7 +21,9 @@ def drawings():
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.05 * i + 0.01 * j
     made = lines(scores)
     points = [depth.DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    curve = diagnosis.DiagnosisData("T", "nDCG@10", {"bm25": {128: 40.0, 256: 50.0}}, [100, 200, 300])
+    curve = diagnosis.DiagnosisData(
+        "T", "nDCG@10", {"bm25": {128: 40.0, 256: 50.0}}, {"bm25": 55.0}, [100, 200, 300]
+    )
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [
         *map(heatmap.draw, heatmap.heatmap_data(made)),
