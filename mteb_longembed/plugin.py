@@ -36,11 +36,17 @@ def after_import(name: str) -> None:
 
 def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
-    from .tasks.catalogue import TASKS  # not from .tasks, which may itself be importing mteb just now
+    # not from .tasks, which may itself be importing mteb just now
+    from .tasks.catalogue import TASKS
+    from .tasks.variants import TaskRegistry
 
     registry, listed = _part("mteb.get_tasks", "_TASKS_REGISTRY"), _part("mteb.get_tasks", "TASK_LIST")
     new = tuple(task for task in TASKS if task.metadata.name not in registry)
-    registry.update({task.metadata.name: task for task in new})
+    ours = {task.metadata.name: task for task in new}
+    if isinstance(registry, TaskRegistry):
+        registry.update(ours)
+    else:
+        _rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
     _rebind("TASK_LIST", listed, (*listed, *new))
     for name in WATCHED:
         if importlib.util.find_spec(name) is None:

@@ -69,11 +69,13 @@ def _each_by_itself(evaluate: Callable[..., Any], failures: Failures) -> Callabl
 
 def _check(tasks: Iterable[str], benchmarks: Collection[str]) -> None:
     from .tasks import TASKS
+    from .tasks.variants import find_variant
 
     ours = [task.metadata.name for task in TASKS]
     registry = sys.modules["mteb.get_tasks"]._TASKS_REGISTRY
     for name in tasks:
         if name not in registry:
+            find_variant(name)  # raises, if it is one with impossible values
             raise _unknown("task", name, registry, ours)
     if benchmarks:
         import mteb
