@@ -4,9 +4,13 @@ import csv
 import io
 
 import pytest
+from rich.console import Console
 
+from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.reports.tables.main import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
-from mteb_longembed.reports.writers import WRITERS
+from mteb_longembed.reports.writers import WRITERS, terminal
+from tests.reports.made import rows as rows_of
 
 
 @pytest.fixture
@@ -63,6 +67,24 @@ def test_latex_has_a_minus_where_a_number_is_negative():
     row = (Cell("e5-base-4k"), Cell("-0.6†", -0.6), Cell("30.1 (-5.9)", 30.1))
     text = _write("latex", Table("toy", "Toy", ("Model", "Difference", "Score"), (row,)))
     assert r"e5-base-4k & $-$0.6$^\dagger$ & 30.1 ($-$5.9) \\" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 160])
+def test_a_narrow_terminal_loses_nothing(width):
+    names = ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mteb-longembed/mini-rope+se@4096,logn=off")
+    tables = main_tables(
+        score_lines([row for i, name in enumerate(names) for row in rows_of(name, 0.41 + i / 10)])
+    )
+    out = io.StringIO()
+    terminal.show(tables, Console(file=out, width=width, color_system=None))
+    lines = out.getvalue().splitlines()
+    body = [line for line in lines if "41.0" in line]
+    assert len(body) == 1 and body[0].split().count("41.0") == 7
+    for piece in ("mistral", "instruct", "+ntk", "@32768", "mini", "+se", "@4096", "logn=off"):
+        assert piece in out.getvalue()
+    if width >= 100:
+        assert max(map(len, lines[:12])) <= width
+        assert any("Average" in line for line in lines)
 
 
 @pytest.mark.parametrize("name", WRITERS)
