@@ -32,6 +32,7 @@ class Stage:
         caps: kind -> longest document in tokens, where a kind takes only short ones.
         max_docs: documents of a batch at most, where it is not to be the recipe's.
         moved: share of batches whose documents start at random positions.
+        decay_steps: last steps of the stage, over which the learning rate falls to a twentieth.
         furthest: last position at which a moved document starts; by default wherever it fits.
     """
 
@@ -44,6 +45,7 @@ class Stage:
     max_docs: int | None = None
     moved: float = 0.5
     furthest: int | None = None
+    decay_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ class Recipe:
     stages: tuple[Stage, ...]
     lr: float
     warmup_steps: int
-    decay_steps: int
     weight_decay: float
     tokens_per_batch: int
     min_docs: int
@@ -72,19 +73,20 @@ class Recipe:
     def total_steps(self) -> int:
         return sum(stage.steps for stage in self.stages)
 
-    def stage_at(self, step: int) -> Stage:
-        """The stage that step number `step` (from 0) belongs to."""
+    def place(self, step: int) -> tuple[Stage, int]:
+        """The stage that step number `step` (from 0) belongs to, and the steps left of it with this one."""
         for stage in self.stages:
             if step < stage.steps:
-                return stage
+                return stage, stage.steps - step
             step -= stage.steps
         raise IndexError(f"step {step} lies beyond the last stage")
 
     def lr_at(self, step: int) -> float:
-        """Linear warm-up, constant, then linear decay to a twentieth over the last `decay_steps`."""
+        """Linear warm-up, constant, and where a stage says so linear decay to a twentieth at its end."""
+        stage, left = self.place(step)
         warm = min(1.0, (step + 1) / self.warmup_steps)
-        left = (self.total_steps - step) / self.decay_steps
-        return self.lr * min(warm, max(0.05, min(1.0, left)))
+        decay = min(1.0, left / stage.decay_steps) if stage.decay_steps else 1.0
+        return self.lr * min(warm, max(0.05, decay))
 
 
 def load_recipe(path: str | Path) -> Recipe:

@@ -192,7 +192,7 @@ def draw(rng: np.random.Generator, weights: dict) -> object:
 
 def batch_at(recipe: Recipe, maker: PairMaker, step: int) -> Batch:
     """The batch of a step; short documents start at a random position now and then, to train all rows."""
-    stage = recipe.stage_at(step)
+    stage, _ = recipe.place(step)
     rng = np.random.default_rng([recipe.seed, step])
     kind = str(draw(rng, stage.kinds))
     cap = stage.caps.get(kind, recipe.shape.trained_len)

@@ -126,7 +126,7 @@ def train(
     bar = tqdm(range(start, recipe.total_steps), initial=start, total=recipe.total_steps, desc=positions)
     for step in bar:
         batch = batch_at(recipe, maker, step)
-        stage = recipe.stage_at(step)
+        stage, _ = recipe.place(step)
         for group in optimizer.param_groups:
             group["lr"] = recipe.lr_at(step) * group["share"]
         optimizer.zero_grad(set_to_none=True)

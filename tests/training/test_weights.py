@@ -51,8 +51,8 @@ def test_short_passkeys_are_found(mini):
     assert share >= {"mini-ape": 0.5, "mini-rope": 0.7}[name]
 
 
-def test_mini_rope_needs_the_order_of_words():
-    model = SentenceTransformer(ZOO["mini-rope"].path, device="cpu").eval()
+def test_both_models_need_the_order_of_words(mini):
+    name, model = mini
     rng = np.random.default_rng(11)
     drawn = [facts.relation(rng, [*facts.THINGS, *facts.MATERIALS]) for _ in range(100)]
     texts = {
@@ -62,5 +62,8 @@ def test_mini_rope_needs_the_order_of_words():
     ids = {
         k: [model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in v] for k, v in texts.items()
     }
-    assert share_right(model[0].model, **ids, permuted=False) > 0.8
-    assert share_right(model[0].model, **ids, permuted=True) < 0.65
+    share, shuffled = (share_right(model[0].model, **ids, permuted=permuted) for permuted in (False, True))
+    print(name, share, shuffled)
+    # half is chance
+    assert share > {"mini-ape": 0.75, "mini-rope": 0.9}[name]
+    assert shuffled < 0.65
