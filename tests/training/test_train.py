@@ -20,7 +20,18 @@ SHAPE = Shape(
     vocab_size=400, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
 )
 STAGE = Stage("all", 4, 0.05, dict.fromkeys(KINDS, 1.0), {40: 1.0, 512: 0.2})
-RECIPE = Recipe("tiny", 3, SHAPE, (STAGE,), 1e-3, 2, 2, 0.01, 256, 8, 8)
+RECIPE = Recipe(
+    "tiny",
+    3,
+    SHAPE,
+    (STAGE,),
+    lr=1e-3,
+    warmup_steps=2,
+    weight_decay=0.01,
+    tokens_per_batch=256,
+    min_docs=8,
+    max_docs=8,
+)
 
 
 @pytest.fixture(scope="module")
