@@ -125,7 +125,8 @@ def test_an_error_while_writing_leaves_the_old_predictions_and_nothing_else(tmp_
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
 def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), *ENDINGS]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    root = str(Path(__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     for ending in ENDINGS:
