@@ -25,9 +25,9 @@ def accuracy(model: str, folder: Path) -> dict[str, float]:
 
 def test_a_trained_model_collapses_beyond_its_length_and_extension_helps(tmp_path: Path) -> None:
     base = accuracy("mini-rope", tmp_path / "base")
-    extended = accuracy("mini-rope+none@1k", tmp_path / "extended")
+    extended = accuracy("mini-rope+pi", tmp_path / "extended")
     # chance is 1 in 100
-    assert base["test_512"] > 0.75
+    assert base["test_512"] > 0.6
     assert base["test_1024"] < base["test_512"] - 0.2
     assert extended["test_512"] == base["test_512"]
     assert extended["test_1024"] > base["test_1024"] + 0.1

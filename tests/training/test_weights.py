@@ -48,7 +48,7 @@ def test_short_passkeys_are_found(mini):
     found = [ids[i] for i in (queries @ documents.T).argmax(1)]
     right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
     share = np.mean([d in r for d, r in zip(found, right, strict=True)])
-    assert share >= {"mini-ape": 0.5, "mini-rope": 0.7}[name]
+    assert share >= {"mini-ape": 0.85, "mini-rope": 0.65}[name]
 
 
 def test_both_models_need_the_order_of_words(mini):
@@ -63,7 +63,6 @@ def test_both_models_need_the_order_of_words(mini):
         k: [model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in v] for k, v in texts.items()
     }
     share, shuffled = (share_right(model[0].model, **ids, permuted=permuted) for permuted in (False, True))
-    print(name, share, shuffled)
     # half is chance
     assert share > {"mini-ape": 0.75, "mini-rope": 0.9}[name]
     assert shuffled < 0.65
