@@ -64,7 +64,9 @@ def register_writers(mteb: ModuleType) -> None:
         writer = _part(mteb.__name__, owner)
         if not hasattr(writer, name):
             raise _moved(f"mteb.{owner}.{name}")
-        setattr(writer, name, saving(getattr(writer, name)))
+        save = getattr(writer, name)
+        if not hasattr(save, "__wrapped__"):  # registering again changes nothing
+            setattr(writer, name, saving(save))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:

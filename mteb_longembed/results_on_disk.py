@@ -19,13 +19,11 @@ from typing import Any
 
 
 def saving_results(save: Callable[..., None]) -> Callable[..., None]:
-    """`ResultCache.save_to_cache`, with all its files renamed into place; a second call changes nothing.
+    """`ResultCache.save_to_cache`, with all its files renamed into place.
 
     Args:
         save: mteb's method.
     """
-    if hasattr(save, "__wrapped__"):
-        return save
 
     @functools.wraps(save)
     def save_to_cache(self: Any, task_result: Any, *args: Any, **kwargs: Any) -> None:
@@ -50,13 +48,11 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
-    """`AbsTask._save_task_predictions`, with its file renamed into place; a second call changes nothing.
+    """`AbsTask._save_task_predictions`, with its file renamed into place.
 
     Args:
         save: mteb's method.
     """
-    if hasattr(save, "__wrapped__"):
-        return save
 
     @functools.wraps(save)
     def save_task_predictions(
