@@ -75,6 +75,13 @@ class Fact:
     twin_query: str
 
 
+def both_ways(drawn: list[Fact]) -> tuple[list[str], list[str]]:
+    """The questions of facts and of their twins, and as many statements: 0 and 1, 2 and 3, ... are twins."""
+    queries = [query for fact in drawn for query in (fact.query, fact.twin_query)]
+    statements = [text for fact in drawn for text in (fact.statement, fact.twin_statement)]
+    return queries, statements
+
+
 def syllable_name(rng: np.random.Generator) -> str:
     """A rare name nobody bears, so that only its word pieces can be matched."""
     syllables = int(rng.integers(2, 4))

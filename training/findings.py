@@ -86,12 +86,9 @@ def order_table(count: int = 150) -> str:
     drawn = [facts.relation(rng, words) for _ in range(count)]
     for name in ("mini-ape", "mini-rope"):
         model = SentenceTransformer(ZOO[name].path, device="cpu").eval()
-        encode = model.tokenizer
-        queries = [
-            encode(q, add_special_tokens=False)["input_ids"] for f in drawn for q in (f.query, f.twin_query)
-        ]
-        texts = [s for f in drawn for s in (f.statement, f.twin_statement)]
-        documents = [encode(s, add_special_tokens=False)["input_ids"] for s in texts]
+        queries, documents = (
+            model.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in facts.both_ways(drawn)
+        )
         cells = []
         for permuted in (False, True):
             share = share_right(model[0].model, queries, documents, permuted)

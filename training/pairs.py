@@ -139,8 +139,7 @@ class PairMaker:
         # the longer facts would fill the shorter documents
         make = (facts.relation, facts.relation, facts.binding, facts.any_fact)[: 4 if length >= 44 else 2]
         drawn = [make[rng.integers(len(make))](rng, words) for _ in range(count // 2)]
-        queries = self.encode([q for f in drawn for q in (f.query, f.twin_query)])
-        statements = self.encode([s for f in drawn for s in (f.statement, f.twin_statement)])
+        queries, statements = map(self.encode, facts.both_ways(drawn))
         documents = []
         for i in range(0, len(statements), 2):
             filler = shared or self.filler(rng, length)

@@ -17,12 +17,11 @@ def role_accuracy(
     """Share of questions whose text, from position `start` on, scores above its twin with the roles exchanged."""
     rng = np.random.default_rng(1)
     drawn = [facts.relation(rng, maker.corpus.plain_words) for _ in range(count)]
-    statements = maker.encode([s for f in drawn for s in (f.statement, f.twin_statement)])
+    queries, statements = map(maker.encode, facts.both_ways(drawn))
     filler = maker.filler(rng, length)
     documents = [
         maker.hide(np.random.default_rng(i // 2), filler, [s], length) for i, s in enumerate(statements)
     ]
-    queries = maker.encode([q for f in drawn for q in (f.query, f.twin_query)])
     return share_right(model, queries, documents, permuted, start)
 
 

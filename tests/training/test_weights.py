@@ -48,21 +48,15 @@ def test_short_passkeys_are_found(mini):
     found = [ids[i] for i in (queries @ documents.T).argmax(1)]
     right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
     share = np.mean([d in r for d, r in zip(found, right, strict=True)])
-    assert share >= {"mini-ape": 0.85, "mini-rope": 0.65}[name]
+    assert share >= {"mini-ape": 0.85, "mini-rope": 0.7}[name]
 
 
 def test_both_models_need_the_order_of_words(mini):
     name, model = mini
     rng = np.random.default_rng(11)
     drawn = [facts.relation(rng, [*facts.THINGS, *facts.MATERIALS]) for _ in range(100)]
-    texts = {
-        "queries": [q for f in drawn for q in (f.query, f.twin_query)],
-        "documents": [s for f in drawn for s in (f.statement, f.twin_statement)],
-    }
-    ids = {
-        k: [model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in v] for k, v in texts.items()
-    }
-    share, shuffled = (share_right(model[0].model, **ids, permuted=permuted) for permuted in (False, True))
+    ids = [model.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in facts.both_ways(drawn)]
+    share, shuffled = (share_right(model[0].model, *ids, permuted=permuted) for permuted in (False, True))
     # half is chance
     assert share > {"mini-ape": 0.75, "mini-rope": 0.9}[name]
     assert shuffled < 0.65
