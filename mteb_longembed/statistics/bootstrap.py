@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,33 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mteb_longembed.errors import DataError
+from mteb_longembed.statistics.intervals import CONFIDENCE, Interval
 
-CONFIDENCE = 0.95
 N_RESAMPLES = 9999
 # BCa leaves out every query once, which is quadratic, and corrects a bias that vanishes with many.
 BCA_MAX = 1000
 # Resamples held in memory at once: with NarrativeQA's 10,449 queries about 40 MB.
 _BATCH = 500
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean and its confidence interval.
-
-    Args:
-        mean: The mean, in the unit of the scores.
-        low: The lower end; nan where there is no interval.
-        high: The upper end; nan where there is no interval.
-    """
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there is an interval: one query has none."""
-        return not math.isnan(self.low)
 
 
 def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.statistics.binomial import mean_of_proportions_interval, proportion_interval
+from mteb_longembed.statistics.binomial import proportion_interval
+from mteb_longembed.statistics.intervals import mean_of_intervals
 
 
 def _wilson(right: int, n: int) -> tuple[float, float]:
@@ -27,23 +28,24 @@ def test_no_right_answer_is_not_certain_to_be_zero():
 
 
 def test_the_mean_of_equal_shares_is_narrower_by_the_root_of_their_number():
-    one, eight = proportion_interval(0.5, 50), mean_of_proportions_interval([0.5] * 8, [50] * 8)
+    one = proportion_interval(0.5, 50)
+    eight = mean_of_intervals([one] * 8)
     assert eight.high - 0.5 == pytest.approx((one.high - 0.5) / math.sqrt(8))
     assert 0.5 - eight.low == pytest.approx((0.5 - one.low) / math.sqrt(8))
 
 
 def test_the_mean_of_perfect_shares_keeps_a_width():
-    found = mean_of_proportions_interval([1.0] * 8, [50] * 8)
+    found = mean_of_intervals([proportion_interval(1.0, 50)] * 8)
     assert (found.mean, found.high) == (1, 1)
     assert found.low == pytest.approx(1 - (1 - _wilson(50, 50)[0]) / math.sqrt(8), abs=1e-6)
+
+
+def test_the_mean_of_nothing_is_an_error():
+    with pytest.raises(InputError, match="at least one"):
+        mean_of_intervals([])
 
 
 @pytest.mark.parametrize(("share", "n"), [(1.2, 50), (-0.1, 50), (0.5, 0)])
 def test_a_share_out_of_range_is_an_error(share, n):
     with pytest.raises(InputError, match="from 0 to 1"):
         proportion_interval(share, n)
-
-
-def test_one_n_for_each_share():
-    with pytest.raises(InputError, match="one n for each share"):
-        mean_of_proportions_interval([0.5, 0.5], [50])
