@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the LongEmbed scores of mteb's public results, these and the paper's, ranked in one table",
     )
     public.add_argument(
-        "--parameters",
+        "--size",
         type=parse_range,
         metavar="MIN-MAX",
         help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
@@ -197,7 +197,7 @@ def main(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if not args.results and not args.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    filters = {"--parameters": args.parameters, "--advertised": args.advertised, "--window": args.window}
+    filters = {"--size": args.size, "--advertised": args.advertised, "--window": args.window}
     given = [name for name, value in {**filters, "--refresh": args.refresh}.items() if value]
     if given and not args.published:
         raise InputError(f"{given[0]} is about the public results: give --published too.")
@@ -212,7 +212,7 @@ def _tables(
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if args.published:
-        chosen = Filter(args.parameters, args.advertised, args.window)
+        chosen = Filter(args.size, args.advertised, args.window)
         tables.insert(0, public_table(public_results(), lines, chosen))
     beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
     if beir is not None:

@@ -7,6 +7,7 @@ nDCG@10 is a mean over queries: bootstrap, which needs the rankings (`--predicti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from mteb_longembed.reports.columns import QUERIES_PER_LENGTH
 from mteb_longembed.statistics.binomial import proportion_interval
@@ -22,6 +23,7 @@ NOTE = (
 )
 
 
+@cache
 def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | None:
     """The interval of an accuracy in percent; None where it cannot be that of n queries.
 

@@ -62,7 +62,7 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
             Table(
                 f"main-{data_key(data)}",
                 f"LongEmbed, {data_title(data)}",
-                ("Model", "Parameters", "Tokens", *SCORE_HEADER),
+                ("Model", "Size", "Tokens", *SCORE_HEADER),
                 mark_best(rows, range(3, len(SCORE_HEADER) + 3)),
                 (*_notes(members), *interval_notes(rows)),
             )

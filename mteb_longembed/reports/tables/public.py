@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.reports.bases import labels
@@ -27,6 +27,7 @@ from mteb_longembed.reports.tables.table import (
     text_cell,
 )
 from mteb_longembed.reports.windows import (
+    GOOD,
     MISMATCH,
     NO_CUT,
     READ,
@@ -39,7 +40,8 @@ from mteb_longembed.reports.windows import (
 
 # Beside a window that the model's advertised length does not fit.
 MARK = "‡"
-_HEADER = ("#", "Model", "Numbers", "Parameters", "Advertised", "As evaluated", *SCORE_HEADER)
+_Curves = Mapping[int, Mapping[int, float]]
+_HEADER = ("#", "Model", "Numbers", "Size", "Advertised", "As evaluated", *SCORE_HEADER)
 
 
 # What `--window` takes.
@@ -99,10 +101,7 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
     curves = reference_curves(public.lines)
     names = labels(row.line.model for row in public.lines)
     rows = [
-        *(
-            _of_public(row, names[row.line.model], window(row.line.by_length["Passkey"], curves))
-            for row in public.lines
-        ),
+        *(_of_public(row, names[row.line.model], curves) for row in public.lines),
         *_ours(list(lines), curves),
         *map(_of_paper, published_lines()),
     ]
@@ -122,11 +121,12 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
     )
 
 
-def _of_public(row: PublicLine, label: str, seen: Window | None) -> _Row:
+def _of_public(row: PublicLine, label: str, curves: _Curves) -> _Row:
+    seen = window(row.line.by_length["Passkey"], curves)
     return _Row(label, "public", row.line.model.n_parameters, row.advertised, seen, score_cells(row.line))
 
 
-def _ours(lines: Sequence[Line], curves: dict[int, dict[int, float]]) -> list[_Row]:
+def _ours(lines: Sequence[Line], curves: _Curves) -> list[_Row]:
     names = labels(line.model for line in lines)
     rows = []
     for line in lines:
@@ -185,15 +185,16 @@ def _notes(public: PublicResults, rows: Sequence[Sequence[Cell]]) -> tuple[str, 
     cells = [cell for row in rows for cell in row]
     notes = [
         f"Public: github.com/{REPOSITORY} at {public.commit[:12]}, CC0. Advertised: the longest input in tokens by "
-        "mteb's model metadata; ours: the target length; the paper's: target or trained length.",
-        f"As evaluated: after how many tokens do the Passkey scores look cut? `near N`: every length beyond N is within "
-        f"{TOLERANCE:.0f} points of the median of models that read N tokens; `{NO_CUT}`: 90 or more at every length; "
-        f"`{UNCLEAR}`: neither. This is derived from scores; how the model was run is not known.",
+        "mteb's model metadata; size: parameters; ours: the target length; the paper's: target or trained length.",
+        "As evaluated: after how many tokens do the Passkey scores look cut? "
+        f"`near N`: every length beyond N is within {TOLERANCE:.0f} points of the median of models that read N "
+        f"tokens; `{NO_CUT}`: {GOOD:.0f} or more at every length; `{UNCLEAR}`: neither. "
+        "This is derived from the scores; how the model was run is not known.",
     ]
     if any(MARK in cell.text for cell in cells):
         notes.append(
-            f"{MARK} the advertised length is at least {MISMATCH} times this window, or at most a part of it "
-            f"that small: the model may have been run with another limit than it has."
+            f"{MARK} the advertised length is at least {MISMATCH} times this window, or this window is at least "
+            f"{MISMATCH} times the advertised length: the model may have been run with another limit than its own."
         )
     if any(cell.text.endswith(OTHER_DATA) for cell in cells):
         notes.append(f"{OTHER_DATA} not the same data: ours is generated, the others' is the published set.")
