@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -13,13 +14,16 @@ from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
+from mteb_longembed.reports.given_names import given_name
+from mteb_longembed.reports.overview import Overview, overview
 from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
 from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
 from mteb_longembed.reports.results import Results, load_results
 from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
+from mteb_longembed.reports.significance import Comparison, compare_models, significance_table
 from mteb_longembed.reports.tables.beir import beir_table
 from mteb_longembed.reports.tables.main import length_tables, main_tables
-from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
+from mteb_longembed.reports.tables.public import WINDOWS, Filter, n_mismatches, public_table
 from mteb_longembed.reports.tables.published import comparison_tables
 from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
 from mteb_longembed.reports.tables.strategies import strategy_tables
@@ -175,7 +179,8 @@ def main(args: argparse.Namespace) -> int:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
     lines = score_lines(results.rows, _by_query(results, predictions))
-    tables = [table.without_empty_columns() for table in _tables(args, results, lines, predictions)]
+    comparisons = _comparisons(args, results, predictions)
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
@@ -188,8 +193,9 @@ def main(args: argparse.Namespace) -> int:
         # Imported late: it is the only other part that an ordinary report does without.
         from mteb_longembed.reports import html_page
 
+        head = _overview(args, results, lines, comparisons)
         args.html.parent.mkdir(parents=True, exist_ok=True)
-        args.html.write_text(html_page.write(tables, drawings, problems), encoding="utf-8")
+        args.html.write_text(html_page.write(tables, drawings, head, problems), encoding="utf-8")
         print(args.html)
     return 0
 
@@ -208,7 +214,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _tables(
-    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if args.published:
@@ -222,11 +228,36 @@ def _tables(
     if args.statistics is not None:
         tables.append(statistics_table([row for name in args.statistics for row in count_statistics(name)]))
     if args.significance:
-        from mteb_longembed.reports.significance import compare_models, significance_table
-
-        models = tuple(args.significance)
-        tables.append(significance_table(compare_models(predictions, results.rows, models), models))
+        tables.append(significance_table(comparisons, tuple(args.significance)))
     return tables
+
+
+def _comparisons(
+    args: argparse.Namespace, results: Results, predictions: Sequence[Predictions]
+) -> list[Comparison]:
+    if not args.significance:
+        return []
+    known = {item.model for item in predictions}
+    args.significance = [given_name("model with predictions", name, known) for name in args.significance]
+    return compare_models(predictions, results.rows, tuple(args.significance))
+
+
+def _overview(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
+) -> Overview:
+    today = datetime.now(UTC).date().isoformat()
+    if not args.published:
+        return overview(results.rows, lines, written=today, comparisons=comparisons)
+    public = public_results()
+    return overview(
+        results.rows,
+        lines,
+        written=today,
+        public_commit=public.commit,
+        n_public=len(public.lines),
+        n_mismatches=n_mismatches(public),
+        comparisons=comparisons,
+    )
 
 
 def _drawings(
