@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
@@ -167,6 +168,7 @@ def main(args: argparse.Namespace) -> int:
         InputError: If an option does not fit, or no result at all was found.
     """
     _check(args)
+    _make_folders(args)
     if args.refresh:
         commit = refresh(args.refresh)
         print(f"packed the public results of {args.refresh} at {commit[:12]}", file=sys.stderr)
@@ -179,25 +181,69 @@ def main(args: argparse.Namespace) -> int:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
     lines = score_lines(results.rows, _by_query(results, predictions))
+    _resolve_names(args, lines)
     comparisons = _comparisons(args, results, predictions)
     tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
     _write_tables(args, tables)
+    # Beside tables for other programs, standard output holds nothing else.
+    told = sys.stdout if args.output or args.format == "terminal" else sys.stderr
     if args.figures:
         for drawing in drawings:
-            for path in drawing.save(args.figures):
-                print(path)
+            try:
+                for path in drawing.save(args.figures):
+                    print(path, file=told)
+            except OSError as error:
+                raise InputError(f"{str(args.figures)!r} cannot be written: {error.strerror}.") from None
     if args.html:
         # Imported late: it is the only other part that an ordinary report does without.
         from mteb_longembed.reports import html_page
 
         head = _overview(args, results, lines, comparisons)
-        args.html.parent.mkdir(parents=True, exist_ok=True)
-        args.html.write_text(html_page.write(tables, drawings, head, problems), encoding="utf-8")
-        print(args.html)
+        _write_text(args.html, html_page.write(tables, drawings, head, problems))
+        print(args.html, file=told)
     return 0
+
+
+def _resolve_names(args: argparse.Namespace, lines: Sequence[Line]) -> None:
+    """Replace names as the user typed them by those in the results."""
+    names = {line.model.name.full for line in lines}
+    bases = {group.base for group in group_by_base(lines)}
+    args.tuned = [[given_name("model in the results", name, names) for name in pair] for pair in args.tuned]
+    for option in ("bases", "absolute", "rotary"):
+        typed = getattr(args, option)
+        if typed:
+            setattr(args, option, [given_name("extended base in the results", name, bases) for name in typed])
+
+
+def _make_folders(args: argparse.Namespace) -> None:
+    """Make the folders to write to, before anything is read: what cannot be written is told at once."""
+    for option, folder in (
+        ("--output", args.output),
+        ("--figures", args.figures),
+        ("--html", args.html and args.html.parent),
+    ):
+        if folder is None:
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise InputError(
+                f"{option} writes into a folder, but {str(folder)!r} is a file: name another."
+            ) from None
+        except OSError as error:
+            raise InputError(f"{option} cannot make the folder {str(folder)!r}: {error.strerror}.") from None
+    if args.html and args.html.is_dir():
+        raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: name a file in it.")
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -310,10 +356,9 @@ def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.
 def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
     write, suffix = WRITERS[args.format]
     if args.output:
-        args.output.mkdir(parents=True, exist_ok=True)
         for table in tables:
             path = args.output / f"{table.key}{suffix}"
-            path.write_text(write([table]), encoding="utf-8")
+            _write_text(path, write([table]))
             print(path)
     elif args.format == "terminal" and sys.stdout.isatty():
         show(tables, Console())

@@ -40,16 +40,6 @@ def given_name(kind: str, typed: str, known: Collection[str]) -> str:
     return fits[0]
 
 
-def given_base(typed: str, known: Collection[str]) -> str:
-    """The same for a base model without a strategy.
-
-    Raises:
-        UnknownNameError: If no base fits.
-        InputError: If several bases fit.
-    """
-    return given_name("base model in the results", typed, known)
-
-
 def _fits(wanted: ModelName, name: ModelName) -> bool:
     return (wanted.base in (name.base, shortened(name.base)) or aliases().get(wanted.base) == name.base) and (
         wanted.strategy == name.strategy

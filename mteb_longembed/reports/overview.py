@@ -123,9 +123,10 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
                 continue
             line, best = max(scores, key=lambda pair: pair[1].whole or 0)
             gain = (best.whole or 0) - base.whole
+            name = line.model.name.full[len(group.base) :]
             found.append(
-                f"{shortened(group.base)}, {data_words(group.data, 'data')}: {line.model.name.full[len(group.base) :]} "
-                f"is best of {len(scores)} extensions by {key}, {gain:+.1f} points over the base{_sure(best, base)}."
+                f"{shortened(group.base)}, {data_words(group.data, 'data')}: of {len(scores)} extensions, {name} has "
+                f"the best {key}, {gain:+.1f} points over the base{_sure(best, base)}."
             )
             break
     return found
