@@ -35,11 +35,20 @@ from mteb_longembed.reports.writers.terminal import show
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 
 
+def _range(text: str) -> tuple[float, float]:
+    try:
+        return parse_range(text)
+    except InputError as error:  # argparse would replace the sentence of any other ValueError
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report` to a parser."""
     parser.description = (
-        "The tables and figures of the LongEmbed paper from MTEB result folders. Models (A, B, BEFORE ...) are "
-        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; bases without the strategy."
+        "The tables and figures of the LongEmbed paper from MTEB result folders, and mteb's public results beside "
+        "them. Models (A, B, BEFORE ...) are "
+        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; parts that leave no doubt are enough, such "
+        "as e5-base+pi; bases without the strategy."
     )
     parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
     parser.add_argument(
@@ -58,13 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     public.add_argument(
         "--size",
-        type=parse_range,
+        type=_range,
         metavar="MIN-MAX",
         help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
     )
     public.add_argument(
         "--advertised",
-        type=parse_range,
+        type=_range,
         metavar="MIN-MAX",
         help="only models that advertise so many tokens, such as 8k-",
     )

@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_p
 
 
 def test_a_page_where_a_folder_is_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="--html writes one file, but .* is a folder"):
+    with pytest.raises(InputError, match=r"--html writes one file, but .* is a folder"):
         _run(DATA / "results", "--html", tmp_path)
 
 
@@ -169,3 +169,9 @@ def test_the_public_table_needs_no_results(capsys):
 def test_nothing_to_report_says_so(options, message):
     with pytest.raises(InputError, match=message):
         _run(*options)
+
+
+def test_a_range_that_is_none_keeps_its_sentence(capsys):
+    with pytest.raises(SystemExit):
+        _run("--published", "--size", "large")
+    assert "a range has the form MIN-MAX" in capsys.readouterr().err
