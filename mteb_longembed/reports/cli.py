@@ -46,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report` to a parser."""
     parser.description = (
         "The tables and figures of the LongEmbed paper from MTEB result folders, and mteb's public results beside "
-        "them. Models (A, B, BEFORE ...) are "
-        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; parts that leave no doubt are enough, such "
-        "as e5-base+pi; bases without the strategy."
+        "them. Models (A, B, BEFORE ...) are given as the tables print them, such as intfloat/e5-base-v2+pi@4096; "
+        "parts that leave no doubt are enough, such as e5-base+pi. Bases are given without a strategy."
     )
     parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
     parser.add_argument(
