@@ -125,16 +125,20 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
             gain = (best.whole or 0) - base.whole
             name = line.model.name.full[len(group.base) :]
             found.append(
-                f"{shortened(group.base)}, {data_words(group.data, 'data')}: of {len(scores)} extensions, {name} has "
+                f"{shortened(group.base)}, {data_words(group.data, 'data')}: {_of(len(scores))}{name} has "
                 f"the best {key}, {gain:+.1f} points over the base{_sure(best, base)}."
             )
             break
     return found
 
 
+def _of(n: int) -> str:
+    return f"of {n} extensions, " if n > 1 else ""
+
+
 def _sure(best: Score, base: Score) -> str:
     if best.interval is None or base.interval is None:
-        return "; without the single queries nobody can say how sure that is"
+        return "; how sure that is, only the scores of single queries can say (--predictions)"
     if best.interval.low > base.interval.high:
         return "; the 95 % intervals do not overlap"
     return "; the 95 % intervals overlap: test it with --significance"
