@@ -21,11 +21,13 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "list": Command("mteb_longembed.listing", "strategies, aliases, tasks, and what fits what"),
-    "report": Command("mteb_longembed.reports.cli", "tables and figures from a folder of results"),
-    "diagnose": Command("mteb_longembed.diagnosing", "does a task need long context? score by tokens read"),
-    "tune": Command("mteb_longembed.tuning.cli", "train the position rows that an extension added"),
-    "export": Command("mteb_longembed.encoders.export", "a plain checkpoint that needs none of our code"),
+    "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
+    "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
+    "diagnose": Command(
+        "mteb_longembed.commands.diagnose", "does a task need long context? score by tokens read"
+    ),
+    "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
+    "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
 }
 _RUN = "run tasks on a model: the same as `mteb run`, whose options it takes"
 _EXAMPLES = """\
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
-            from .running import run
+            from .commands.run import run
 
             return run(arguments)
         args = _parser(arguments[0] if arguments else "").parse_args(arguments)
