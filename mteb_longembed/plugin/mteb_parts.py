@@ -6,7 +6,6 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from mteb_longembed import __version__
 from mteb_longembed.errors import LongEmbedError
 
 
@@ -32,6 +31,6 @@ def rebind(name: str, old: object, new: object) -> None:
 def moved(name: str) -> LongEmbedError:
     """The error where mteb no longer has a name."""
     return LongEmbedError(
-        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {__version__} registers: "
+        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {metadata.version('mteb-longembed')} registers: "
         "install another version of one of the two."
     )
