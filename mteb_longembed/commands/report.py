@@ -13,11 +13,13 @@ from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions
+from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
+from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
 from mteb_longembed.reports.results import Results, load_results
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, score_lines
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
 from mteb_longembed.reports.tables.beir import beir_table
 from mteb_longembed.reports.tables.main import length_tables, main_tables
+from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
 from mteb_longembed.reports.tables.published import comparison_tables
 from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
 from mteb_longembed.reports.tables.strategies import strategy_tables
@@ -37,11 +39,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
     parser.add_argument(
         "results",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="RESULTS",
         help="folders that `mteb run` wrote (results/, unless told otherwise), or copies of mteb's public "
-        "results; searched at any depth",
+        "results; searched at any depth; may be left out with --published",
+    )
+    public = parser.add_argument_group("public results")
+    public.add_argument(
+        "--published",
+        action="store_true",
+        help="the LongEmbed scores of mteb's public results, these and the paper's, ranked in one table",
+    )
+    public.add_argument(
+        "--size",
+        type=parse_range,
+        metavar="MIN-MAX",
+        help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
+    )
+    public.add_argument(
+        "--advertised",
+        type=parse_range,
+        metavar="MIN-MAX",
+        help="only models that advertise so many tokens, such as 8k-",
+    )
+    public.add_argument(
+        "--window",
+        choices=WINDOWS,
+        help="only models whose scores look cut near so many tokens; mismatch: those that are marked",
+    )
+    public.add_argument(
+        "--refresh",
+        type=Path,
+        metavar="GIT_CLONE",
+        help=f"first rebuild the public results from a clone of {REPOSITORY}",
     )
     out = parser.add_argument_group("output (figures need pip install 'mteb-longembed[figures]')")
     out.add_argument(
@@ -132,16 +163,19 @@ def main(args: argparse.Namespace) -> int:
         InputError: If an option does not fit, or no result at all was found.
     """
     _check(args)
+    if args.refresh:
+        commit = refresh(args.refresh)
+        print(f"packed the public results of {args.refresh} at {commit[:12]}", file=sys.stderr)
     results = load_results(args.results)
     predictions, more_problems = load_predictions(args.predictions)
     problems = [*results.problems, *more_problems]
     for problem in problems:
         print(f"warning: {problem}", file=sys.stderr)
-    if not results.rows:
+    if args.results and not results.rows:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
-    lines = score_lines(results.rows)
-    tables = _tables(args, results, lines, predictions)
+    lines = score_lines(results.rows, _by_query(results, predictions))
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, predictions)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
@@ -161,6 +195,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    if not args.results and not args.published:
+        raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
+    filters = {"--size": args.size, "--advertised": args.advertised, "--window": args.window}
+    given = [name for name, value in {**filters, "--refresh": args.refresh}.items() if value]
+    if given and not args.published:
+        raise InputError(f"{given[0]} is about the public results: give --published too.")
     if args.significance and not args.predictions:
         raise InputError("--significance compares query by query: give --predictions DIR for both models.")
     if bool(args.absolute) != bool(args.rotary):
@@ -171,6 +211,9 @@ def _tables(
     args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
+    if args.published:
+        chosen = Filter(args.size, args.advertised, args.window)
+        tables.insert(0, public_table(public_results(), lines, chosen))
     beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
     if beir is not None:
         tables.append(beir)
@@ -202,6 +245,19 @@ def _drawings(
         *map(tuning.draw, tuning.tuning_data(lines, [tuple(pair) for pair in args.tuned])),
         *map(positions.draw, positions.positions_data(lines, args.score, kinds)),
     ]
+
+
+def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScores:
+    """Scores of single queries, where the data of a task can be loaded."""
+    found = {}
+    for item in predictions:
+        try:
+            scores = query_scores(item, results.rows)
+        except DataError as error:
+            print(f"warning: no intervals from the predictions of {item.model}: {error}", file=sys.stderr)
+            continue
+        found[item.model, item.revision, item.task] = scores
+    return found
 
 
 def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.DepthData]:

@@ -40,7 +40,7 @@ def test_tables_go_into_files_of_their_own(tmp_path, capsys):
     assert {"main-generated.csv", "main-published.csv", "passkey-generated.csv"} <= names
     with (tmp_path / "main-published.csv").open(encoding="utf-8") as file:
         header, *rows = csv.reader(file)
-    assert header[:4] == ["Model", "Parameters", "Tokens", "Passkey"]
+    assert header[:4] == ["Model", "Size", "Tokens", "Passkey"]
     numbers = header.index("Average") + 1
     assert all(float(cell) >= 0 for row in rows for cell in row[1:numbers] if cell)
     assert "109482240" in {row[1] for row in rows}
