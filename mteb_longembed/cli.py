@@ -21,6 +21,10 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "compare": Command(
+        "mteb_longembed.commands.compare",
+        "which way of embedding is best for my model and data, at what cost",
+    ),
     "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
     "diagnose": Command(
@@ -32,6 +36,7 @@ COMMANDS: dict[str, Command] = {
 _RUN = "run tasks on a model: the same as `mteb run`, whose options it takes"
 _EXAMPLES = """\
 examples:
+  mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048
   mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
   mteb-longembed list
   mteb-longembed report results/

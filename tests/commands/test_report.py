@@ -9,7 +9,7 @@ import pytest
 from mteb_longembed.commands.report import add_arguments, main
 from mteb_longembed.errors import InputError
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "reports" / "data"
 GOLDEN = DATA / "golden.md"
 
 
