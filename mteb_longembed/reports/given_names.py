@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names.in_results import ModelName, split_model_name
+from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.bases import shortened
-from mteb_longembed.reports.model_names import ModelName, split_model_name
-from mteb_longembed.reports.published import aliases
 
 
 def given_name(kind: str, typed: str, known: Collection[str]) -> str:
@@ -41,8 +41,10 @@ def given_name(kind: str, typed: str, known: Collection[str]) -> str:
 
 
 def _fits(wanted: ModelName, name: ModelName) -> bool:
-    return (wanted.base in (name.base, shortened(name.base)) or aliases().get(wanted.base) == name.base) and (
-        wanted.strategy == name.strategy
+    bases = {wanted.base, ZOO[wanted.base].hub_id} if wanted.base in ZOO else {wanted.base}
+    return (
+        bool(bases & {name.base, shortened(name.base)})
+        and wanted.strategy == name.strategy
         and wanted.target_len in (None, name.target_len)
         and (not wanted.params or sorted(wanted.params.split(",")) == sorted(name.params.split(",")))
     )

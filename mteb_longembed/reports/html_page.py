@@ -21,15 +21,20 @@ _SEARCHABLE = 12
 
 
 def write(
-    tables: Sequence[Table], drawings: Sequence[Drawing], head: Overview, problems: Sequence[str] = ()
+    tables: Sequence[Table],
+    drawings: Sequence[Drawing],
+    problems: Sequence[str] = (),
+    head: Overview | None = None,
+    title: str = "LongEmbed report",
 ) -> str:
     """The page's text.
 
     Args:
         tables: In the order shown.
         drawings: In the order shown, below the tables.
-        head: What the page opens with.
         problems: One sentence for each file that was skipped.
+        head: What the page opens with.
+        title: The page's title.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
@@ -37,6 +42,7 @@ def write(
         tables=list(tables),
         drawings=list(drawings),
         overview=head,
+        title=title,
         problems=problems,
         searchable=_SEARCHABLE,
         css=Markup(_asset("report.css")),

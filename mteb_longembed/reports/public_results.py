@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.columns import COLUMNS, PUBLISHED, TASK_NAMES
-from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.mteb_tasks import ModelFacts, model_facts
 from mteb_longembed.reports.results import Model, Result, load_results
 from mteb_longembed.reports.scoreboard import Line, score_lines

@@ -94,9 +94,3 @@ def task_chars(task: str) -> Mapping[str, Mapping[str, Any]]:
     """Counts and average characters by split of a published `LEMB*` task."""
     row: Mapping[str, Mapping[str, Any]] = _data()["task_chars"]["rows"][task]
     return row
-
-
-@cache
-def aliases() -> dict[str, str]:
-    """The hub ids of the paper's models by our aliases."""
-    return {facts["alias"]: base for base, facts in _data()["models"].items()}

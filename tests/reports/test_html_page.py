@@ -29,7 +29,7 @@ def page():
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )
     head = overview([], made, written="2026-01-02")
-    return html_page.write([*main_tables(made), many], drawings, head, ["skipped a <file>"])
+    return html_page.write([*main_tables(made), many], drawings, ["skipped a <file>"], head)
 
 
 class _Ids(HTMLParser):

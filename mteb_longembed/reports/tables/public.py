@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.bases import labels
 from mteb_longembed.reports.columns import COLUMNS, PUBLISHED
 from mteb_longembed.reports.intervals import joined, share_interval
-from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.public_results import REPOSITORY, PublicLine, PublicResults, in_range
 from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.scoreboard import Line

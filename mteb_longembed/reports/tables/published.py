@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.bases import labels
 from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words

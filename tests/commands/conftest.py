@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.reports.conftest import toy_run, toy_task  # noqa: F401 (fixtures)
