@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mteb_longembed import __version__
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.columns import COLUMNS
@@ -299,14 +300,14 @@ def _comparisons(
 def _overview(
     args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
 ) -> Overview:
-    today = datetime.now(UTC).date().isoformat()
+    written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
     if not args.published:
-        return overview(results.rows, lines, written=today, comparisons=comparisons)
+        return overview(results.rows, lines, written=written, comparisons=comparisons)
     public = public_results()
     return overview(
         results.rows,
         lines,
-        written=today,
+        written=written,
         public_commit=public.commit,
         n_public=len(public.lines),
         n_mismatches=n_mismatches(public),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed import __version__
 from mteb_longembed.reports.bases import group_by_base, labels, shortened
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.results import Result
@@ -45,13 +44,13 @@ def overview(
     Args:
         results: Rows of result files.
         lines: Their score lines.
-        written: The day of the report.
+        written: When and by what the report was written.
         public_commit: The commit of the public results, where they are shown.
         n_public: Their number.
         n_mismatches: How many of them are marked.
         comparisons: What the significance table shows.
     """
-    facts = [("Written", f"{written}, by mteb-longembed {__version__}")]
+    facts = [("Written", written)]
     if results:
         names = sorted({shortened(row.model.name.full) for row in results})
         tasks = sorted({row.task for row in results})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
 from mteb_longembed.errors import InputError, UnknownNameError
 
@@ -55,6 +56,7 @@ def test_figures_and_page_are_written(tmp_path, capsys):
     assert "improvement-intfloat__e5-base-v2-generated.svg" in names
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "notes.json" in page
+    assert f", by mteb-longembed {__version__}" in page
 
 
 def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from mteb_longembed import __version__
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.results import load_results
 from mteb_longembed.reports.scoreboard import score_lines
@@ -16,7 +15,7 @@ def test_it_says_what_was_run_when_and_with_which_versions(tmp_path):
     write_result(tmp_path, "LongEmbedQMSum", {"test": 0.2}, date="2026-01-01T10:00:00", mteb_version="2.26.0")
     write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.2}, date="2025-12-31T10:00:00")
     facts = dict(_head(load_results([tmp_path]).rows).facts)
-    assert facts["Written"] == f"2026-01-02, by mteb-longembed {__version__}"
+    assert facts["Written"] == "2026-01-02"
     assert facts["Run"] == "2025-12-31 to 2026-01-01"
     assert facts["mteb"] == "2.26.0, 2.26.24"
     assert facts["Tasks"] == "2: LongEmbedPasskey, LongEmbedQMSum"
