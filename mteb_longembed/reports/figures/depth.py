@@ -65,7 +65,7 @@ def depth_data(model: str, task: str, points: Iterable[DepthPoint]) -> DepthData
 
 def draw(data: DepthData) -> Drawing:
     """Draw one heat map of length by depth."""
-    slug = "".join(c if c.isalnum() or c in "+-." else "_" for c in data.model)
+    slug = "".join(c if c.isalnum() or c in "+-." else "_" for c in shortened(data.model))
     drawing, (axes,) = new_drawing(
         f"depth-{data.task}-{slug}", f"{data.task} by depth of the answer, {shortened(data.model)}", 7.0, 3.8
     )

@@ -191,7 +191,7 @@ def draw_cells(
     from matplotlib.patches import Rectangle
 
     greens = LinearSegmentedColormap.from_list("greens", GREENS)
-    greys = LinearSegmentedColormap.from_list("greys", ("#ffffff", "#777777"))
+    greys = LinearSegmentedColormap.from_list("greys", ("#eeeeee", "#777777"))
     for y, row in enumerate(values):
         for x, value in enumerate(row):
             if value is None:
