@@ -185,7 +185,12 @@ def _value(kind: type[Strategy], key: str, text: str) -> Any:
         raise InputError(f"{kind.key()} has no parameter {key!r}; a name with {kind.key()} takes {known}.")
     declared = typing.get_type_hints(kind)[key]
     if typing.get_origin(declared) in (types.UnionType, typing.Union):  # `float | None`: None is the default
-        (declared,) = (each for each in typing.get_args(declared) if each is not type(None))
+        members = [each for each in typing.get_args(declared) if each is not type(None)]
+        words = [each for each in members if typing.get_origin(each) is typing.Literal]
+        if any(text in typing.get_args(each) for each in words):
+            return text
+        # `int | Literal["document"] | None`: anything else is a number
+        declared = next((each for each in members if each not in words), words[0] if words else str)
     if typing.get_origin(declared) is typing.Literal:
         choices = typing.get_args(declared)
         if text not in choices:
