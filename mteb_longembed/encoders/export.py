@@ -167,7 +167,9 @@ def _take_longer_inputs(
         )  # fmt: skip
     if isinstance(family, Opaque):
         raise _refuse(
-            family, strategy, f"its files limit inputs to {limit} tokens; use @{limit} or less, or save_pretrained"
+            family,
+            strategy,
+            f"its files limit inputs to {limit} tokens; use @{limit} or less, or save_pretrained",
         )
     config.max_position_embeddings = strategy.target_len
     # RoFormer computes its table anew at the new length

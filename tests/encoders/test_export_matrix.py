@@ -168,7 +168,9 @@ def cells() -> Iterator[Any]:
     """Every base x every variant; `long` where the suite has another cell of the same kind."""
     for name in sorted(BASES):
         for key, params in VARIANTS:
-            usual = (key in ("pi", "ntk") and not params) or (key == "yarn" and params.get("short") == "scale")
+            usual = (key in ("pi", "ntk") and not params) or (
+                key == "yarn" and params.get("short") == "scale"
+            )
             label = " ".join([name, key, *map(str, params.values())])
             yield pytest.param(name, key, params, id=label, marks=() if usual else pytest.mark.long)
 
@@ -185,7 +187,9 @@ if __name__ == "__main__":
             name, key, params = cell.values
             here = Path(temporary, str(number))
             here.mkdir()
-            made = _BASES.get(name) or tiny.sentence_transformer(BASES[name][0], here / "base", **BASES[name][1])
+            made = _BASES.get(name) or tiny.sentence_transformer(
+                BASES[name][0], here / "base", **BASES[name][1]
+            )
             made.model_card_data.model_name = f"local/{name}"
             _BASES[name] = made
             ended[outcome(made, key, params, here)] += 1

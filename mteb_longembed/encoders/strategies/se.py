@@ -66,7 +66,11 @@ class SelfExtend(Strategy):
 
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens, with their defaults filled in."""
-        s = self.scale if self.g != "document" else max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
+        s = (
+            self.scale
+            if self.g != "document"
+            else max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
+        )
         group = s + 1 if self.g is None or self.g == "document" else self.g
         return group, self._window(s) if self.w is None or self.g == "document" else self.w
 

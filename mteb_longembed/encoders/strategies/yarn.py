@@ -22,8 +22,8 @@ class YaRN(Strategy):
     Differs: the ramp runs over the index of the frequency, rounded outwards, as in the authors' code and in
         transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) +
         1` on the cosines and sines of queries and of keys, is used where `logn` is off. Where it is on, log-n
-        scaling takes its place, for the two together would scale twice. Inputs up to the trained length are untouched; `short="scale"`
-        stretches them too, as a static YaRN does.
+        scaling takes its place, for the two together would scale twice. Inputs up to the trained length are
+        untouched; `short="scale"` stretches them too, as a static YaRN does.
 
     Args:
         factor: what low frequencies are divided by; default `s`.

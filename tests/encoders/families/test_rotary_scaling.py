@@ -139,7 +139,9 @@ def test_stock_yarn_of_transformers_equals_ours_without_logn(name, tmp_path):
     kind, config = YARN_BASES[name]
     config = {"num_key_value_heads": 2, **config}
     rope = {"rope_theta": 500.0, **config.pop("rope", {})}
-    base = tiny.sentence_transformer(kind, tmp_path, rope_parameters={**rope, "rope_type": "default"}, **config)
+    base = tiny.sentence_transformer(
+        kind, tmp_path, rope_parameters={**rope, "rope_type": "default"}, **config
+    )
     stock = {**rope, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": LO}
     config = {"rope_parameters": stock, "max_position_embeddings": LT}
     theirs = type(base)(str(tmp_path / "model"), device="cpu", config_kwargs=config)

@@ -34,7 +34,9 @@ def test_neighbours_stay_exact_across_the_border_and_nothing_exceeds_training():
 
 @pytest.mark.parametrize("limit", [383, 512])
 def test_the_limit_is_checked(limit):
-    message = f"limit must be at least the chunk of 384 tokens and below the trained length of 512, got {limit}"
+    message = (
+        f"limit must be at least the chunk of 384 tokens and below the trained length of 512, got {limit}"
+    )
     with pytest.raises(InputError, match=message):
         DualChunkAttention(trained_len=512, target_len=4096, limit=limit)
 
