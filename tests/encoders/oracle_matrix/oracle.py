@@ -151,7 +151,7 @@ class Dense:
         if full:
             inv_freq = own_frequencies(rope, inv_freq, label, n, self.limit)
             inv_freq = frequencies_at(label, inv_freq, rope.get("rope_theta", 1e4), n)
-            if label == "yarn logn off" and n > LO:
+            if VARIANTS[label][0] in ("yarn", "resonance") and not self.logn and n > LO:
                 size *= (0.1 * math.log(S) + 1) ** 2
         pairs = len(inv_freq)
         angle = at[..., None] * inv_freq
