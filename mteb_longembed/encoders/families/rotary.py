@@ -80,6 +80,9 @@ class MappedRotary(nn.Module):
         rope = config.rope_parameters if nested is None else config.rope_parameters["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
+        # a base that encoded before may still hold the frequencies of that input's length: two tokens reset it
+        device = next((b.device for b in base.buffers()), torch.device("cpu"))
+        self._own(torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device), self.layer_type)
         # Not a buffer: model.bfloat16() must not round it.
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
         self.interleaved, self.scaling = self._probe()
