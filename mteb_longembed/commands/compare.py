@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         InputError: if models, tasks or options do not go together.
     """
+    _be_quiet()
     contenders = _contenders(args)
     tasks, proxy = _tasks(args)
     from mteb_longembed.comparing import tables
@@ -117,6 +119,16 @@ def main(args: argparse.Namespace) -> int:
         print(f"Left out by the budget: {sentence}")
     print(f"Written: {folder / 'compare.html'}, {folder / 'compare.json'}, and mteb's results in {folder}.")
     return 0
+
+
+def _be_quiet() -> None:
+    """One bar of our own is enough: those of the libraries, and warnings about their own code, are left out."""
+    import datasets
+    from transformers.utils import logging
+
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="mteb")
 
 
 def _contenders(args: argparse.Namespace) -> list[Contender]:

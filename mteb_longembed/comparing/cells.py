@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import mteb
 import pytrec_eval
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError, InputError
 
 #: Inside the output folder: rankings by model, revision and split.
 RANKINGS = "rankings"
+_COST = "cost.json"
 
 
 class Cells:
@@ -53,6 +56,7 @@ class Cells:
         if found is not None:
             return found
         path = self._rankings(meta, task, split)
+        path.unlink(missing_ok=True)  # what cannot be read is written anew: mteb would add to it
         splits = list(task.eval_splits)
         task.filter_eval_splits([split])
         try:
@@ -74,10 +78,25 @@ class Cells:
             raise DataError(f"mteb must leave the rankings of {task.metadata.name} in {path}, got none.")
         return scores
 
+    def find_cost(self, meta: Any) -> Cost | None:
+        """What an earlier run measured; None where there is none."""
+        try:
+            return Cost(**json.loads((self._folder(meta) / _COST).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def keep_cost(self, meta: Any, cost: Cost) -> None:
+        """Keep what was measured for later runs."""
+        path = self._folder(meta) / _COST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(cost)), encoding="utf-8")
+
     def _rankings(self, meta: Any, task: AbsTaskRetrieval, split: str) -> Path:
+        return self._folder(meta) / split / f"{task.metadata.name}_predictions.json"
+
+    def _folder(self, meta: Any) -> Path:
         model = str(meta.name).replace("/", "__").replace(" ", "_")
-        folder = self.folder / RANKINGS / model / str(meta.revision) / split
-        return folder / f"{task.metadata.name}_predictions.json"
+        return self.folder / RANKINGS / model / str(meta.revision)
 
 
 def score_queries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.contenders import BM25, Contender, fused
-from mteb_longembed.comparing.costs import Cost, probe, tokens_of
+from mteb_longembed.comparing.costs import Cost, probe, share_read, tokens_of
 from mteb_longembed.comparing.ranking import Row, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
 from mteb_longembed.encoders.engine.progress import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 
-#: What the store of embeddings saves is not known before: an estimate counts each contender's texts in full.
 _SECONDS_PER_MINUTE = 60.0
 
 
@@ -133,8 +132,10 @@ class _Work:
         began = time.monotonic()
         try:
             meta = mteb.get_model_meta(contender.name)
-            model: Any = mteb.get_model(contender.name, device=self.device)
-            self._cells(contender, meta, model)
+            model: Any = None
+            if not self._take_finished(contender, meta):
+                model = mteb.get_model(contender.name, device=self.device)
+                self._cells(contender, meta, model)
         except (LongEmbedError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             if contender.name == BM25 and isinstance(error, ImportError):
@@ -149,6 +150,22 @@ class _Work:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
+    def _take_finished(self, contender: Contender, meta: Any) -> bool:
+        """Take all cells from an earlier run, if all are there: then no weights need to load."""
+        cost = self.cells.find_cost(meta)
+        found = {
+            (task.metadata.name, split): self.cells.find(meta, task, split)
+            for task in self.tasks
+            for split in task.eval_splits
+        }
+        whole = {key: scores for key, scores in found.items() if scores is not None}
+        if cost is None or len(whole) < len(found):
+            return False
+        texts = [text for corpus in self.corpora.values() for text in corpus]
+        self.costs[contender] = replace(cost, share_read=share_read(texts, contender.target_len))
+        self.scores[contender] = whole
+        return True
+
     def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
         texts = [text for corpus in self.corpora.values() for text in corpus]
         encoder = _encoder(model)
@@ -158,6 +175,7 @@ class _Work:
         cost = self.costs[contender] = probe(encoder, texts, contender.target_len)
         if encoder is not None:
             encoder.store = store
+        self.cells.keep_cost(meta, cost)
         for task in self.tasks:
             for split in task.eval_splits:
                 key = (task.metadata.name, split)

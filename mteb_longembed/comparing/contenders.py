@@ -100,8 +100,9 @@ def _contender(name: str, base: str) -> Contender:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
+    # the canonical name of what is added, behind the base as the user wrote it
     return Contender(
-        resolved.name if not resolved.base.name.startswith("local/") else name,
+        parsed.base + resolved.name.removeprefix(resolved.base.name),
         base,
         is_base=parsed.strategy == "none" and strategy.target_len == strategy.trained_len,
         trained_len=strategy.trained_len,

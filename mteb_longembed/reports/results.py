@@ -73,11 +73,6 @@ class Results:
     rows: tuple[Result, ...]
     problems: tuple[str, ...]
 
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models in order of appearance."""
-        return tuple(dict.fromkeys(row.model for row in self.rows))
-
 
 def load_results(folders: Sequence[Path | str]) -> Results:
     """Read every result file below the folders.

@@ -1,5 +1,4 @@
 from __future__ import annotations
 
-from tests.reports.conftest import toy_run, toy_task
-
-__all__ = ["toy_run", "toy_task"]
+from tests.comparing.conftest import base, data  # noqa: F401 (fixtures)
+from tests.reports.conftest import toy_run, toy_task  # noqa: F401 (fixtures)
