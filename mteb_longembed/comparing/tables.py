@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed import __version__
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.reports.tables.table import Cell, Table, number_cell, text_cell
@@ -99,7 +99,7 @@ def _difference(interval: Interval | None) -> Cell:
 
 def _plain(found: Comparison) -> dict[str, Any]:
     return {
-        "version": __version__,
+        "version": version("mteb-longembed"),
         "tasks": found.tasks,
         "queries": found.n_queries,
         "proxy": found.proxy,
