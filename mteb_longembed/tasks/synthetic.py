@@ -198,10 +198,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             }
         )
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__, **extra}
-        made_class = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
+        made_class: Any = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
         if not N_QUERIES <= recipe.n_documents <= made_class.most_documents():
             raise InputError(
                 f"n_documents of {cls.metadata.name} must be {N_QUERIES} to {made_class.most_documents()} "
                 f"documents, got {recipe.n_documents}."
             )
-        return made_class() if suffix else cls()
+        variant: SyntheticRetrieval = made_class() if suffix else cls()
+        return variant

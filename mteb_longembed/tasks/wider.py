@@ -1,8 +1,8 @@
 """The benchmark object `LongEmbed++`: real long documents in eleven languages, of tasks that mteb has already.
 
-The rule, by the statistics that mteb ships: documents have at least 8,000 characters on average, a task (where it has
-several languages: each of them) has 200 million characters at most, the data are public and their licence allows free use,
-and neither `LongEmbed+` nor another task here has the same documents.
+The rule, by the statistics that mteb ships: documents have at least 8,000 characters on average, and a task (where it
+has several languages: each of them) has 200 million characters at most. The data are public, their licence allows
+free use, and neither `LongEmbed+` nor another task here has the same documents.
 """
 
 from __future__ import annotations
