@@ -12,7 +12,7 @@ import numpy as np
 from materials import MIXES, SIZES, alternating, base_model, documents, table
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.tokenizing import CACHE
+from mteb_longembed.encoders.engine.tokenizing import CACHE
 
 
 def main() -> None:

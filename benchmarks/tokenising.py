@@ -9,7 +9,7 @@ import argparse
 
 from materials import MIXES, alternating, documents, table, tokenizer
 
-from mteb_longembed.encoders.tokenizing import CutTokenizer, IdCache
+from mteb_longembed.encoders.engine.tokenizing import CutTokenizer, IdCache
 
 
 def main() -> None:

@@ -21,15 +21,22 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "list": Command("mteb_longembed.listing", "strategies, aliases, tasks, and what fits what"),
-    "report": Command("mteb_longembed.reports.cli", "tables and figures from a folder of results"),
-    "diagnose": Command("mteb_longembed.diagnosing", "does a task need long context? score by tokens read"),
-    "tune": Command("mteb_longembed.tuning.cli", "train the position rows that an extension added"),
-    "export": Command("mteb_longembed.encoders.export", "a plain checkpoint that needs none of our code"),
+    "compare": Command(
+        "mteb_longembed.commands.compare",
+        "which way of embedding is best for my model and data, at what cost",
+    ),
+    "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
+    "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
+    "diagnose": Command(
+        "mteb_longembed.commands.diagnose", "does a task need long context? score by tokens read"
+    ),
+    "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
+    "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
 }
 _RUN = "run tasks on a model: the same as `mteb run`, whose options it takes"
 _EXAMPLES = """\
 examples:
+  mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048
   mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
   mteb-longembed list
   mteb-longembed report results/
@@ -41,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
-            from .running import run
+            from .commands.run import run
 
             return run(arguments)
         args = _parser(arguments[0] if arguments else "").parse_args(arguments)

@@ -21,7 +21,7 @@ from mteb.cache import ResultCache
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
-from mteb_longembed.encoders.zoo import ZOO
+from mteb_longembed.names.zoo import ZOO
 from training import facts
 from training.probe import share_right
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.names.canonical import canonical_name, default_target_len
+from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.names.parameters import read_parameters, read_tokens
 
 from . import ALGORITHM
-from .names import ModelName, canonical_name, default_target_len
 from .strategies import get_strategy
 from .strategies.pcw import ParallelContextWindows
 
@@ -153,18 +154,23 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
         InputError: if the base's longest input is not known, or a length breaks its rule.
     """
     kind = get_strategy(name.strategy)
+    params = read_parameters(name.strategy, kind.declared(), name.params)
     if kind is not ParallelContextWindows:
         raise MisfitError(
             f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw."
         )
-    trained_len = name.trained_len or base.max_tokens
-    if not trained_len:
+    known = int(base.max_tokens) if base.max_tokens else None
+    trained_len = known if name.trained_len is None else read_tokens("trained_len", name.trained_len)
+    if trained_len is None:
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
-    target_len = name.target_len or default_target_len(name.strategy, int(trained_len))
-    strategy = kind(trained_len=int(trained_len), target_len=target_len, **name.params)
+    target_len = default_target_len(name.strategy, trained_len)
+    if name.target_len is not None:
+        target_len = read_tokens("the target", name.target_len)
+    strategy = kind(trained_len=trained_len, target_len=target_len, **params)
+    settings = {**strategy.settings(), **({"trained_len": trained_len} if trained_len != known else {})}
     return base.model_copy(
         update={
-            "name": canonical_name(str(base.name), int(trained_len), replace(name, target_len=target_len)),
+            "name": canonical_name(str(base.name), name.strategy, target_len, settings),
             "revision": f"{base.revision}-{ALGORITHM}",
             "loader": functools.partial(load_windowed, base, strategy),
             "loader_kwargs": {},

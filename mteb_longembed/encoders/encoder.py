@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 
-from .store import EmbeddingStore
+from .engine.store import EmbeddingStore
 
 
 class LongEncoder(SentenceTransformerEncoderWrapper):

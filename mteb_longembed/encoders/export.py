@@ -1,11 +1,10 @@
-"""`mteb-longembed export`: an extended model as a plain checkpoint, where transformers can express it.
+"""An extended model as a plain checkpoint, where transformers can express it.
 
 What a plain checkpoint cannot carry is named, or refused where the result would be another method.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import tempfile
 from collections.abc import Callable
@@ -27,23 +26,6 @@ from .strategies import Strategy
 
 #: Rope types whose frequencies a larger theta or a further division changes as the strategy does.
 _STACKABLE = ("default", "linear")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = "Write an extended model as a checkpoint that needs none of our code."
-    parser.add_argument("model", help="a name such as e5-base+pi@4096, or a folder of ours")
-    parser.add_argument("folder", help="where to write it; must be empty or not exist")
-    parser.add_argument("--trust-remote-code", action="store_true", help="run the base's own model code")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Export and say what is lost; the exit status."""
-    lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)
-    print(f"wrote {args.folder}")
-    for sentence in lost:
-        print(f"not in it: {sentence}")
-    return 0
 
 
 def export(

@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -20,9 +20,10 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
+from .bases.saved import STRATEGY_FILE, read_strategy
+from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
-from .strategies import Strategy, get_strategy
-from .tokenizing import Ids, cutter_of
+from .strategies import Strategy
 
 #: Token-wise features that windows cut and that are padded with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
@@ -32,7 +33,6 @@ class LongTransformer(Transformer):
     """A sentence-transformers `Transformer` whose positions go through a strategy."""
 
     save_in_root: bool = False
-    strategy_file: ClassVar[str] = "longembed_config.json"
 
     strategy: Strategy
     family: Family
@@ -238,7 +238,7 @@ class LongTransformer(Transformer):
         """Save the extended weights and the strategy; `longembed.load` reads them back."""
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
         config = {"strategy": self.strategy.key(), **dataclasses.asdict(self.strategy)}
-        path = Path(output_path, self.strategy_file)
+        path = Path(output_path, STRATEGY_FILE)
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
@@ -246,15 +246,9 @@ class LongTransformer(Transformer):
         cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any
     ) -> Self:
         """Load a module from a saved folder; its table is the saved one, not built anew."""
-        strategy = cls.saved_strategy(Path(model_name_or_path, subfolder))
+        strategy = read_strategy(Path(model_name_or_path, subfolder))
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
         return cls.around(transformer, strategy, extended=True)
-
-    @classmethod
-    def saved_strategy(cls, folder: Path) -> Strategy:
-        """The strategy that `save` wrote beside the weights."""
-        config = json.loads((folder / cls.strategy_file).read_text(encoding="utf-8"))
-        return get_strategy(config.pop("strategy"))(**config)
 
 
 class WindowPooling(Pooling):

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.names.in_results import ModelName, split_model_name
 from mteb_longembed.reports.beir import BEIR_TASKS
 from mteb_longembed.reports.columns import TASK_NAMES
-from mteb_longembed.reports.model_names import ModelName, split_model_name
 
 _KNOWN_TASKS = TASK_NAMES | BEIR_TASKS
 _METRICS = ("ndcg_at_1", "ndcg_at_10")

@@ -1,1 +1,1 @@
-"""Training only what an extension added: the new position rows of an absolute model."""
+"""Position tuning: the rows that an extension added are trained, everything else stays. May import `encoders`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,12 +16,13 @@ from sentence_transformers import SentenceTransformerTrainingArguments as Traini
 from sentence_transformers.base.sampler import BatchSamplers
 from torch import Tensor, nn
 
-from mteb_longembed.encoders.added_rows import ROWS_FILE, rows_of_short_inputs
-from mteb_longembed.encoders.bases import describe
-from mteb_longembed.encoders.extend import extend
+from mteb_longembed.encoders.bases.added_rows import ROWS_FILE, rows_of_short_inputs
+from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.modules import LongTransformer
-from mteb_longembed.encoders.names import ModelName, default_target_len, parse_name
+from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.names.grammar import parse_name
 from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
 from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
 from mteb_longembed.tuning.data import open_data, prepare_data
@@ -111,21 +113,13 @@ def tune(
         tuned = copy.deepcopy(model).float()
     else:
         name = parse_name(model)
-        _check_name(name, trust_remote_code)
+        resolved = resolve(replace(name, trust_remote_code=True) if trust_remote_code else name)
+        _check_resolved(resolved)
         tuned = None
     rows = prepare_data(open_data(data), n_negatives, seed)
     distil = "scores" in rows.column_names
     if tuned is None:
-        tuned = extend(
-            name.base,
-            name.strategy,
-            name.target_len,
-            name.trained_len,
-            revision=name.revision,
-            device=device,
-            trust_remote_code=trust_remote_code,
-            **name.params,
-        ).float()
+        tuned = build(resolved, device=device).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
     if max_len > strategy.trained_len:
         raise InputError(f"max_len must be at most the trained {strategy.trained_len} tokens, got {max_len}.")
@@ -251,18 +245,11 @@ def _check_numbers(**values: float) -> None:
             raise InputError(f"{name} must be above 0, got {value}.")
 
 
-def _check_name(name: ModelName, trust_remote_code: bool) -> None:
+def _check_resolved(resolved: ResolvedModel) -> None:
     """Refuse what cannot be tuned before any weights load."""
-    info = describe(
-        name.base, revision=name.revision, trained_len=name.trained_len, trust_remote_code=trust_remote_code
-    )
-    if name.dtype is not None:
-        raise InputError(f"tuning computes in the types it needs: leave out dtype, got {name.dtype}.")
-    _check_tunable(info.name, info.family.name, name.strategy)
-    target = name.target_len or default_target_len(name.strategy, info.trained_len)
-    _check_target(info.trained_len, target)
-    if name.params.get("short", "keep") != "keep":
-        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
+    if resolved.dtype is not None:
+        raise InputError(f"tuning computes in the types it needs: leave out dtype, got {resolved.dtype}.")
+    _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
 
 
 def _check_model(model: SentenceTransformer) -> None:
@@ -272,31 +259,27 @@ def _check_model(model: SentenceTransformer) -> None:
             "tuning takes an extended model, such as extend(base, 'pi', 4096) returns, got a "
             f"{type(first).__name__} that nothing extended."
         )
-    _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy.key())
-    _check_target(first.strategy.trained_len, first.strategy.target_len)
-    if getattr(first.strategy, "short", "keep") != "keep":
-        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
+    _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
 
 
-def _check_tunable(base: str, family: str, strategy: str) -> None:
+def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
     if family != "absolute":
         raise MisfitError(
             f"only models with absolute positions can be tuned this way, got {base} with {family} positions: "
             "it has no table of position rows to add to, and training its other weights would change short "
             "inputs; ntk or se extend rotary models without training."
         )
-    if strategy not in TUNABLE:
+    if strategy.key() not in TUNABLE:
         raise MisfitError(
-            f"tuning trains the rows that {' or '.join(TUNABLE)} adds, got {strategy}: use {base}+pi."
+            f"tuning trains the rows that {' or '.join(TUNABLE)} adds, got {strategy.key()}: use {base}+pi."
         )
-
-
-def _check_target(trained_len: int, target_len: int) -> None:
-    if target_len <= trained_len:
+    if strategy.target_len <= strategy.trained_len:
         raise InputError(
-            f"the target length must be above the trained {trained_len} tokens, or no new rows are there to "
-            f"train, got {target_len}."
+            f"the target length must be above the trained {strategy.trained_len} tokens, or no new rows are there "
+            f"to train, got {strategy.target_len}."
         )
+    if getattr(strategy, "short", "keep") != "keep":
+        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
 
 
 def _prompts(model: SentenceTransformer, columns: list[str]) -> dict[str, str] | None:

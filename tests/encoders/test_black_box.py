@@ -23,9 +23,9 @@ from mteb_longembed.encoders.black_box import (
     token_starts_of,
     windowed,
 )
-from mteb_longembed.encoders.names import parse_name
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.names.grammar import parse_name
 
 tiktoken = pytest.importorskip("tiktoken")
 pytest.importorskip("openai")

@@ -186,7 +186,7 @@ def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
 
 
 def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
-    from mteb_longembed.encoders import zoo
+    from mteb_longembed.names import zoo
 
     grown = extend(base, "pi")
     where = folder.parent / "grown"
@@ -194,7 +194,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
     monkeypatch.setattr(
-        "mteb_longembed.encoders.bases.entry_of", lambda name: entry if name == str(where) else None
+        "mteb_longembed.encoders.bases.describe.entry_of", lambda name: entry if name == str(where) else None
     )
     with pytest.raises(MisfitError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

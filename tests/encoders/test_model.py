@@ -11,7 +11,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import batching, model, running, tokenizing
+from mteb_longembed.encoders import model
+from mteb_longembed.encoders.engine import batching, running, tokenizing
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny

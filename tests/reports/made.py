@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.columns import COLUMN_BY_KEY, COLUMNS, GENERATED, PUBLISHED
-from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.results import Model, Result
 from mteb_longembed.reports.scoreboard import Line, score_lines
 

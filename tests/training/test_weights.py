@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.zoo import ZOO
+from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.tasks.passkey import LongEmbedPasskey
 from training import facts
 from training.probe import share_right

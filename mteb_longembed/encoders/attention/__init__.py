@@ -1,0 +1,4 @@
+"""Attention functions on `q`, `k`, `v` tensors: plain, in tiles, and with changed relative positions.
+
+Knows nothing of models or strategies: may import torch only.
+"""

@@ -11,6 +11,7 @@ Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d`
 from __future__ import annotations
 
 import math
+import typing
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import Parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,9 @@ class Strategy:
                 f"the target length must be at least the trained length of {self.trained_len} tokens, "
                 f"got {self.target_len}."
             )
+        for name, value in self.defaults_by_length().items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)  # frozen, but for its own making
         self.check()
 
     @classmethod
@@ -68,6 +73,22 @@ class Strategy:
     def parameters(cls) -> dict[str, object]:
         """The strategy's own parameters and their defaults (lengths excluded), as in a model's name."""
         return {f.name: f.default for f in fields(cls) if f.name not in ("trained_len", "target_len")}
+
+    def defaults_by_length(self) -> dict[str, object]:
+        """The values of parameters whose default is None: they depend on the two lengths alone."""
+        return {}
+
+    def settings(self) -> dict[str, object]:
+        """The parameters whose values differ from what holds for these lengths without them."""
+        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
+        values = {name: getattr(self, name) for name in self.parameters()}
+        return {name: value for name, value in values.items() if value != getattr(plain, name)}
+
+    @classmethod
+    def declared(cls) -> dict[str, Parameter]:
+        """What each of the strategy's own parameters may be."""
+        types = typing.get_type_hints(cls)
+        return {name: Parameter.declared(f"{cls.key()}'s {name}", types[name]) for name in cls.parameters()}
 
     @property
     def scale(self) -> int:

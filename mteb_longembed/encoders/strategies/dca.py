@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
 from mteb_longembed.errors import InputError
@@ -31,10 +32,13 @@ class DualChunkAttention(Strategy):
         default=None, metadata={"help": "tokens of a chunk (default 3/4 of the trained length)"}
     )
 
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"chunk": max(3 * self.trained_len // 4, 1)}
+
     @property
     def chunk_len(self) -> int:
-        """`chunk` with its default filled in."""
-        return max(3 * self.trained_len // 4, 1) if self.chunk is None else self.chunk
+        """`chunk`, which is never None in an instance."""
+        return cast("int", self.chunk)
 
     def check(self) -> None:
         if not 1 <= self.chunk_len < self.trained_len:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -43,10 +43,13 @@ class NTKAware(Strategy):
     )
     sigma: float = field(default=32.0, metadata={"help": "smoothing width in rows (learned tables)"})
 
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
+
     def check(self) -> None:
         if self.short not in ("keep", "scale"):
             raise InputError(f"ntk's short must be keep or scale, got {self.short!r}.")
-        if self.factor is not None and not self.factor >= 1:
+        if not self.rope_factor >= 1:
             raise InputError(f"ntk's factor must be at least 1, got {self.factor}.")
         if not self.sigma > 0:
             raise InputError(f"ntk's sigma must be above 0 rows, got {self.sigma}.")
@@ -54,9 +57,7 @@ class NTKAware(Strategy):
     @property
     def rope_factor(self) -> float:
         """`lambda`, what the rope base is multiplied by; 1 where there is nothing to extend."""
-        if self.factor is not None:
-            return float(self.factor)
-        return 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))
+        return cast("float", self.factor)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): as a product it also holds on top of a base's own

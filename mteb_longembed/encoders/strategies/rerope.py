@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
 from mteb_longembed.errors import InputError
@@ -30,10 +31,13 @@ class RectifiedRoPE(Strategy):
         default=None, metadata={"help": "window of exact positions in tokens (default Lo // 2)"}
     )
 
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"w": self.trained_len // 2}
+
     @property
     def window(self) -> int:
-        """`w` with its default filled in."""
-        return self.trained_len // 2 if self.w is None else self.w
+        """`w`, which is never None in an instance."""
+        return cast("int", self.w)
 
     def check(self) -> None:
         if not 1 <= self.window < self.trained_len:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from typing import cast
 
 from mteb_longembed.encoders.attention.self_extend import SelfExtendPlan
 from mteb_longembed.errors import InputError
@@ -43,15 +44,19 @@ class SelfExtend(Strategy):
         default=None, metadata={"help": "window of exact positions in tokens (default Lo // s)"}
     )
 
+    def defaults_by_length(self) -> dict[str, object]:
+        window = max(min(self.trained_len // self.scale, self.trained_len - 1), 1)
+        return {"g": self.scale + 1, "w": window}
+
     @property
     def group(self) -> int:
-        """`g` with its default filled in."""
-        return self.scale + 1 if self.g is None else self.g
+        """`g`, which is never None in an instance."""
+        return cast("int", self.g)
 
     @property
     def window(self) -> int:
-        """`w` with its default filled in."""
-        return max(min(self.trained_len // self.scale, self.trained_len - 1), 1) if self.w is None else self.w
+        """`w`, which is never None in an instance."""
+        return cast("int", self.w)
 
     def check(self) -> None:
         if self.group < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
@@ -45,10 +45,13 @@ class YaRN(Strategy):
         default="keep", metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"}
     )
 
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"factor": float(self.scale)}
+
     def check(self) -> None:
         if self.short not in ("keep", "scale"):
             raise InputError(f"{self.key()}'s short must be keep or scale, got {self.short!r}.")
-        if self.factor is not None and not self.factor >= 1:
+        if not self.stretch >= 1:
             raise InputError(f"{self.key()}'s factor must be at least 1, got {self.factor}.")
         if not 0 < self.beta_slow < self.beta_fast:
             raise InputError(
@@ -58,8 +61,8 @@ class YaRN(Strategy):
 
     @property
     def stretch(self) -> float:
-        """`factor` with its default filled in."""
-        return float(self.scale if self.factor is None else self.factor)
+        """`factor`, which is never None in an instance."""
+        return cast("float", self.factor)
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
         """`[d/2]` frequencies of an extended document."""

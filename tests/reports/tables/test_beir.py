@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.beir import CQADUPSTACK_PARTS, beir_tasks
-from mteb_longembed.reports.model_names import split_model_name
 from mteb_longembed.reports.results import Model, Result
 from mteb_longembed.reports.tables.beir import beir_table
 

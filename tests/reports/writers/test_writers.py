@@ -73,18 +73,21 @@ def test_latex_has_a_minus_where_a_number_is_negative():
 def test_a_narrow_terminal_loses_nothing(width):
     names = ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mteb-longembed/mini-rope+se@4096,logn=off")
     tables = main_tables(
-        score_lines([row for i, name in enumerate(names) for row in rows_of(name, 0.41 + i / 10)])
+        score_lines([row for i, name in enumerate(names) for row in rows_of(name, 0.4 + i / 5)])
     )
     out = io.StringIO()
     terminal.show(tables, Console(file=out, width=width, color_system=None))
     lines = out.getvalue().splitlines()
-    body = [line for line in lines if "41.0" in line]
-    assert len(body) == 1 and body[0].split().count("41.0") == 7
-    for piece in ("mistral", "instruct", "+ntk", "@32768", "mini", "+se", "@4096", "logn=off"):
-        assert piece in out.getvalue()
+    assert out.getvalue().split().count("40.0") == 7
+    assert out.getvalue().split().count("[36,45]") == 2  # of Passkey and of Needle
+    if width >= 80:
+        assert max(map(len, lines)) <= width
     if width >= 100:
-        assert max(map(len, lines[:12])) <= width
         assert any("Average" in line for line in lines)
+    # A name goes on below in the first column; put together, it is whole.
+    words = "".join(line.split(" ")[0] for line in lines if line and not line.startswith(" "))
+    for name in ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mini-rope+se@4096,logn=off"):
+        assert name in words
 
 
 @pytest.mark.parametrize("name", WRITERS)

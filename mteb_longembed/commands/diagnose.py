@@ -1,0 +1,128 @@
+"""`mteb-longembed diagnose`: does a task need long context? A table, and on request a figure and the data."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mteb_longembed.reports.tables.table import Table
+    from mteb_longembed.tasks.diagnose import Diagnosis
+
+_SHARE = 0.95
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the sub-command."""
+    parser.description = (
+        "Does a task need long context? Shows its score when only the beginning of each document may be "
+        "read, and how many documents are longer: a task that scores as well on 512 tokens as on whole "
+        "documents says nothing about long context."
+    )
+    parser.epilog = (
+        "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
+    )
+    parser.add_argument(
+        "-t",
+        "--task",
+        required=True,
+        help="any text retrieval task of mteb (mteb available-tasks), ours among them, or a folder in BEIR's "
+        "file format: corpus.jsonl, queries.jsonl, qrels/test.tsv",
+    )
+    parser.add_argument(
+        "-m",
+        "--model",
+        action="append",
+        dest="models",
+        metavar="MODEL",
+        help="any name that `mteb run -m` takes; repeat to compare (default: bm25, which reads any length "
+        "and needs pip install 'mteb[bm25s]')",
+    )
+    parser.add_argument(
+        "--lengths",
+        type=_lengths,
+        metavar="N,N,...",
+        help="how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); whole "
+        "documents are always read too",
+    )
+    parser.add_argument(
+        "--splits",
+        nargs="+",
+        metavar="SPLIT",
+        help="of the task, such as test_4096 (default: all that it is scored on)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers into this file")
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="DIR",
+        help="write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the diagnosis and show it; the exit status."""
+    from rich.console import Console
+
+    from mteb_longembed.reports.writers.terminal import show
+    from mteb_longembed.tasks.diagnose import BM25, LENGTHS, diagnose
+
+    found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.splits)
+    show([to_table(found)], Console())
+    if args.json:
+        found.save(args.json)
+    if args.figure:
+        from mteb_longembed.reports.figures.diagnosis import DiagnosisData, draw
+
+        data = DiagnosisData(found.task, found.score, found.curves, found.whole, found.document_lens)
+        for path in draw(data).save(args.figure):
+            print(path)
+    return 0
+
+
+def to_table(found: Diagnosis) -> Table:
+    """Scores by tokens read, with the share of documents that are longer, and what follows from it."""
+    from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
+
+    lengths = sorted({length for curve in found.curves.values() for length in curve})
+    rows = [
+        (
+            text_cell(f"{length:,}"),
+            *(number_cell(curve.get(length)) for curve in found.curves.values()),
+            number_cell(found.longer_than(length), 0),
+        )
+        for length in lengths
+    ]
+    rows.append((text_cell("all"), *map(number_cell, found.whole.values()), number_cell(0.0, 0)))
+    lens = found.document_lens
+    spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
+    notes = [f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))})."]
+    return Table(
+        key="diagnosis",
+        title=f"{found.task}: {found.score} (%) by tokens read of each document",
+        header=("tokens read", *found.curves, "longer documents (%)"),
+        rows=tuple(rows),
+        notes=(*notes, *(_verdict(found, model) for model in found.curves)),
+    )
+
+
+def _verdict(found: Diagnosis, model: str) -> str:
+    enough = found.enough(model, _SHARE)
+    whole = found.whole[model]
+    if whole == 0:
+        return f"{model} finds nothing even in whole documents, which tells nothing about the task."
+    if enough is None:
+        tried = max(found.curves[model])
+        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on whole documents."
+    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on whole documents ({whole:.1f})."
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected whole numbers with commas between, got {text!r}"
+        ) from None

@@ -1,0 +1,102 @@
+"""`mteb-longembed list`: what there is, read from the registries."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the sub-command."""
+    parser.description = (
+        "Strategies, aliases of models, tasks, and which strategy fits which family of models."
+    )
+    parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print one part or all of them; the exit status."""
+    chosen = [args.what] if args.what else list(_PARTS)
+    print("\n\n".join(_PARTS[part]() for part in chosen))
+    return 0
+
+
+def strategies() -> str:
+    """Every strategy with its parameters, their defaults and meaning."""
+    from dataclasses import fields
+
+    from mteb_longembed.encoders.strategies import STRATEGIES
+    from mteb_longembed.names.parameters import spell
+
+    lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
+    for key, kind in STRATEGIES.items():
+        lines.append(f"  {key:<10}{_title(kind)}")
+        meaning = {f.name: f.metadata.get("help", "") for f in fields(kind)}
+        for name, default in kind.parameters().items():
+            shown = "" if default is None else spell(default)
+            lines.append(f"  {'':<12}{f'{name}={shown}':<20}{meaning[name]}")
+    return "\n".join(lines)
+
+
+def models() -> str:
+    """Every alias with what it stands for."""
+    from mteb_longembed.names.zoo import ZOO
+
+    rows = [("alias", "model", "trained on", "")]
+    for alias, entry in ZOO.items():
+        length = f"{entry.trained_len:,} tokens" if entry.trained_len else ""
+        note = "shipped with this package" if entry.bundled else ""
+        rows.append((alias, entry.hub_id, length, "run by mteb" if entry.kind == "mteb" else note))
+    return "Models: these aliases, any name that mteb knows, hub id or folder\n" + _table(rows)
+
+
+def tasks() -> str:
+    """Every task of ours and our benchmarks."""
+    from mteb_longembed.tasks import TASKS
+    from mteb_longembed.tasks.benchmark import NAME
+    from mteb_longembed.tasks.wider import NAME as WIDER
+    from mteb_longembed.tasks.wider import TASKS as OTHERS
+
+    rows = [("task", "score", "splits")]
+    for task in TASKS:
+        splits = task.metadata.eval_splits
+        shown = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
+        rows.append((task.metadata.name, task.metadata.main_score, shown))
+    others = f"The benchmark {WIDER} is made of tasks that mteb has: {', '.join(OTHERS)}"
+    return f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n{others}"
+
+
+def fit() -> str:
+    """Which strategy fits which family: those that share a hook."""
+    from mteb_longembed.encoders.families import FAMILIES
+    from mteb_longembed.encoders.strategies import STRATEGIES
+
+    rows = [("positions", *STRATEGIES)]
+    for family in FAMILIES:
+        rows.append((family.name, *("yes" if family.fits(kind) else "-" for kind in STRATEGIES.values())))
+    # families that differ only in how they reach the positions are one line
+    return "Which strategy fits which models, by how positions enter them\n" + _table(
+        list(dict.fromkeys(rows))
+    )
+
+
+_PARTS: dict[str, Callable[[], str]] = {
+    "strategies": strategies,
+    "models": models,
+    "tasks": tasks,
+    "fit": fit,
+}
+
+
+def _title(kind: type) -> str:
+    return (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n")[0]
+
+
+def _table(rows: Sequence[Iterable[str]]) -> str:
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )

@@ -1,0 +1,290 @@
+"""`mteb-longembed report`: from result folders to tables, figures and one page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.columns import COLUMNS
+from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
+from mteb_longembed.reports.figures.drawing import Drawing
+from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
+from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
+from mteb_longembed.reports.results import Results, load_results
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
+from mteb_longembed.reports.tables.beir import beir_table
+from mteb_longembed.reports.tables.main import length_tables, main_tables
+from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
+from mteb_longembed.reports.tables.published import comparison_tables
+from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
+from mteb_longembed.reports.tables.strategies import strategy_tables
+from mteb_longembed.reports.tables.table import Table
+from mteb_longembed.reports.writers import WRITERS
+from mteb_longembed.reports.writers.terminal import show
+
+_SCORES = (AVERAGE, *(column.key for column in COLUMNS))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `report` to a parser."""
+    parser.description = (
+        "The tables and figures of the LongEmbed paper from MTEB result folders. Models (A, B, BEFORE ...) are "
+        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; bases without the strategy."
+    )
+    parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
+    parser.add_argument(
+        "results",
+        nargs="*",
+        type=Path,
+        metavar="RESULTS",
+        help="folders that `mteb run` wrote (results/, unless told otherwise), or copies of mteb's public "
+        "results; searched at any depth; may be left out with --published",
+    )
+    public = parser.add_argument_group("public results")
+    public.add_argument(
+        "--published",
+        action="store_true",
+        help="the LongEmbed scores of mteb's public results, these and the paper's, ranked in one table",
+    )
+    public.add_argument(
+        "--size",
+        type=parse_range,
+        metavar="MIN-MAX",
+        help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
+    )
+    public.add_argument(
+        "--advertised",
+        type=parse_range,
+        metavar="MIN-MAX",
+        help="only models that advertise so many tokens, such as 8k-",
+    )
+    public.add_argument(
+        "--window",
+        choices=WINDOWS,
+        help="only models whose scores look cut near so many tokens; mismatch: those that are marked",
+    )
+    public.add_argument(
+        "--refresh",
+        type=Path,
+        metavar="GIT_CLONE",
+        help=f"first rebuild the public results from a clone of {REPOSITORY}",
+    )
+    out = parser.add_argument_group("output (figures need pip install 'mteb-longembed[figures]')")
+    out.add_argument(
+        "--format", choices=list(WRITERS), default="terminal", help="of the tables (default: terminal)"
+    )
+    out.add_argument(
+        "--output", type=Path, metavar="DIR", help="write one file per table into DIR instead of printing"
+    )
+    out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG into DIR")
+    out.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one self-contained page, figures included"
+    )
+    more = parser.add_argument_group("more tables")
+    more.add_argument(
+        "--compare-published",
+        action="store_true",
+        help="the paper's and its authors' numbers beside these; their rows in the heat maps too",
+    )
+    more.add_argument(
+        "--beir",
+        nargs=2,
+        metavar=("A", "B"),
+        help="the two models of the BEIR table (default: the first two)",
+    )
+    more.add_argument(
+        "--statistics",
+        nargs="*",
+        metavar="TASK",
+        help="queries, documents and their lengths as published, and counted anew in the data of each TASK",
+    )
+    figures = parser.add_argument_group("what figures show")
+    figures.add_argument(
+        "--score",
+        choices=_SCORES,
+        default=AVERAGE,
+        metavar="SCORE",
+        help=f"of the figures over target lengths: {', '.join(_SCORES)} (default: {AVERAGE})",
+    )
+    figures.add_argument(
+        "--bases",
+        nargs="+",
+        metavar="BASE",
+        help="bases of the figure by strategy and target length, in this order (default: all)",
+    )
+    figures.add_argument(
+        "--tuned",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("BEFORE", "AFTER"),
+        help="a model and what tuning made of it, for the figure of what tuning gains; once for each pair",
+    )
+    figures.add_argument(
+        "--absolute",
+        nargs="+",
+        metavar="BASE",
+        help="bases with absolute positions, for the figure that compares them with rotary ones "
+        "(default: the paper's)",
+    )
+    figures.add_argument("--rotary", nargs="+", metavar="BASE", help="the rotary bases of that figure")
+    queries = parser.add_argument_group("query by query")
+    queries.add_argument(
+        "--predictions",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth",
+    )
+    queries.add_argument(
+        "--significance",
+        nargs=2,
+        metavar=("A", "B"),
+        help="test whether B differs from A; needs --predictions of both",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `report`.
+
+    Args:
+        args: What `add_arguments` describes.
+
+    Returns:
+        The exit status: 0, also when single files were skipped (each is named on standard error).
+
+    Raises:
+        InputError: If an option does not fit, or no result at all was found.
+    """
+    _check(args)
+    if args.refresh:
+        commit = refresh(args.refresh)
+        print(f"packed the public results of {args.refresh} at {commit[:12]}", file=sys.stderr)
+    results = load_results(args.results)
+    predictions, more_problems = load_predictions(args.predictions)
+    problems = [*results.problems, *more_problems]
+    for problem in problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    if args.results and not results.rows:
+        folders = ", ".join(map(str, args.results))
+        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
+    lines = score_lines(results.rows, _by_query(results, predictions))
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, predictions)]
+    drawings: list[Drawing] = []
+    if args.figures or args.html:
+        drawings = _drawings(args, results, lines, predictions)
+    _write_tables(args, tables)
+    if args.figures:
+        for drawing in drawings:
+            for path in drawing.save(args.figures):
+                print(path)
+    if args.html:
+        # Imported late: it is the only other part that an ordinary report does without.
+        from mteb_longembed.reports import html_page
+
+        args.html.parent.mkdir(parents=True, exist_ok=True)
+        args.html.write_text(html_page.write(tables, drawings, problems), encoding="utf-8")
+        print(args.html)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.results and not args.published:
+        raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
+    filters = {"--size": args.size, "--advertised": args.advertised, "--window": args.window}
+    given = [name for name, value in {**filters, "--refresh": args.refresh}.items() if value]
+    if given and not args.published:
+        raise InputError(f"{given[0]} is about the public results: give --published too.")
+    if args.significance and not args.predictions:
+        raise InputError("--significance compares query by query: give --predictions DIR for both models.")
+    if bool(args.absolute) != bool(args.rotary):
+        raise InputError("--absolute and --rotary are compared with each other: give both.")
+
+
+def _tables(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+) -> list[Table]:
+    tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
+    if args.published:
+        chosen = Filter(args.size, args.advertised, args.window)
+        tables.insert(0, public_table(public_results(), lines, chosen))
+    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
+    if beir is not None:
+        tables.append(beir)
+    if args.compare_published:
+        tables += comparison_tables(lines)
+    if args.statistics is not None:
+        tables.append(statistics_table([row for name in args.statistics for row in count_statistics(name)]))
+    if args.significance:
+        from mteb_longembed.reports.significance import compare_models, significance_table
+
+        models = tuple(args.significance)
+        tables.append(significance_table(compare_models(predictions, results.rows, models), models))
+    return tables
+
+
+def _drawings(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+) -> list[Drawing]:
+    kinds = None
+    if args.absolute:
+        kinds = dict.fromkeys(args.absolute, positions.ABSOLUTE) | dict.fromkeys(
+            args.rotary, positions.ROTARY
+        )
+    return [
+        *map(heatmap.draw, heatmap.heatmap_data(lines, args.compare_published)),
+        *map(depth.draw, _depths(results, predictions)),
+        *map(improvement.draw, improvement.improvement_data(lines)),
+        *map(targets.draw, targets.targets_data(lines, args.score, args.bases)),
+        *map(tuning.draw, tuning.tuning_data(lines, [tuple(pair) for pair in args.tuned])),
+        *map(positions.draw, positions.positions_data(lines, args.score, kinds)),
+    ]
+
+
+def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScores:
+    """Scores of single queries, where the data of a task can be loaded."""
+    found = {}
+    for item in predictions:
+        try:
+            scores = query_scores(item, results.rows)
+        except DataError as error:
+            print(f"warning: no intervals from the predictions of {item.model}: {error}", file=sys.stderr)
+            continue
+        found[item.model, item.revision, item.task] = scores
+    return found
+
+
+def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.DepthData]:
+    found = []
+    by_length = {name for column in COLUMNS if column.is_by_length for name in column.tasks.values()}
+    for item in predictions:
+        if item.task not in by_length:
+            continue
+        try:
+            points = depth_points(item, results.rows)
+        except DataError as error:
+            # The published Passkey and Needle do not say where their answers sit: the rest is drawn.
+            print(f"warning: no depth map of {item.model} on {item.task}: {error}", file=sys.stderr)
+            continue
+        found.append(depth.depth_data(item.model, item.task, points))
+    return found
+
+
+def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
+    write, suffix = WRITERS[args.format]
+    if args.output:
+        args.output.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            path = args.output / f"{table.key}{suffix}"
+            path.write_text(write([table]), encoding="utf-8")
+            print(path)
+    elif args.format == "terminal" and sys.stdout.isatty():
+        show(tables, Console())
+    else:
+        print(write(tables), end="")

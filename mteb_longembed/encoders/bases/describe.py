@@ -1,0 +1,270 @@
+"""What can be known of a base model before any weights load: name, revision, trained length, family."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import constants, hf_hub_download
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from safetensors import safe_open
+from transformers import AutoConfig, PretrainedConfig
+
+from mteb_longembed.encoders.families import Family, family_of
+from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
+
+from .e5rope import is_e5rope, native_config
+from .hashing import Stamp, hash_of_folder, local_name, stamp_of_folder
+
+_REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
+#: Heads of models that classify instead of embedding.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+#: Floating types as safetensors files name them -> torch's names.
+_SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class BaseInfo:
+    """A base model, as far as its small files tell.
+
+    Args:
+        name: hub id, or `local/NAME`.
+        path: what to load: a folder or a hub id.
+        revision: the hub's commit, or a hash of the local files.
+        trained_len: longest input in tokens it was trained on, as its files or the zoo say; None if they do not.
+        family: how positions enter it.
+        config: its transformers configuration.
+        entry: what the zoo says of it.
+        has_modules: whether it is a sentence-transformers repository.
+        dtype: the type of the checkpoint's weights by torch's name, None where its files do not say.
+        has_code: whether it brings code of its own.
+        runs_code: whether it was allowed to run it.
+        stamp: its files on disk when `revision` was computed; None on the hub, where commits do not change.
+    """
+
+    name: str
+    path: str
+    revision: str | None
+    trained_len: int | None
+    family: type[Family]
+    config: PretrainedConfig
+    entry: ZooEntry | None = None
+    has_modules: bool = True
+    dtype: str | None = None
+    has_code: bool = False
+    runs_code: bool = False
+    stamp: Stamp | None = None
+
+    def is_unchanged(self) -> bool:
+        """Whether a local base's files are those that were described; commits on the hub do not change."""
+        return self.stamp is None or stamp_of_folder(self.path) == self.stamp
+
+    def check_unchanged(self) -> None:
+        """Raise InputError where a local base is no longer the one that was described."""
+        if self.is_unchanged():
+            return
+        now = _revision_of_folder(self.path, self.entry, self.runs_code)
+        if now != self.revision:
+            raise InputError(
+                f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
+                "meanwhile, so start again."
+            )
+
+
+def describe(base: str, *, revision: str | None = None, trust_remote_code: bool = False) -> BaseInfo:
+    """Read the small files of a base model: an alias, a hub repository or a local folder.
+
+    Args:
+        base: alias of the zoo, hub id or folder.
+        revision: the base's own commit, branch or tag on the hub.
+        trust_remote_code: run the repository's own configuration code.
+
+    Raises:
+        HubError: if the repository, its revision or its files cannot be had.
+        ModelError: if it is no model that encodes text.
+        InputError: if a revision is given for a local folder, which has none but its files.
+    """
+    entry = entry_of(base)
+    if entry is not None and entry.kind != "hub":
+        raise ModelError(
+            f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+            f"mteb run -m {base}."
+        )
+    path = base if entry is None else entry.path
+    folder = is_folder(path)
+    if folder and revision is not None:
+        raise InputError(
+            f"a revision belongs to a model on the hub, got {revision!r} with the folder of {base}."
+        )
+    if not folder and (path.startswith((".", "/", "~")) or path.count("/") != 1):
+        raise ModelError(
+            f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
+        )
+    revision = revision or (entry.revision if entry else None)
+    stamp = stamp_of_folder(path) if folder else None
+    read = _reader(path, revision)
+    raw = read("config.json")
+    modules = read("modules.json", optional=True)
+    if raw is None:
+        inner = [m.get("path", "") for m in modules or []]
+        raise ModelError(
+            f"{base} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is no "
+            "transformers model that could be extended."
+        )
+    _check_embedding_model(base, raw, modules)
+    config = _config(path, revision, raw, trust_remote_code)
+    family = family_of(config)
+    settings = read("sentence_bert_config.json", optional=True) or {}
+    length = entry.trained_len if entry else None
+    if length is None:
+        length = shortest(family.trained_len(config), settings.get("max_seq_length"))
+    has_code = _has_code(raw, modules, read("tokenizer_config.json", optional=True))
+    runs_code = has_code and trust_remote_code
+    return BaseInfo(
+        name=(entry.hub_id if entry else None) or (local_name(path) if folder else path),
+        path=path,
+        revision=_revision_of_folder(path, entry, runs_code) if folder else _commit(path, revision),
+        trained_len=length,
+        family=family,
+        config=config,
+        entry=entry,
+        has_modules=modules is not None,
+        dtype=raw.get("dtype") or raw.get("torch_dtype") or (_weights_dtype(path) if folder else None),
+        has_code=has_code,
+        runs_code=runs_code,
+        stamp=stamp,
+    )
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is such a folder; False also for text that no file system takes as a path."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def shortest(*said: int | None) -> int | None:
+    """The trained length in tokens: the least of what a base says in several places.
+
+    None if it says nothing, or only a tokenizer's stand-in for "no limit".
+    """
+    return min((n for n in said if n and n < 10**9), default=None)
+
+
+def _revision_of_folder(path: str, entry: ZooEntry | None, runs_code: bool) -> str:
+    own = hash_of_folder(path, code=runs_code)
+    if entry is None or entry.rows_on is None:
+        return own
+    # rows alone are no model: the weights that they complete decide as well
+    rest = hash_of_folder(ZOO[entry.rows_on].path)
+    return hashlib.sha256(f"{own} {rest}".encode()).hexdigest()[:40]
+
+
+def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
+    """Whether loading a repository with `trust_remote_code=True` runs code of its own."""
+    types = [str(module.get("type", "")) for module in modules or ()]
+    foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
+    return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
+
+
+def _weights_dtype(path: str) -> str | None:
+    """The type of a folder's weights by torch's name, where all floating ones have one."""
+    found = set()
+    for file in Path(path).glob("*.safetensors"):
+        with safe_open(file, "np") as weights:
+            keys = weights.keys()
+            found |= {weights.get_slice(key).get_dtype() for key in keys}
+    names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
+    return names.pop() if len(names) == 1 else None
+
+
+def _reader(path: str, revision: str | None) -> Any:
+    """A function that reads one JSON file of a folder or hub repository, None where it is not there."""
+
+    def read(name: str, optional: bool = False) -> Any:
+        if Path(path).is_dir():
+            file = Path(path, name)
+            if not file.is_file():
+                return None
+        else:
+            try:
+                file = Path(hf_hub_download(path, name, revision=revision))
+            except LocalEntryNotFoundError as error:
+                if optional:
+                    return None
+                raise unreachable(path) from error
+            except EntryNotFoundError:
+                return None
+            except _REFUSED as error:
+                at = f" at revision {revision}" if revision else ""
+                raise HubError(
+                    f"the hub has no readable model {path!r}{at}: check the name, and HF_TOKEN if it is "
+                    "private or gated."
+                ) from error
+            except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+                raise unreachable(path) from error
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ModelError(f"{name} of {path} is no JSON: {error}.") from error
+
+    return read
+
+
+def unreachable(path: str) -> HubError:
+    """The error for a repository that cannot be fetched."""
+    return HubError(
+        f"the hub at {constants.ENDPOINT} cannot be reached for {path!r} and it is not in the cache: models "
+        "downloaded before (HF_HOME) and local folders work offline."
+    )
+
+
+def _commit(path: str, revision: str | None) -> str | None:
+    """The commit that the cache holds for a revision: the name of the snapshot's folder."""
+    snapshot = Path(hf_hub_download(path, "config.json", revision=revision)).parent.name
+    return snapshot if re.fullmatch(r"[0-9a-f]{40}", snapshot) else revision
+
+
+def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
+    if modules is not None:
+        types = [str(module.get("type", "")) for module in modules]
+        if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
+            raise ModelError(f"{base} is no dense embedding model: its modules are {', '.join(types)}.")
+        return
+    heads = [a for a in raw.get("architectures") or [] if a.endswith(_CLASSIFIERS)]
+    if heads or not {"model_type", "auto_map"} & set(raw):
+        what = heads[0] if heads else "a configuration without model_type"
+        raise ModelError(f"{base} is no embedding model: it has no modules.json and is {what}.")
+
+
+def _config(
+    path: str, revision: str | None, raw: dict[str, Any], trust_remote_code: bool
+) -> PretrainedConfig:
+    if is_e5rope(raw):
+        return native_config(raw)
+    try:
+        return AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=trust_remote_code)
+    except (ValueError, KeyError, ImportError) as error:
+        if "auto_map" in raw and not trust_remote_code:
+            raise ModelError(
+                f"{path} brings its own model code, which runs only if you ask for it: pass "
+                "trust_remote_code=True."
+            ) from error
+        raise ModelError(
+            f"transformers knows no model type {raw.get('model_type')!r}, which {path} asks for."
+        ) from error

@@ -1,0 +1,190 @@
+"""What a model is, decided once: a name, arguments, a loaded model or a saved folder -> `ResolvedModel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+
+from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.families import family_of
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.names.canonical import canonical_name, default_target_len
+from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
+
+from .describe import BaseInfo, describe, is_folder, shortest
+from .hashing import hash_of_folder, local_name, stamp_of_folder
+from .saved import is_saved_extended, saved_modules, saved_strategy
+
+#: Short spellings of compute types -> torch's names.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """An extended model before its weights load. Everything that builds, describes or stores it starts here.
+
+    Args:
+        name: canonical name.
+        revision: the base's commit or hash, and the version of our algorithms.
+        base: the base model; for a saved folder, the folder.
+        strategy: with its lengths and parameters filled in.
+        dtype: compute type by torch's name; None for the checkpoint's own.
+        saved: whether the weights at `base.path` are the extended ones already.
+    """
+
+    name: str
+    revision: str
+    base: BaseInfo
+    strategy: Strategy
+    dtype: str | None = None
+    saved: bool = False
+
+
+def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:
+    """Decide what a model is, from small files only.
+
+    Args:
+        name: the parts of a name, or the arguments of `extend`; its base may be a folder of ours.
+        loaded: the base itself, where it is loaded already; `name.base` is not read then.
+
+    Raises:
+        UnknownNameError: if no strategy has this key, or it has no such parameter.
+        MisfitError: if the strategy and the base's family share no way to change positions.
+        InputError: if a value breaks its rule.
+        HubError, ModelError: if the base cannot be had, or is no embedding model.
+    """
+    kind = get_strategy(name.strategy)
+    params = read_parameters(name.strategy, kind.declared(), name.params)
+    dtype = None if name.dtype is None else _dtype(name.dtype)
+    trained_len = None if name.trained_len is None else read_tokens("trained_len", name.trained_len)
+    target_len = None if name.target_len is None else read_tokens("the target", name.target_len)
+    trusted = Parameter("trust_remote_code", switch=True).read(name.trust_remote_code)
+    if loaded is not None:
+        base = _describe_loaded(loaded)
+    elif is_folder(name.base) and is_saved_extended(name.base):
+        _check_as_saved(name, trusted)
+        return _resolve_saved(Path(name.base))
+    else:
+        base = describe(name.base, revision=name.revision, trust_remote_code=trusted)
+    base.family.check_fit(kind, base.name)
+    length = trained_len or base.trained_len
+    if length is None:
+        raise InputError(f"{base.name} does not say how many tokens it was trained on: give trained_len.")
+    settings: dict[str, object] = {}
+    stretch = base.entry.stretch if base.entry else None
+    if stretch is None:
+        target = target_len or default_target_len(name.strategy, length)
+        strategy = kind(trained_len=length, target_len=target, **params)
+        settings.update(strategy.settings())
+    else:
+        strategy = _as_stretched(base, name, stretch, length, target_len)
+    if dtype == base.dtype:
+        dtype = None
+    if dtype is not None:
+        settings["dtype"] = next((short for short, long in DTYPES.items() if long == dtype), dtype)
+    if length != base.trained_len:
+        settings["trained_len"] = length
+    if base.runs_code:
+        settings["trust_remote_code"] = True
+    return ResolvedModel(
+        name=canonical_name(base.name, name.strategy, strategy.target_len, settings),
+        revision=f"{base.revision}-{ALGORITHM}",
+        base=base,
+        strategy=strategy,
+        dtype=dtype,
+    )
+
+
+def _as_stretched(
+    base: BaseInfo, name: ModelName, stretch: int, trained_len: int, target_len: int | None
+) -> Strategy:
+    """A base whose table already is an interpolated one (e5-base-4k) reads its own rule, which is that of pi."""
+    grown = stretch * trained_len
+    if name.strategy != "none" or target_len not in (None, grown) or name.params or name.trained_len:
+        raise MisfitError(f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it.")
+    return get_strategy("pi")(trained_len=trained_len, target_len=grown)
+
+
+def _check_as_saved(name: ModelName, trusted: bool) -> None:
+    """Refuse what would have to change a saved model."""
+    if replace(name, base="", trust_remote_code=False) != ModelName("") or trusted:
+        raise InputError(
+            f"{name.base} is extended already and takes no strategy, length, revision, dtype or other "
+            "parameter: load it as it was saved, or extend its base instead."
+        )
+
+
+def _resolve_saved(folder: Path) -> ResolvedModel:
+    strategy = saved_strategy(folder)
+    described = describe(str(folder / saved_modules(folder)[0]["path"]))
+    revision = hash_of_folder(folder)
+    base = replace(
+        described,
+        name=local_name(folder),
+        path=str(folder),
+        revision=revision,
+        trained_len=strategy.trained_len,
+        stamp=stamp_of_folder(folder),
+    )
+    return ResolvedModel(
+        name=canonical_name(base.name, strategy.key(), strategy.target_len, strategy.settings()),
+        revision=f"{revision}-{ALGORITHM}",
+        base=base,
+        strategy=strategy,
+        saved=True,
+    )
+
+
+def _describe_loaded(model: SentenceTransformer) -> BaseInfo:
+    """What a loaded model says of itself."""
+    known = getattr(model, "resolved", None)
+    if isinstance(known, ResolvedModel):  # `none` left it as it was
+        return known.base
+    check_first_module("the model", model)
+    first = cast("Transformer", model[0])
+    family = family_of(first.config)
+    card = model.model_card_data
+    name, revision = card.model_name or card.base_model, card.base_model_revision
+    source = getattr(first.config, "_name_or_path", "") or ""
+    if name is None and is_folder(source):
+        name, revision = local_name(source), hash_of_folder(source)
+    if name is None:
+        raise InputError(
+            "the loaded model has no name, so its results could be mistaken for another's: set "
+            "model.model_card_data.model_name first."
+        )
+    return BaseInfo(
+        name=name,
+        path=source,
+        revision=revision,
+        trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
+        family=family,
+        config=first.config,
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def check_first_module(name: str, model: Any) -> None:
+    """Raise ModelError where a model does not start with a transformer."""
+    if not isinstance(model[0], Transformer):
+        raise ModelError(
+            f"{name} starts with a {type(model[0]).__name__}, only a Transformer can be extended."
+        )
+
+
+def _dtype(name: str) -> str:
+    """Torch's name of a compute type.
+
+    Raises:
+        InputError: if it is none that a model can compute in.
+    """
+    full = DTYPES.get(name, name)
+    if full not in DTYPES.values():
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
+    return full

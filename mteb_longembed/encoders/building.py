@@ -1,0 +1,149 @@
+"""A resolved model -> its `LongSentenceTransformer`: the base's modules, with the strategy put into them."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Module
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import processors
+
+from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.names.zoo import ZOO, ZooEntry
+
+from .bases.added_rows import put_rows
+from .bases.e5rope import native_folder
+from .bases.resolve import ResolvedModel, check_first_module
+from .bases.saved import OUR_CLASSES, saved_modules
+from .model import LongSentenceTransformer, settings_of
+from .modules import LongTransformer, WindowPooling
+
+
+def build(
+    resolved: ResolvedModel, loaded: SentenceTransformer | None = None, device: str | None = None
+) -> LongSentenceTransformer:
+    """Load and extend what was resolved.
+
+    Args:
+        resolved: what `resolve` decided.
+        loaded: the base, where it is loaded already; it stays as it is.
+        device: where the model goes; default the best there is, or where `loaded` is.
+
+    Raises:
+        InputError: if the base has changed since it was resolved.
+        ModelError: if the base does not start with a transformer, or its files are not of a known form.
+        MisfitError: if the base's modules leave no place for the strategy.
+    """
+    resolved.base.check_unchanged()
+    if resolved.saved:
+        model = _load_saved(resolved, device)
+    else:
+        base = copy.deepcopy(loaded) if loaded is not None else load_base(resolved, device)
+        model = _assemble(base, resolved)
+    model.resolved = resolved
+    card = model.model_card_data
+    card.model_name, card.base_model = resolved.name, resolved.base.name
+    card.base_model_revision = resolved.revision
+    return model if device is None else model.to(device)
+
+
+def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
+    """The base as its own files say, completed by the zoo where they say nothing."""
+    info = resolved.base
+    entry = info.entry or ZooEntry(hub_id=info.name)
+    source = ZOO[entry.rows_on].path if entry.rows_on else info.path
+    revision = None if Path(source).is_dir() else info.revision
+    kwargs: dict[str, Any] = {
+        "revision": revision,
+        "trust_remote_code": info.runs_code,
+        "model_kwargs": {} if resolved.dtype is None else {"dtype": getattr(torch, resolved.dtype)},
+        "config_kwargs": dict(entry.config),
+    }
+    prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    said = {key: value for key, value in prompts.items() if value is not None}
+    with native_folder(source, revision) as path:
+        if path != source:
+            kwargs["revision"] = None
+        if info.has_modules or entry.pooling is None:
+            model = SentenceTransformer(path, device=device, prompts=said, **kwargs)
+        else:
+            inner = Transformer.load(path, **kwargs)
+            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+            model = SentenceTransformer(modules=modules, device=device, prompts=said)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
+    return model
+
+
+def _append_eos(tokenizer: Any) -> None:
+    """Let every input end in the end-of-sequence token, where the tokenizer's files do not do so already."""
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    eos = tokenizer.eos_token
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
+    )
+    backend = tokenizer.backend_tokenizer
+    before = backend.post_processor
+    backend.post_processor = template if before is None else processors.Sequence([before, template])
+
+
+def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongSentenceTransformer:
+    """The extended model, made of the modules of a private copy of the base."""
+    check_first_module(resolved.base.name, base)
+    strategy, entry = resolved.strategy, resolved.base.entry
+    rows_apart = entry is not None and entry.rows_on is not None
+    tables_ready = entry is not None and entry.stretch is not None and not rows_apart
+    modules: list[Any] = list(base)
+    device = base.device
+    modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
+    if "windows" in strategy.hooks():
+        if len(modules) < 2 or not isinstance(modules[1], Pooling):
+            raise MisfitError(
+                f"{strategy.key()} averages pooled windows, so the base's second module must be a Pooling, "
+                f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
+            )
+        modules[1] = WindowPooling.around(modules[1])
+    model = LongSentenceTransformer(modules=modules, device=str(device), **settings_of(base)).pool_in_fp32()
+    if rows_apart:
+        put_rows(model, resolved.base.path)
+    return model
+
+
+def _load_saved(resolved: ResolvedModel, device: str | None) -> LongSentenceTransformer:
+    """Load a folder of ours: our classes are trusted, sentence-transformers' own modules too, and no others."""
+    folder = Path(resolved.base.path)
+    modules: list[Any] = [
+        _module_class(folder, entry["type"]).load(str(folder), subfolder=entry["path"], local_files_only=True)
+        for entry in saved_modules(folder)
+    ]
+    config = json.loads(Path(folder, "config_sentence_transformers.json").read_text(encoding="utf-8"))
+    return LongSentenceTransformer(
+        modules=modules,
+        device=device,
+        prompts=config["prompts"],
+        default_prompt_name=config["default_prompt_name"],
+        similarity_fn_name=config.get("similarity_fn_name"),
+        truncate_dim=config.get("truncate_dim"),
+    ).pool_in_fp32()
+
+
+def _module_class(folder: Path, reference: str) -> type[Any]:
+    """The class that a saved folder asks for, if it is one of ours or a module of sentence-transformers."""
+    module, _, name = reference.rpartition(".")
+    if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ImportError:
+            found = None
+        if isinstance(found, type) and issubclass(found, Module):
+            return found
+    raise ModelError(
+        f"{folder} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
+    )

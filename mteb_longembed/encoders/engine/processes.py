@@ -1,0 +1,77 @@
+"""Several processes: parts of equal cost for the workers of a sentence-transformers pool."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+
+from .batching import split_by_cost
+from .blocks import estimated_tokens
+from .engine import TextModel, budget_of
+from .progress import TokenBar
+
+Pool = dict[Literal["input", "output", "processes"], Any]
+
+#: Parts for each worker: enough that none waits long for the last.
+_PARTS_PER_WORKER = 8
+_THREADS = "OMP_NUM_THREADS"
+
+
+@contextlib.contextmanager
+def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
+    """While workers start: those on CPUs share the cores instead of each taking all."""
+    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
+
+
+def encode_in_pool(
+    model: TextModel,
+    texts: Sequence[str],
+    pool: Pool,
+    take: Callable[[Pool], tuple[int, Any]],
+    *,
+    show: bool,
+    kwargs: dict[str, Any],
+) -> list[Any]:
+    """Each text's embedding, from workers that get parts of equal cost in tokens.
+
+    Args:
+        model: extended model, of which each worker has a copy.
+        texts: what to encode.
+        pool: what `start_multi_process_pool` returned.
+        take: waits for a worker, and returns the part's number with its embeddings or an exception.
+        show: whether a progress bar is shown.
+        kwargs: the arguments of `encode` for the workers.
+
+    Raises:
+        Exception: what a worker raised, after all parts came back.
+    """
+    budget = budget_of(model, "cpu", kwargs["batch_size"])
+    tokens = [estimated_tokens(text, model.first.longest) for text in texts]
+    parts = split_by_cost([budget.cost(n) for n in tokens], _PARTS_PER_WORKER * len(pool["processes"]))
+    for number, part in enumerate(parts):
+        pool["input"].put([number, [texts[i] for i in part], {**kwargs, "show_progress_bar": False}])
+    results: list[Any] = [None] * len(texts)
+    failure: Exception | None = None
+    with TokenBar(sum(tokens), show=show) as bar:
+        for _ in parts:
+            number, output = take(pool)
+            if isinstance(output, Exception):
+                failure = output
+                continue
+            bar.advance(sum(tokens[i] for i in parts[number]))
+            for i, value in zip(parts[number], output, strict=True):
+                results[i] = value
+    if failure is not None:
+        raise failure
+    return results

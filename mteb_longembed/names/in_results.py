@@ -1,0 +1,62 @@
+"""Model names as they stand in results: `<hub id>+<strategy>@<target>,k=v,...` or a plain hub id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mteb_longembed.errors import InputError
+
+from .grammar import split_name
+from .parameters import read_tokens
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """The parts of a model's name.
+
+    Args:
+        full: The name as written in `model_meta.json`.
+        base: The base model's hub id, or `full` when nothing is added to it.
+        strategy: The strategy's name, `none` for a plain model.
+        target_len: The target length in tokens, None when the name does not carry it.
+        params: What follows the colon, as written.
+    """
+
+    full: str
+    base: str
+    strategy: str
+    target_len: int | None
+    params: str
+
+    @property
+    def is_base(self) -> bool:
+        """Whether this is the base model itself, at whatever length it was trained for."""
+        return self.strategy == "none"
+
+    @property
+    def variant(self) -> str:
+        """What is added to the base, without the target length: `+ntk` or `+ntk:logn=off`."""
+        return f"+{self.strategy}" + (f":{self.params}" if self.params else "")
+
+    @property
+    def short(self) -> str:
+        """The name without its organisation, for labels."""
+        return self.full.rsplit("/", 1)[-1] if "/" in self.base else self.full
+
+
+def split_model_name(name: str) -> ModelName:
+    """Split a model's name into its base and what is added to it.
+
+    >>> split_model_name("intfloat/e5-base-v2+ntk@4096:logn=off").variant
+    '+ntk:logn=off'
+    >>> split_model_name("intfloat/e5-base-v2").strategy
+    'none'
+    """
+    base, strategy, target, settings = split_name(name)
+    if not strategy or not strategy.isalnum():
+        return ModelName(name, name, "none", None, "")
+    try:
+        target_len = None if target is None else read_tokens("the target", target)
+    except InputError:  # a name of somebody else's
+        return ModelName(name, name, "none", None, "")
+    return ModelName(name, base, strategy, target_len, settings)

@@ -1,0 +1,139 @@
+"""Values of parameters: read from a name or from Python, checked, and written back in one spelling."""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mteb_longembed.errors import InputError, UnknownNameError
+
+_TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
+_SWITCH = {"on": True, "off": False, True: True, False: False}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter may be.
+
+    Args:
+        name: as it stands in a name, for messages together with its owner: `se's g`.
+        choices: words that it may be.
+        number: `int` or `float`, where it may be a number.
+        switch: whether it is on or off.
+        optional: whether Python's None stands for its default.
+    """
+
+    name: str
+    choices: tuple[str, ...] = ()
+    number: type[int] | type[float] | None = None
+    switch: bool = False
+    optional: bool = False
+
+    @classmethod
+    def declared(cls, name: str, annotation: Any) -> Parameter:
+        """The parameter that a dataclass field with this type is.
+
+        >>> Parameter.declared("se's g", int | Literal["document"] | None)
+        Parameter(name="se's g", choices=('document',), number=<class 'int'>, switch=False, optional=True)
+        """
+        union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+        members = typing.get_args(annotation) if union else (annotation,)
+        choices = [c for m in members if typing.get_origin(m) is Literal for c in typing.get_args(m)]
+        numbers = [m for m in members if m in (int, float)]
+        return cls(
+            name, tuple(choices), next(iter(numbers), None), bool in members, optional=type(None) in members
+        )
+
+    def read(self, value: object) -> Any:
+        """The typed value of what was written in a name or given in Python.
+
+        Raises:
+            InputError: if it is none of what the parameter may be.
+
+        >>> Parameter("ntk's sigma", number=float).read("1e1"), Parameter("se's g", number=int).read(9)
+        (10.0, 9)
+        """
+        if value is None and self.optional:
+            return None
+        if isinstance(value, str) and value in self.choices:
+            return value
+        if self.switch and isinstance(value, (str, bool)) and value in _SWITCH:
+            return _SWITCH[value]
+        if self.number is not None and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            number = _number(value)
+            if number is not None and (self.number is float or number.is_integer()):
+                return self.number(number)
+        raise InputError(f"{self.name} must be {self._kinds()}, got {value!r}.")
+
+    def _kinds(self) -> str:
+        number = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
+        return " or ".join([*number, *(["on or off"] if self.switch else []), *_one_of(self.choices)])
+
+
+def read_parameters(
+    owner: str, declared: Mapping[str, Parameter], given: Mapping[str, object]
+) -> dict[str, Any]:
+    """The typed values of all given parameters.
+
+    Args:
+        owner: whose parameters they are, for messages.
+        declared: what each may be, by name.
+        given: what was written or given, by name.
+
+    Raises:
+        UnknownNameError: if the owner has no such parameter.
+        InputError: if a value is none of what its parameter may be.
+    """
+    for key in given:
+        if key not in declared:
+            raise UnknownNameError(f"parameter of {owner}", key, declared)
+    return {key: declared[key].read(value) for key, value in given.items()}
+
+
+def read_tokens(what: str, value: object) -> int:
+    """A number of tokens: a whole number, or text such as `4096` or `4k`.
+
+    Raises:
+        InputError: if it is neither, or below 1 token.
+
+    >>> read_tokens("the target", "4k")
+    4096
+    """
+    match = _TOKENS.fullmatch(value) if isinstance(value, str) else None
+    number = int(match["number"]) * (1024 if match["thousands"] else 1) if match else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InputError(
+            f"{what} must be a whole number of tokens from 1 on, such as 4096 or 4k, got {value!r}."
+        )
+    return number
+
+
+def spell(value: object) -> str:
+    """A parameter's value as it stands in a name.
+
+    >>> spell(False), spell(8.0), spell(0.5), spell("keep")
+    ('off', '8', '0.5', 'keep')
+    """
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        whole = int(value) if value.is_integer() and abs(value) < 1e15 else value
+        return str(whole).replace("e+", "e")
+    return str(value)
+
+
+def _number(value: str | float) -> float | None:
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _one_of(choices: tuple[str, ...]) -> list[str]:
+    return [choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"] if choices else []

@@ -1,0 +1,74 @@
+"""All that touches mteb's registries, caches and private names: our tasks and models become mteb's own.
+
+mteb has no way to announce plugins, so this room relies on names inside it; `mteb_parts` explains in one sentence
+when one has moved. It may import every other room but `commands`; nothing below imports it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from .mteb_parts import moved
+
+
+def after_import(name: str) -> None:
+    """Register what belongs to a module of mteb that has just been imported.
+
+    Raises:
+        LongEmbedError: if mteb no longer has a name that we rely on.
+    """
+    for register in _REGISTER[name]():
+        register(sys.modules[name])
+
+
+Register = Callable[[ModuleType], None]
+
+
+def _models() -> tuple[Register, ...]:
+    from .models import register_models
+
+    return (register_models,)
+
+
+def _tasks_and_writers() -> tuple[Register, ...]:
+    from .results_on_disk import register_writers
+    from .tasks import register_tasks
+
+    return (register_tasks, register_writers, _check_watched)
+
+
+def _benchmark() -> tuple[Register, ...]:
+    from .tasks import register_benchmark
+
+    return (register_benchmark,)
+
+
+def _menu() -> tuple[Register, ...]:
+    from .leaderboard import register_in_menu
+
+    return (register_in_menu,)
+
+
+def _shown_models() -> tuple[Register, ...]:
+    from .leaderboard import register_shown_models
+
+    return (register_shown_models,)
+
+
+def _check_watched(mteb: ModuleType) -> None:
+    for name in _REGISTER:
+        if importlib.util.find_spec(name) is None:
+            raise moved(name)
+
+
+#: Module of mteb -> what is registered once it has run; `autoload` watches exactly these, in this order.
+_REGISTER: dict[str, Callable[[], tuple[Register, ...]]] = {
+    "mteb.models.model_implementations": _models,
+    "mteb": _tasks_and_writers,
+    "mteb.benchmarks.benchmarks": _benchmark,
+    "mteb.benchmarks._leaderboard_menu": _menu,
+    "mteb.leaderboard": _shown_models,
+}

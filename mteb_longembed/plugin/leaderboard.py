@@ -1,0 +1,127 @@
+"""What `mteb leaderboard` needs to show our benchmark and extended models.
+
+The leaderboard shows the benchmarks of a menu of its own, and of the results those whose model is among the
+entries of mteb's registry, which cannot list extended models: they are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Iterable, MutableMapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from mteb_longembed.names.grammar import is_extended_name
+
+from .mteb_parts import moved, part, rebind
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
+#: Where a cache of mteb's keeps its own results and the clone of the public ones.
+_MODEL_META = ("results/*+*/*/model_meta.json", "remote/results/*+*/*/model_meta.json")
+
+
+def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
+    """Put a benchmark into a menu behind the one called `after`, once; False where that is not in the menu.
+
+    Args:
+        entries: benchmarks and mteb's `MenuEntry`s, which hold benchmarks and further entries.
+        after: name of a benchmark.
+        benchmark: the one to add.
+    """
+    for entry in entries:
+        listed = getattr(entry, "benchmarks", None)  # None: a benchmark
+        if listed is None:
+            continue
+        names = [None if hasattr(each, "benchmarks") else each.name for each in listed]
+        if after in names:
+            if benchmark.name not in names:
+                place = names.index(after) + 1
+                entry.benchmarks = [*listed[:place], benchmark, *listed[place:]]
+            return True
+        if add_to_menu(listed, after, benchmark):
+            return True
+    return False
+
+
+def learn_models(cache: Path, registry: MutableMapping[str, ModelMeta], load: Callable[..., Any]) -> None:
+    """Enter the extended models of which a results cache knows; a file that describes none is named.
+
+    The description is the one written with the results, so nothing is read of the hub.
+
+    Args:
+        cache: the folder given as `--cache-path`.
+        registry: mteb's; its own entries stay.
+        load: the loader of extended models, called with the name first.
+    """
+    from mteb.models.model_meta import ModelMeta
+
+    own = set(registry)
+    files = [file for pattern in _MODEL_META for file in cache.glob(pattern)]
+    # of several revisions the description written last stands
+    for file in sorted(files, key=lambda file: file.stat().st_mtime):
+        try:
+            fields = {**json.loads(file.read_bytes())}
+            name = fields["name"]
+            if not isinstance(name, str):
+                raise TypeError(f"the name {name!r}")
+            if not is_extended_name(name) or name in own:
+                continue
+            fields.pop("is_cross_encoder", None)  # derived; mteb writes it and warns where it reads it
+            changed = {"loader": functools.partial(load, name), "loader_kwargs": {}}
+            registry[name] = ModelMeta.model_validate({**fields, **changed})
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            reason = str(error).partition("\n")[0]
+            warnings.warn(
+                f"{file} must describe a model as mteb writes it, got {type(error).__name__}: {reason}; "
+                "the leaderboard leaves that model out.",
+                stacklevel=2,
+            )
+
+
+def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) -> Callable[..., Any]:
+    """The leaderboard's `get_leaderboard_app`, which calls `learn` with its cache's folder before it starts.
+
+    Args:
+        make_app: mteb's function.
+        learn: `learn_models`, but for its first argument.
+    """
+    signature = inspect.signature(make_app)
+
+    @functools.wraps(make_app)
+    def get_leaderboard_app(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        try:
+            learn(Path(given.arguments["cache"].cache_path))
+        except Exception as error:  # the leaderboard without our models is better than none
+            warnings.warn(
+                f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=2
+            )
+        return make_app(*args, **kwargs)
+
+    return get_leaderboard_app
+
+
+def register_in_menu(menu: ModuleType) -> None:
+    """Put our benchmark into the leaderboard's menu, behind mteb's own `LongEmbed`."""
+    ours = part("mteb.benchmarks.benchmarks", "LONGEMBED_PLUS")
+    if not add_to_menu(part(menu.__name__, "R_BENCHMARK_ENTRIES"), "LongEmbed", ours):
+        raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
+
+
+def register_shown_models(board: ModuleType) -> None:
+    """Have the leaderboard enter the extended models of its results into mteb's registry when it starts."""
+    from .loading import load_named
+
+    def learn(cache: Path) -> None:
+        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+        learn_models(cache, registry, load_named)
+
+    make_app = part(board.__name__, "get_leaderboard_app")
+    rebind("get_leaderboard_app", make_app, learning_first(make_app, learn))

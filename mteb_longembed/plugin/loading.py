@@ -1,0 +1,78 @@
+"""The loader that our `ModelMeta`s carry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mteb_longembed.errors import InputError
+
+if TYPE_CHECKING:
+    from mteb.models.models_protocols import MTEBModels
+
+    from mteb_longembed.encoders.bases.resolve import ResolvedModel
+
+
+def load_encoder(
+    resolved: ResolvedModel,
+    name: str,
+    revision: str | None = None,
+    device: str | int | None = None,
+    embed_dim: int | None = None,
+    trust_remote_code: bool = False,
+    **unknown: object,
+) -> MTEBModels:
+    """An encoder of mteb's around what `resolve` decided.
+
+    Args:
+        resolved: the model.
+        name: `ModelMeta.name`.
+        revision: `ModelMeta.revision`.
+        device: as in `SentenceTransformer`; `mteb run --device` gives the number of an accelerator.
+        embed_dim: cut embeddings to this many dimensions.
+        trust_remote_code: accepted where the name says so too, since code that runs is part of the name.
+        unknown: nothing else.
+
+    Raises:
+        InputError: if `device` is a number and there is no such accelerator, on an unknown option, if remote code is
+            asked for here alone, or if the base has changed since its description was read.
+    """
+    from mteb_longembed.encoders.building import build
+    from mteb_longembed.encoders.encoder import LongEncoder
+
+    if unknown:
+        raise InputError(
+            "an extended model takes device, embed_dim and trust_remote_code, got "
+            f"{', '.join(sorted(unknown))}; a strategy's parameters belong into the name, after a colon."
+        )
+    if trust_remote_code and resolved.base.has_code and not resolved.base.runs_code:
+        raise InputError(
+            f"code of {resolved.base.name} changes its embeddings, so it is part of the name: write "
+            ":trust_remote_code=on behind it."
+        )
+    model = build(resolved, device=_device(device))
+    if embed_dim is not None:
+        model.truncate_dim = embed_dim
+    return LongEncoder(model)
+
+
+def load_named(text: str, name: str, **options: Any) -> MTEBModels:
+    """As `load_encoder`, for a name that is resolved only when the model is wanted."""
+    from mteb_longembed.encoders.bases.resolve import resolve
+    from mteb_longembed.names.grammar import parse_name
+
+    return load_encoder(resolve(parse_name(text)), name, **options)
+
+
+def _device(device: str | int | None) -> str | None:
+    if not isinstance(device, int):
+        return device
+    import torch
+
+    kind = torch.accelerator.current_accelerator()
+    count = torch.accelerator.device_count()
+    if kind is None or device >= count:
+        raise InputError(
+            f"--device counts accelerators from 0, of which this machine has {count}, got {device}; leave it "
+            "out to run on the best device there is."
+        )
+    return f"{kind.type}:{device}"

@@ -1,0 +1,62 @@
+"""What mteb must know of a resolved model: its `ModelMeta`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .loading import load_encoder
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
+    from mteb_longembed.encoders.bases.resolve import ResolvedModel
+
+#: Fields of a base's ModelMeta that do not hold for the model made of it.
+_OF_ANY_MODEL: dict[str, Any] = {
+    "loader_kwargs": {},
+    "experiment_kwargs": None,
+    "superseded_by": None,
+    # packages that the base's own loader needs; ours is another
+    "extra_requirements_groups": None,
+    "framework": ["Sentence Transformers", "PyTorch"],
+    "modalities": ["text"],
+    "model_type": ["dense"],
+    "output_dtypes": None,
+}
+
+
+def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
+    """The metadata of an extended model: its base's, with what the extension changes.
+
+    Args:
+        resolved: the model.
+        find: mteb's own entry of a name, None where it has none.
+    """
+    base, entry = resolved.base, resolved.base.entry
+    known = find(base.name) or _unknown_to_mteb(base.name, base.config)
+    prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
+    return known.model_copy(
+        update={
+            **_OF_ANY_MODEL,
+            "name": resolved.name,
+            "revision": resolved.revision,
+            "loader": functools.partial(load_encoder, resolved),
+            "max_tokens": resolved.strategy.target_len,
+            "adapted_from": base.name,
+            "use_instructions": known.use_instructions or prompts,
+        }
+    )
+
+
+def _unknown_to_mteb(name: str, config: Any) -> ModelMeta:
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+    return ModelMeta.create_empty(
+        {
+            "name": name,
+            "similarity_fn_name": ScoringFunction.COSINE,
+            "embed_dim": getattr(config, "hidden_size", None),
+        }
+    )

@@ -1,0 +1,108 @@
+"""Extended models in mteb's registry of models, made when they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.zoo import ZOO
+
+from .mteb_parts import part, rebind
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
+    from mteb_longembed.encoders.bases.describe import BaseInfo
+
+
+def register_models(implementations: ModuleType) -> None:
+    """Put a registry that knows extended models in the place of mteb's, wherever that is bound already."""
+    known = part(implementations.__name__, "MODEL_REGISTRY")
+    if not isinstance(known, ModelRegistry):
+        rebind("MODEL_REGISTRY", known, ModelRegistry(known))
+
+
+class _Made(NamedTuple):
+    """A description, and the base that must still be as it was; None where it cannot change."""
+
+    meta: ModelMeta
+    base: BaseInfo | None
+
+
+class ModelRegistry(dict[str, "ModelMeta"]):
+    """mteb's registry of models, which also answers to aliases and to the names of extended models.
+
+    Iteration gives mteb's own entries: extended models are without number, and made when they are asked for. What
+    was made is kept under the name that was typed and under its canonical name, for as long as its base stays.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._made: dict[str, _Made] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (
+            isinstance(name, str) and (name in self._made or _is_ours(name))
+        )
+
+    def __missing__(self, name: str) -> ModelMeta:
+        known = self._made.get(name)
+        if known is not None and (known.base is None or known.base.is_unchanged()):
+            return known.meta
+        if not isinstance(name, str) or not _is_ours(name):
+            raise KeyError(name)
+        entry = ZOO.get(name)
+        if entry is not None and entry.kind == "mteb":
+            return self[entry.hub_id]
+        made = self._make(ModelName(name) if _is_saved(name) else parse_name(name))
+        self._made[name] = self._made[str(made.meta.name)] = made
+        return made.meta
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As `dict.get`; for an extended model whose base cannot be had now, the default and a warning.
+
+        mteb asks this way where it only shows results, which must not need the hub.
+        """
+        try:
+            return self[name]
+        except KeyError:
+            return default
+        except LongEmbedError as error:
+            import warnings
+
+            warnings.warn(f"nothing is known of {name}: {error}", stacklevel=2)
+            return default
+
+    def _make(self, name: ModelName) -> _Made:
+        entry = ZOO.get(name.base)
+        base = super().get(entry.hub_id if entry else name.base)
+        if base is not None and "API" in base.framework:
+            from mteb_longembed.encoders.black_box import windowed
+
+            return _Made(windowed(base, name), None)
+        from mteb_longembed.encoders.bases.resolve import resolve
+
+        from .metadata import model_meta
+
+        resolved = resolve(name)
+        return _Made(model_meta(resolved, super().get), resolved.base)
+
+
+def _is_ours(name: str) -> bool:
+    # cheap tests first: mteb asks for hundreds of names, and only ours are worth importing torch
+    return name in ZOO or is_extended_name(name) or _is_saved(name)
+
+
+def _is_saved(name: str) -> bool:
+    """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
+    try:
+        if not Path(name, "modules.json").is_file():
+            return False
+    except (OSError, ValueError):  # no path
+        return False
+    from mteb_longembed.encoders.bases.saved import is_saved_extended
+
+    return is_saved_extended(name)

@@ -1,0 +1,41 @@
+"""Our tasks and our benchmark in mteb's registries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import ModuleType
+
+from .mteb_parts import part, rebind
+
+
+def register_tasks(mteb: ModuleType) -> None:
+    """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
+    # not from .tasks, which may itself be importing mteb just now
+    from mteb_longembed.tasks.catalogue import TASKS
+    from mteb_longembed.tasks.variants import TaskRegistry
+
+    registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
+    new = tuple(task for task in TASKS if task.metadata.name not in registry)
+    ours = {task.metadata.name: task for task in new}
+    if isinstance(registry, TaskRegistry):
+        registry.update(ours)
+    else:
+        rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
+    rebind("TASK_LIST", listed, (*listed, *new))
+
+
+def register_benchmark(benchmarks: ModuleType) -> None:
+    """Add our benchmark to what `mteb.get_benchmark` finds, which are this module's attributes."""
+    from mteb_longembed.tasks.benchmark import make_benchmark
+    from mteb_longembed.tasks.wider import make_wider_benchmark
+
+    benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
+    benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]
+    for cache in ("_build_registry", "_build_aliases_registry"):
+        part("mteb.benchmarks.get_benchmark", cache).cache_clear()
+
+
+def known_tasks() -> Collection[str]:
+    """The names of all tasks that mteb finds; asking whether a variant is in it works too."""
+    tasks: Collection[str] = part("mteb.get_tasks", "_TASKS_REGISTRY")
+    return tasks

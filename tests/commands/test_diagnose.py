@@ -1,0 +1,62 @@
+"""`mteb-longembed diagnose` shows table, verdict, data and figure."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.commands import diagnose as diagnosing
+from mteb_longembed.tasks.diagnose import Diagnosis
+
+FOUND = Diagnosis(
+    task="Some",
+    score="nDCG@10",
+    curves={"a": {128: 40.0, 512: 79.0}, "b": {128: 10.0, 512: 20.0}},
+    whole={"a": 80.0, "b": 60.0},
+    document_lens=[100, 200, 400, 900],
+    counted_by={"a": "tokens of a", "b": "words / 0.75"},
+)
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    diagnosing.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_table_has_scores_and_the_share_of_longer_documents() -> None:
+    table = diagnosing.to_table(FOUND)
+    assert table.header == ("tokens read", "a", "b", "longer documents (%)")
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["128", "40.0", "10.0", "75"],
+        ["512", "79.0", "20.0", "25"],
+        ["all", "80.0", "60.0", "0"],
+    ]
+    assert table.notes == (
+        "4 documents: median 300, longest 900 tokens (tokens of a).",
+        "a needs 512 tokens for 95% of its score on whole documents (80.0).",
+        "b needs more than 512 tokens for 95% of its score on whole documents.",
+    )
+
+
+def test_figure_and_data_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    asked = []
+    monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or FOUND)
+    args = parse("-t", "Some", "-m", "a", "-m", "b", "--lengths", "128,512")
+    args.json, args.figure = tmp_path / "d.json", tmp_path / "figures"
+    assert diagnosing.main(args) == 0
+    assert asked == [("Some", ["a", "b"], [128, 512], None)]
+    assert (tmp_path / "d.json").exists()
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
+    assert "tokens read" in capsys.readouterr().out
+
+
+def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse("-t", "Some", "--lengths", "128;512")
+    assert "expected whole numbers with commas between, got '128;512'" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""The authors' E5-RoPE layout through a key map, against their forward pass written out from its formulas."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.bases.e5rope import convert, native_config, native_weights
+from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.errors import ModelError
+from tests import tiny
+from tests.loopback_hub import LoopbackHub
+
+H, D, LAYERS = 4, 32, 2
+CONFIG = {
+    "model_type": "e5rope", "auto_map": {"AutoModel": "modeling_e5rope.E5RopeModel"}, "vocab_size": 431,
+    "embedding_size": D, "hidden_size": D, "num_hidden_layers": LAYERS, "num_attention_heads": H,
+    "intermediate_size": 64, "hidden_act": "gelu", "max_position_embeddings": 512, "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12, "pad_token_id": 0, "rope_theta": 10000, "rotary_value": False, "use_pose": False,
+}  # fmt: skip
+
+
+def authors_weights(seed: int = 0) -> dict[str, torch.Tensor]:
+    """Random weights under the authors' names."""
+    torch.manual_seed(seed)
+    shapes = {
+        "embeddings.word_embeddings.weight": (431, D), "embeddings.token_type_embeddings.weight": (2, D),
+        "embeddings.LayerNorm.weight": (D,), "embeddings.LayerNorm.bias": (D,),
+    }  # fmt: skip
+    for n in range(LAYERS):
+        layer = f"encoder.layer.{n}"
+        linear = {
+            "attention.self.query": (D, D), "attention.self.key": (D, D), "attention.self.value": (D, D),
+            "attention.output.dense": (D, D), "intermediate.dense": (64, D), "output.dense": (D, 64),
+        }  # fmt: skip
+        for name, shape in linear.items():
+            shapes |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            shapes |= {f"{layer}.{name}.weight": (D,), f"{layer}.{name}.bias": (D,)}
+    return {name: torch.randn(shape) * 0.3 for name, shape in shapes.items()}
+
+
+def authors_forward(weights: dict[str, torch.Tensor], ids: list[int]) -> np.ndarray:
+    """Hidden states in float64: post-norm BERT, queries and keys turned in halves, values not."""
+    w = {name: value.double() for name, value in weights.items()}
+
+    def linear(x, name):
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(x, name):
+        x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 1e-12).sqrt()
+        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
+    x = norm(x, "embeddings.LayerNorm")
+    n, d = len(ids), D // H
+    angle = torch.outer(torch.arange(n).double(), 1e4 ** -(torch.arange(0, d, 2).double() / d))
+
+    def turned(v):
+        a, b = v.chunk(2, -1)
+        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+    for layer in (f"encoder.layer.{i}" for i in range(LAYERS)):
+        q, k, v = (
+            linear(x, f"{layer}.attention.self.{name}").view(n, H, d).transpose(0, 1)
+            for name in ("query", "key", "value")
+        )
+        scores = turned(q) @ turned(k).transpose(1, 2) / math.sqrt(d)
+        seen = (scores.softmax(-1) @ v).transpose(0, 1).reshape(n, D)
+        x = norm(linear(seen, f"{layer}.attention.output.dense") + x, f"{layer}.attention.output.LayerNorm")
+        inner = torch.nn.functional.gelu(linear(x, f"{layer}.intermediate.dense"))
+        x = norm(linear(inner, f"{layer}.output.dense") + x, f"{layer}.output.LayerNorm")
+    return x.numpy()
+
+
+def folder_of(path: Path, weights: dict[str, torch.Tensor], *, safetensors: bool = True, **config) -> Path:
+    """The authors' repository: config with `auto_map`, code that must never run, weights, tokenizer."""
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    (path / "modeling_e5rope.py").write_text("raise SystemExit('remote code ran')\n")
+    tiny.tokenizer(512).save_pretrained(path)
+    if safetensors:
+        save_file(weights, path / "model.safetensors")
+    else:
+        torch.save(weights, path / "pytorch_model.bin")
+    return path
+
+
+@pytest.mark.parametrize("safetensors", [True, False])
+def test_equals_the_authors_forward_pass(tmp_path, safetensors):
+    weights = authors_weights()
+    convert(folder_of(tmp_path / "theirs", weights, safetensors=safetensors), tmp_path / "ours")
+    model = SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    text = tiny.text(40)
+    ids = model.tokenizer(text)["input_ids"]
+    got = model.encode(text, output_value="token_embeddings").numpy()
+    assert np.abs(got - authors_forward(weights, ids)).max() < 1e-4
+    assert model[1].pooling_mode == "mean"
+
+
+@pytest.mark.parametrize("where", ["folder", "hub"])
+def test_extend_reads_the_authors_layout_without_their_code(tmp_path, monkeypatch, where):
+    weights = authors_weights()
+    base = str(folder_of(tmp_path / "theirs", weights))
+    if where == "hub":
+        hub = LoopbackHub()
+        hub.add("dwzhu/e5rope-base", Path(base))
+        with hub:
+            hub.patch(monkeypatch, tmp_path / "home")
+            model = load("e5-rope-base+se@2048")
+        assert model.model_card_data.model_name == "dwzhu/e5rope-base+se@2048"
+        assert model.prompts["query"] == "query: "
+    else:
+        model = extend(base, "se", 2048, 512)
+    text = tiny.text(40)
+    want = authors_forward(weights, model.tokenizer(text)["input_ids"]).mean(0)
+    assert np.abs(model.encode(text, prompt="") - want).max() < 1e-4
+    assert np.isfinite(model.encode(tiny.text(700))).all()
+
+
+def test_no_code_of_the_checkpoint_is_kept(tmp_path):
+    convert(folder_of(tmp_path / "theirs", authors_weights()), tmp_path / "ours")
+    assert not list((tmp_path / "ours").glob("*.py"))
+    assert "auto_map" not in json.loads((tmp_path / "ours" / "config.json").read_text())
+
+
+def test_heads_poolers_and_prefixes_are_left_out(tmp_path):
+    weights = authors_weights()
+    more = {f"e5rope.{name}": value for name, value in weights.items()}
+    more |= {"e5rope.pooler.dense.weight": torch.ones(1), "cls.predictions.bias": torch.ones(1)}
+    more |= {"e5rope.encoder.layer.0.attention.self.rotary_emb.inv_freq": torch.ones(1)}
+    assert native_weights(more).keys() == native_weights(weights).keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w | {"encoder.layer.0.attention.self.gate.weight": torch.ones(1)},
+            "is no weight of an E5-RoPE",
+        ),
+        (lambda w: {k: v for k, v in w.items() if ".key." not in k}, "lacks weights.*k_proj"),
+        (lambda w: w | {"embeddings.LayerNorm.bias": torch.ones(3)}, "do not fit its config.json"),
+    ],
+)
+def test_damaged_weights_are_named(tmp_path, change, message):
+    with pytest.raises(ModelError, match=message):
+        convert(folder_of(tmp_path / "theirs", change(authors_weights())), tmp_path / "ours")
+
+
+def test_other_architectures_under_the_same_name_are_refused(tmp_path):
+    with pytest.raises(ModelError, match="turns values as well"):
+        native_config({**CONFIG, "rotary_value": True})
+    with pytest.raises(ModelError, match=r"as wide as its layers \(32\), got 16"):
+        native_config({**CONFIG, "embedding_size": 16})
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
+        convert(tmp_path, tmp_path / "out")

@@ -1,0 +1,207 @@
+"""A name is resolved once, and the canonical name follows values."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.bases import resolve as resolving
+from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import InputError, MisfitError, UnknownNameError
+from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from tests import tiny
+
+SAVED = Path(__file__).parents[2] / "data" / "saved_by_0_1"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    """A base with a table and one that rotates: each strategy fits one of them at least."""
+    made = {}
+    for kind, config in (("bert", {}), ("mistral", {"num_key_value_heads": 2, "sliding_window": None})):
+        where = tmp_path_factory.mktemp(kind)
+        tiny.sentence_transformer(kind, where, **config)
+        made[kind] = where / "model"
+    return made
+
+
+@pytest.fixture(scope="module")
+def described(folders) -> Any:
+    """`resolve` of hundreds of names reads each base once."""
+    known = {str(folder): resolving.describe(str(folder)) for folder in folders.values()}
+    with pytest.MonkeyPatch.context() as patch:
+        describe = resolving.describe
+        patch.setattr(resolving, "describe", lambda base, **kw: known.get(base) or describe(base, **kw))
+        yield known
+
+
+def base_for(folders: dict[str, Path], key: str) -> str:
+    return str(folders["bert" if "position_table" in STRATEGIES[key].hooks() else "mistral"])
+
+
+def name_of(text: str) -> str:
+    return resolve(parse_name(text)).name
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ["+se", "+se@128", "+se:g=9", "+se@128:g=9,w=2", "+se:w=2.0", "+se:logn=on", "+se:trained_len=16"],
+        ["+ntk", "+ntk:factor=10", "+ntk:factor=10.0", "+ntk:factor=1e1", "+ntk:sigma=32,short=scale"],
+        ["+dca", "+dca:chunk=12", "+dca:dtype=fp32", "+dca:dtype=float32"],
+        ["+yarn:factor=8", "+yarn"],
+        ["+rerope:w=8", "+rerope@128"],
+        ["+none", "+none@16", "+none:logn=off", "+none:trained_len=16"],
+    ],
+)
+def test_the_name_follows_values_and_not_their_spelling(folders, described, same) -> None:
+    assert len({name_of(f"{folders['mistral']}{tail}") for tail in same}) == 1
+
+
+def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, described) -> None:
+    base = folders["mistral"]
+    assert name_of(f"{base}+ntk:sigma=4,logn=off,factor=12.5") == (
+        "local/model+ntk@128,factor=12.5,logn=off,sigma=4"
+    )
+    assert name_of(f"{base}+ntk:dtype=bfloat16") == "local/model+ntk@128,dtype=bf16"
+    assert name_of(f"{base}+ntk:trained_len=8") == "local/model+ntk@64,trained_len=8"
+    assert name_of(f"{base}+se@64:g=9") == "local/model+se@64,g=9"
+    assert name_of(f"{base}+se@64:g=5") == "local/model+se@64"
+
+
+VALUES = {bool: st.booleans(), int: st.integers(1, 15), float: st.floats(0.25, 1e18).map(lambda x: x)}
+
+
+@st.composite
+def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
+    """A strategy, a target and some parameters of the right kinds."""
+    key = draw(st.sampled_from(sorted(STRATEGIES)))
+    params: dict[str, Any] = {}
+    for name, parameter in STRATEGIES[key].declared().items():
+        if draw(st.booleans()):
+            kinds = [st.sampled_from(parameter.choices)] if parameter.choices else []
+            kinds += [st.booleans()] if parameter.switch else []
+            kinds += [VALUES[parameter.number]] if parameter.number else []
+            params[name] = draw(st.one_of(kinds))
+    return key, draw(st.integers(16, 400)), params
+
+
+def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> ResolvedModel:
+    key, target, params = choice
+    try:
+        return resolve(ModelName(base_for(folders, key), key, target, params=params))
+    except InputError:  # values that break a rule of the strategy
+        assume(False)
+        raise
+
+
+@pytest.mark.filterwarnings("ignore:se with")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
+@given(choice=chosen())
+def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
+    folders, described, choice
+) -> None:
+    first = try_resolve(folders, choice)
+    base = base_for(folders, choice[0])
+    again = resolve(parse_name(first.name.replace(first.base.name, base)))
+    assert (again.name, again.strategy, again.revision) == (first.name, first.strategy, first.revision)
+    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
+
+
+@pytest.mark.filterwarnings("ignore:se with")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
+@given(one=chosen(), other=chosen())
+def test_equal_strategies_have_equal_names_and_different_ones_different_names(
+    folders, described, one, other
+) -> None:
+    other = (one[0], one[1], other[2]) if other[0] == one[0] else other
+    a, b = try_resolve(folders, one), try_resolve(folders, other)
+    same_base = a.base.path == b.base.path
+    assert (a.strategy == b.strategy and same_base) == (a.name == b.name and same_base)
+
+
+def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
+    folder = folders["mistral"]
+    by_name = resolve(parse_name(f"{folder}+se@64:g=7"))
+    loaded = resolve(ModelName("", "se", 64, params={"g": 7}), SentenceTransformer(str(folder), device="cpu"))
+    assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
+    extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
+    saved = resolve(ModelName(str(tmp_path / "saved")))
+    assert saved.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    assert load(tmp_path / "saved", device="cpu").resolved == saved
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        (ModelName("x", "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
+        (ModelName("x", "se", params={"g": "banana"}), InputError, "^se's g must be a whole number"),
+        (ModelName("x", "rp", params={"sigma": 2}), UnknownNameError, "unknown parameter of rp 'sigma'"),
+        (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of tokens"),
+        (ModelName("x", "se", trained_len=0), InputError, "^trained_len must be a whole number .* got 0"),
+        (ModelName("x", "se", dtype="../../x"), InputError, "^dtype must be one of fp32, fp16, bf16, got"),
+        (ModelName("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
+        (ModelName("x", "se", trust_remote_code="yes"), InputError, "^trust_remote_code must be on or off"),
+    ],
+)
+def test_a_wrong_value_is_told_before_the_base_is_read(name, error, message, monkeypatch) -> None:
+    monkeypatch.setattr(resolving, "describe", lambda *a, **k: pytest.fail("the base was read"))
+    with pytest.raises(error, match=message):
+        resolve(name)
+
+
+def test_a_revision_of_a_folder_is_refused(folders) -> None:
+    with pytest.raises(
+        InputError, match=r"^a revision belongs to a model on the hub, got 'main' with the folder"
+    ):
+        resolve(ModelName(str(folders["bert"]), "pi", revision="main"))
+    with pytest.raises(InputError, match=r"^a revision belongs to a model on the hub"):
+        load("mini-rope+pi:revision=main")
+
+
+def test_a_misfit_names_both_sides(folders) -> None:
+    with pytest.raises(MisfitError, match=r"^se does not fit local/model, a model with absolute positions"):
+        resolve(ModelName(str(folders["bert"]), "se"))
+
+
+def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
+    folder = Path(shutil.copytree(folders["mistral"], tmp_path / "coded"))
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(config.replace("{", '{"auto_map": {"AutoModel": "own.Own"},', 1))
+    (folder / "own.py").write_text("FIRST = 1\n")
+    without = resolve(ModelName(str(folder), "pi"))
+    with_code = resolve(ModelName(str(folder), "pi", trust_remote_code=True))
+    assert with_code.name == f"{without.name},trust_remote_code=on"
+    assert with_code.revision != without.revision
+    (folder / "own.py").write_text("SECOND = 2\n")
+    assert resolve(ModelName(str(folder), "pi", trust_remote_code=True)).revision != with_code.revision
+    assert resolve(ModelName(str(folder), "pi")).revision == without.revision
+    plain = resolve(ModelName(str(folders["mistral"]), "pi", trust_remote_code=True))
+    assert plain.name == "local/model+pi@128"
+
+
+@pytest.mark.parametrize("kind", ["bert_pi", "bert_pcw", "mistral_se"])
+def test_a_folder_that_version_0_1_saved_still_gives_its_embeddings(kind) -> None:
+    texts = [tiny.text(n, seed) for seed, n in enumerate((5, 16, 17, 40, 64))]
+    got = load(SAVED / kind, device="cpu").encode(texts)
+    np.testing.assert_allclose(got, np.load(SAVED / f"{kind}.npy"), atol=1e-6)
+
+
+def test_the_base_may_not_change_between_resolving_and_loading(folders, tmp_path) -> None:
+    folder = Path(shutil.copytree(folders["bert"], tmp_path / "mine"))
+    resolved = resolve(ModelName(str(folder), "pi"))
+    (folder / "config.json").touch()
+    resolved.base.check_unchanged()  # the same bytes
+    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+    with pytest.raises(InputError, match=r"^local/mine must still be at revision"):
+        resolved.base.check_unchanged()

@@ -1,0 +1,121 @@
+"""Every alias loads through a hub as its repository is laid out, with the right prompts, pooling and ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.names.zoo import ZOO
+from tests import miniatures, tiny
+from tests.loopback_hub import LoopbackHub
+
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "the",
+    "lazy",
+    "dog",
+    "pack",
+    "my",
+    "box",
+    "with",
+    "five",
+    "dozen",
+    "liquor",
+    "jugs",
+    "aa",
+    "ab",
+    "ac",
+]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch, LoopbackHub() as served:
+        for alias in miniatures.MINIATURES:
+            folder = miniatures.build(alias, tmp_path_factory.mktemp(alias))
+            served.add(ZOO[alias].hub_id, folder, sha=ZOO[alias].revision)
+        served.patch(monkeypatch, tmp_path_factory.mktemp("home"))
+        yield served
+
+
+def document(words: int) -> str:
+    generator = np.random.default_rng(words)
+    return " ".join(generator.choice(WORDS, words))
+
+
+@pytest.mark.parametrize("alias", miniatures.MINIATURES)
+def test_alias_equals_the_repository_on_short_inputs_and_takes_long_ones(hub, alias):
+    entry, mini = ZOO[alias], miniatures.MINIATURES[alias]
+    model = load(alias)
+    trained = model[0].strategy.trained_len
+    assert trained == entry.trained_len or entry.trained_len is None
+    assert model.model_card_data.model_name == f"{entry.hub_id}+none@{model.max_seq_length}"
+    if entry.revision:
+        assert model.model_card_data.base_model_revision == f"{entry.revision}-le1"
+    assert model[1].pooling_mode == (entry.pooling or mini.pooling)
+    for kind, prompt in (("query", entry.query_prompt), ("document", entry.document_prompt)):
+        assert model.prompts.get(kind) == (mini.prompts.get(kind, "") if prompt is None else prompt)
+    short = [document(n) for n in (1, 7, 20)]
+    if mini.pooling is not None and not entry.append_eos:
+        stock = SentenceTransformer(entry.hub_id, revision=entry.revision, device="cpu")
+        assert np.abs(model.encode(short) - stock.encode(short)).max() < 1e-5
+
+
+@pytest.mark.parametrize("alias", miniatures.MINIATURES)
+def test_every_strategy_that_fits_runs_beyond_the_trained_length(hub, alias):
+    if ZOO[alias].stretch:
+        pytest.skip("extended already")
+    base = load(alias)
+    trained = base[0].strategy.trained_len
+    if trained > 2048:
+        pytest.skip("too long for a quick test; its architecture runs at shorter lengths elsewhere")
+    family = base[0].family
+    long = document(trained + 90)
+    for key, strategy in STRATEGIES.items():
+        if key == "none" or not family.fits(strategy):
+            continue
+        model = extend(alias, key, 2 * trained)
+        assert model[0].family.name == family.name
+        vectors = model.encode([long, "the fox"])
+        assert np.isfinite(vectors).all()
+        if key != "ntk":  # static ntk changes short inputs, as in the paper
+            assert np.abs(vectors[1] - base.encode("the fox")).max() < 1e-5
+
+
+def test_the_pinned_revision_is_what_is_asked_for(hub):
+    hub.requests.clear()
+    load("bge-base+gp")
+    asked = [path for path in hub.requests if "resolve" in path]
+    assert asked and all(ZOO["bge-base"].revision in path for path in asked)
+
+
+def test_e5_mistral_ends_every_input_in_eos_and_has_no_sliding_window(hub):
+    model = load("e5-mistral")
+    ids = model.preprocess(["the fox", "a much longer text " * 3000])
+    last = ids["attention_mask"].sum(1) - 1
+    assert (ids["input_ids"][torch.arange(2), last] == model.tokenizer.eos_token_id).all()
+    assert ids["input_ids"].shape[1] == 4096
+    assert model[0].config.sliding_window is None
+    assert model.prompts["query"].endswith("Query: ") and model.prompts["document"] == ""
+
+
+def test_e5_base_4k_reads_every_eighth_row_for_inputs_up_to_512_tokens(hub):
+    model = load("e5-base-4k")
+    assert model.model_card_data.model_name == "dwzhu/e5-base-4k+none@4096"
+    assert model.max_seq_length == 4096
+    table = model[0].model.embeddings.position_embeddings.weight
+    assert table.shape[0] == 4096
+    for n, step in ((3, 8), (512, 8), (513, 1), (600, 1)):
+        features = model.preprocess([tiny.text(n)])
+        lengths = features["attention_mask"].sum(1)
+        rows = model[0].family.prepare(features, lengths)["position_ids"][0]
+        assert rows.tolist() == [step * p for p in range(n)]

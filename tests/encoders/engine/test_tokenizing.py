@@ -1,0 +1,321 @@
+"""Ids of cut texts equal those of full tokenisation, for every kind of tokenizer in use."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from mteb_longembed.encoders.engine.locality import locality
+from mteb_longembed.encoders.engine.tokenizing import (
+    Content,
+    CutTokenizer,
+    IdCache,
+    cut_point,
+    cutter_of,
+    without_surrogates,
+)
+from mteb_longembed.errors import ModelError
+
+PROSE = (
+    "It was the best of times, it wasn't the worst: they'll say so, won't they? \"Surely,\" she said -- "
+    "1,234 people\nhad come by 12:30.\n\n  Indented   lines\tand tabs; naïve café Straße ΣΊΣΥΦΟΣ résumé. "
+    "日本語の文章です。中文没有空格。한국어 문장입니다. العربية من اليمين. "
+    "👩\u200d👩\u200d👧\u200d👦🇩🇪🇫🇷 def f(x): return x_1 ** 2  # code\n"
+)
+GPT4 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+
+
+def _wordpiece() -> Tokenizer:
+    raw = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    raw.normalizer = normalizers.BertNormalizer(lowercase=True)
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    raw.train_from_iterator([PROSE], trainers.WordPieceTrainer(vocab_size=400, special_tokens=special))
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return raw
+
+
+def _byte_level(split: str | None = None) -> Tokenizer:
+    raw = Tokenizer(models.BPE())
+    raw.normalizer = normalizers.NFC()
+    if split is None:
+        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    else:
+        raw.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(split), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "<|endoftext|>"]
+    raw.train_from_iterator(
+        [PROSE], trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, special_tokens=special)
+    )
+    # as ModernBERT: runs of spaces and placeholders are tokens of their own
+    raw.add_tokens(["  ", "   ", "    ", "|||EMAIL_ADDRESS|||"])
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return raw
+
+
+def _unigram() -> Tokenizer:
+    raw = Tokenizer(models.Unigram())
+    raw.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    raw.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    )
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.UnigramTrainer(vocab_size=250, special_tokens=special, unk_token="<unk>")
+    raw.train_from_iterator([PROSE] * 3, trainer)
+    raw.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return raw
+
+
+def _without_words() -> Tokenizer:
+    """As Gemma and Mistral: spaces become characters and nothing is pre-tokenised."""
+    words = Tokenizer(models.BPE())
+    words.normalizer = normalizers.Replace(" ", "▁")
+    words.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
+    words.train_from_iterator([PROSE], trainers.BpeTrainer(vocab_size=800, special_tokens=special))
+    raw = Tokenizer(models.BPE.from_str(words.to_str()) if hasattr(models.BPE, "from_str") else words.model)
+    raw.model.byte_fallback, raw.model.unk_token, raw.model.fuse_unk = True, "<unk>", True
+    raw.normalizer = normalizers.Replace(" ", "▁")
+    raw.decoder = decoders.ByteFallback()
+    raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return raw
+
+
+MAKERS = {
+    "WordPiece": _wordpiece,
+    "byte-level BPE": _byte_level,
+    "byte-level BPE, GPT-4 pattern": functools.partial(_byte_level, GPT4),
+    "Unigram": _unigram,
+    "BPE without pre-tokens": _without_words,
+}
+
+
+@functools.cache
+def tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=MAKERS[kind](), pad_token="[PAD]")
+
+
+@functools.cache
+def cutter(kind: str) -> CutTokenizer:
+    return CutTokenizer(tokenizer(kind), IdCache(0))
+
+
+def full(kind: str, text: str, max_len: int) -> list[int]:
+    return tokenizer(kind)(text, truncation=True, max_length=max_len)["input_ids"]
+
+
+def check(kind: str, text: str, max_len: int) -> None:
+    assert cutter(kind)([text], max_len)[0].tolist() == full(kind, text, max_len)
+
+
+kinds = pytest.mark.parametrize("kind", MAKERS)
+SPACES = [" ", "   ", "\n", "\r\n", "\t", "\xa0", "\u3000", "\u200b", "\u200d", "\ufeff", "\x00", "\u202e"]
+MARKS = [
+    "́",
+    "ȩ́",
+    "á",
+    "ﬁ",
+    "Å",
+    "ᄀ",
+    "ᅡ",
+    "각",
+    "ﷺ",
+    "🇩",
+    "👩\u200d👧",
+    "️",
+    "日本",
+    "語",
+    "ไทย",
+    "हिन्दी",
+    "עברית",
+    "▁",
+    "▁▁",
+]
+ASCII = [
+    "'",
+    "'l",
+    "'ll",
+    "won't",
+    "'re",
+    "-",
+    "...",
+    "[SEP]",
+    "</s>",
+    "<mask>",
+    "<|endoftext|>",
+    "12",
+    "345",
+    "1,",
+    "word",
+    "Words",
+    "##ing",
+]
+NASTY = [*SPACES, *MARKS, *ASCII, " <mask>", "|||EMAIL_ADDRESS|||", " word", "x" * 40, "a b"]
+nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120).map("".join)
+
+
+@kinds
+def test_every_tested_tokenizer_is_cut_and_not_read_in_full(kind: str) -> None:
+    assert cutter(kind).locality.kind == ("spaces" if kind == "BPE without pre-tokens" else "words")
+
+
+@kinds
+@pytest.mark.parametrize("max_len", [4, 16, 64, 256])
+def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
+    draw = random.Random(max_len)
+    words = PROSE.split(" ")
+    texts = [" ".join(draw.choices(words, k=k)) for k in (0, 1, 5, 50, 500, 5000)]
+    assert [ids.tolist() for ids in cutter(kind)(texts, max_len)] == [full(kind, t, max_len) for t in texts]
+
+
+@kinds
+@settings(max_examples=60, deadline=None)
+@given(text=nasty_text, repeat=st.integers(1, 4), max_len=st.integers(2, 40))
+@example(text="a" + "\u0323\u0301" * 400, repeat=2, max_len=5)
+@example(text="x" * 5000, repeat=1, max_len=8)
+@example(text="日本語" * 500, repeat=1, max_len=9)
+@example(text="they'll " * 300, repeat=1, max_len=11)
+@example(text="|||EMAIL_ADDRESS|||" * 60, repeat=1, max_len=7)
+@example(text=" " * 4000, repeat=1, max_len=7)
+@example(text="🇩🇪" * 900, repeat=1, max_len=6)
+@example(text="one " + "x" * 4000, repeat=1, max_len=6)
+@example(text=" x" * 40 + "🇩🇪" * 900, repeat=1, max_len=90)
+def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat: int, max_len: int) -> None:
+    check(kind, without_surrogates(text) * repeat, max_len)
+
+
+@pytest.mark.long
+@kinds
+@settings(max_examples=2500, deadline=None)
+@given(text=nasty_text, repeat=st.integers(1, 9), max_len=st.integers(2, 60))
+def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(
+    kind: str, text: str, repeat: int, max_len: int
+) -> None:
+    check(kind, without_surrogates(text) * repeat, max_len)
+
+
+def test_only_the_start_of_a_long_text_is_read() -> None:
+    cut = cutter("WordPiece")
+    read: list[int] = []
+
+    class Backend:
+        def encode_batch(self, pieces: list[str], **kwargs: object) -> object:
+            read.extend(map(len, pieces))
+            return cut._backend.encode_batch(pieces, **kwargs)
+
+    spied = CutTokenizer.__new__(CutTokenizer)
+    spied.__dict__ = {**cut.__dict__, "_backend": Backend(), "cache": IdCache(0)}
+    spied([PROSE * 1000], 64)
+    assert sum(read) < 3000 < len(PROSE * 1000)
+
+
+def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
+    with_surrogate = "best \ud800 of"
+    assert without_surrogates(with_surrogate) == "best \ufffd of"
+    assert without_surrogates("\ud83d\ude00") == "😀"
+    ids = cutter("byte-level BPE")([with_surrogate], 64)[0].tolist()
+    assert ids == full("byte-level BPE", "best \ufffd of", 64)
+
+
+def test_a_cut_prefers_white_space_and_never_divides_a_combining_sequence() -> None:
+    assert cut_point("aaa bbb", 5) == 3
+    assert cut_point("aaa bbb", 7) == 7
+    assert cut_point("xa\u0301\u0301y", 3) == 1
+    assert cut_point("\u0301" * 600, 300) == 600
+
+
+def test_reading_again_always_reads_more() -> None:
+    assert cut_point("one " + "\u0301" * 600, 8, beyond=3) == 604
+    assert cut_point("one two three four", 8, beyond=3) == 7
+
+
+def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
+    raw = _wordpiece()
+    raw.normalizer = normalizers.Replace(Regex("a.*z"), "")
+    assert locality(raw.to_str()).kind == "none"
+    raw = _byte_level(r"\w+(?=.*end)")
+    assert locality(raw.to_str()).kind == "none"
+    raw = _byte_level()
+    raw.model.dropout = 0.1
+    assert locality(raw.to_str()).kind == "none"
+
+
+def test_pieces_that_run_over_a_word_start_make_a_tokenizer_without_words_unsafe() -> None:
+    raw = _without_words()
+    raw.add_tokens(["best of"])
+    assert locality(raw.to_str()).kind == "none"
+
+
+def test_left_truncation_is_left_to_the_tokenizer_itself() -> None:
+    left = PreTrainedTokenizerFast(tokenizer_object=_wordpiece(), truncation_side="left")
+    assert not CutTokenizer.supports(left)
+
+
+def test_special_tokens_with_types_of_their_own_are_left_to_the_tokenizer_itself() -> None:
+    raw = _wordpiece()
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS]:1 $A:0 [SEP]:0", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    typed = PreTrainedTokenizerFast(tokenizer_object=raw)
+    assert cutter_of(typed) is None
+    with pytest.raises(ModelError, match="special tokens depend"):
+        CutTokenizer(typed)
+
+
+def test_a_cutter_is_made_once_and_again_when_tokens_are_added() -> None:
+    own = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
+    first = cutter_of(own)
+    assert first is cutter_of(own)
+    own.add_tokens(["worst:"])
+    assert cutter_of(own)([PROSE], 32)[0].tolist() == own(PROSE, truncation=True, max_length=32)["input_ids"]
+
+
+def test_ids_read_once_serve_every_shorter_length() -> None:
+    cache = IdCache()
+    cut = CutTokenizer(tokenizer("WordPiece"), cache)
+    text = PROSE * 50
+    cut([text], 300)
+    cut._backend = None  # any further reading would fail
+    for max_len in (300, 100, 16):
+        assert cut([text], max_len)[0].tolist() == full("WordPiece", text, max_len)
+
+
+def test_ids_of_two_tokenizers_never_mix() -> None:
+    cache = IdCache()
+    first = CutTokenizer(tokenizer("WordPiece"), cache)([PROSE], 32)[0].tolist()
+    second = CutTokenizer(tokenizer("Unigram"), cache)([PROSE], 32)[0].tolist()
+    assert first == full("WordPiece", PROSE, 32)
+    assert second == full("Unigram", PROSE, 32)
+
+
+def test_the_cache_keeps_to_its_size_and_drops_what_was_not_used() -> None:
+    cache = IdCache(max_bytes=80)
+    for key in (b"a", b"b"):
+        cache.put(key, Content(np.zeros(10, np.int32), complete=True))
+    assert cache.get(b"a", 5) is not None
+    cache.put(b"c", Content(np.zeros(10, np.int32), complete=True))
+    assert cache.get(b"b", 5) is None
+    assert cache.n_bytes == 80
+    cache.clear()
+    assert cache.get(b"a", 5) is None

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.zoo import ZOO
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("intfloat/e5-large-v2+pcw@4096", ModelName("intfloat/e5-large-v2", "pcw", "4096")),
+        ("./my-model+gp@8192", ModelName("./my-model", "gp", "8192")),
+        ("C:\\models\\mine+gp", ModelName("C:\\models\\mine", "gp")),
+        ("openai/text-embedding-ada-002+pcw@32K", ModelName("openai/text-embedding-ada-002", "pcw", "32K")),
+        ("e5-base", ModelName("e5-base")),
+        ("org/model", ModelName("org/model")),
+        ("./c++/model+rp", ModelName("./c++/model", "rp")),
+        ("a/b+ntk:sigma=1e+5", ModelName("a/b", "ntk", params={"sigma": "1e+5"})),
+        (
+            "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
+            ModelName("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", {"logn": "off"}),
+        ),
+    ],
+)
+def test_a_name_is_taken_apart(text: str, parts: ModelName) -> None:
+    assert parse_name(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("e5-bse+ntk", r"^unknown base .*'e5-bse': did you mean 'e5-base'\? known: .*bm25.*qwen3-8b"),
+        ("e5-base+ntk:logn", "^parameters must be written key=value, joined by commas, got 'logn' in"),
+        ("e5-base+ntk:logn=", "^parameters must be written key=value"),
+        (
+            "e5-base+ntk:logn=off,logn=on",
+            "^a parameter may be given once and by its own sign, got logn twice",
+        ),
+        ("e5-base+ntk:target_len=4k", "^a parameter may be given .* got target_len behind the colon"),
+        (
+            "mini-rope@1k",
+            r"^a target needs a strategy before it, .*write mini-rope\+STRATEGY@1k",
+        ),
+        ("org/model@4096", "^a target needs a strategy before it"),
+        ("a/" + "b" * 5000 + "+ntk", "^a model's name must have at most 1,000 characters, got 5,006"),
+    ],
+)
+def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        parse_name(text)
+    assert str(error.value).endswith(".") and "\n" not in str(error.value)
+
+
+def test_an_unknown_alias_names_all_known_ones() -> None:
+    with pytest.raises(UnknownNameError) as error:
+        parse_name("mini")
+    assert all(alias in str(error.value) for alias in ZOO)
+
+
+def test_a_folder_without_a_slash_is_a_base(tmp_path, monkeypatch) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert parse_name("mine+pi") == ModelName("mine", "pi")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e5-base+ntk",
+        "a/b+nonsense",
+        "a/b+",
+        "e5-base",
+        "mini-rope",
+        "a/b+ntk@x:y",
+        "mini-rope@1k",
+        "org/model@4096",
+    ],
+)
+def test_names_that_are_ours_to_resolve(text: str) -> None:
+    assert is_extended_name(text)
+
+
+@pytest.mark.parametrize("text", ["a/b", "bm25", "ada-002", "./c++/model", "voyage (dim=1e+5)", "+ntk", ""])
+def test_names_that_are_left_to_mteb(text: str) -> None:
+    assert not is_extended_name(text)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens, spell
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "typed"),
+    [
+        (bool, "off", False),
+        (bool, True, True),
+        (float, "10", 10.0),
+        (float, "1e1", 10.0),
+        (float, 10, 10.0),
+        (int, "10.0", 10),
+        (int, 1e1, 10),
+        (int | None, None, None),
+        (Literal["keep", "scale"], "keep", "keep"),
+        (int | Literal["document"] | None, "document", "document"),
+        (int | Literal["document"] | None, "9", 9),
+    ],
+)
+def test_a_value_gets_the_declared_type_whoever_gave_it(annotation, value, typed) -> None:
+    read = Parameter.declared("x", annotation).read(value)
+    assert read == typed and type(read) is type(typed)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        (bool, "maybe", "^ntk's x must be on or off, got 'maybe'"),
+        (bool, 1.5, "^ntk's x must be on or off, got 1.5"),
+        (int, "banana", "^ntk's x must be a whole number, got 'banana'"),
+        (int, "2.5", "^ntk's x must be a whole number, got '2.5'"),
+        (int, True, "^ntk's x must be a whole number, got True"),
+        (float, "nan", "^ntk's x must be a number, got 'nan'"),
+        (float, None, "^ntk's x must be a number, got None"),
+        (float, [1], "^ntk's x must be a number"),
+        (Literal["keep", "scale"], "cut", "^ntk's x must be one of keep, scale, got 'cut'"),
+        (int | Literal["document"], "all", "^ntk's x must be a whole number or document, got 'all'"),
+    ],
+)
+def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -> None:
+    with pytest.raises(InputError, match=message):
+        Parameter.declared("ntk's x", annotation).read(value)
+
+
+def test_an_unknown_parameter_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="unknown parameter of ntk 'sigm': did you mean 'sigma'"):
+        read_parameters("ntk", {"sigma": Parameter("ntk's sigma", number=float)}, {"sigm": 2})
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)])
+def test_tokens_are_numbers_or_thousands(text, tokens) -> None:
+    assert read_tokens("the target", text) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "4x", "-4", "4.5k", "many", 0, -1, 4.0, True, None, "9" * 400])
+def test_other_token_counts_get_one_sentence(text) -> None:
+    with pytest.raises(InputError, match=r"^the target must be a whole number of tokens from 1 on"):
+        read_tokens("the target", text)
+
+
+@pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])
+def test_what_is_spelled_is_read_back(value) -> None:
+    assert (
+        Parameter.declared("x", Literal["keep"] if value == "keep" else type(value)).read(spell(value))
+        == value
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
+
+PAPER = {
+    "e5-base": "intfloat/e5-base-v2",
+    "e5-rope-base": "dwzhu/e5rope-base",
+    "e5-base-4k": "dwzhu/e5-base-4k",
+    "gte-base": "thenlper/gte-base",
+    "bge-base": "BAAI/bge-base-en-v1.5",
+    "contriever": "facebook/contriever",
+    "gtr-base": "sentence-transformers/gtr-t5-base",
+    "e5-mistral": "intfloat/e5-mistral-7b-instruct",
+    "jina-v2": "jinaai/jina-embeddings-v2-base-en",
+    "nomic-v1": "nomic-ai/nomic-embed-text-v1",
+    "bge-m3": "BAAI/bge-m3",
+    "ada-002": "openai/text-embedding-ada-002",
+    "bm25": "mteb/baseline-bm25s",
+}
+
+
+def test_every_model_of_the_paper_has_its_alias() -> None:
+    assert {alias: ZOO[alias].hub_id for alias in PAPER} == PAPER
+
+
+def test_aliases_are_short_and_need_no_quoting() -> None:
+    assert all(re.fullmatch(r"[a-z0-9.-]{3,20}", alias) for alias in ZOO)
+
+
+def test_no_two_aliases_mean_the_same_model() -> None:
+    assert len({entry.hub_id for entry in ZOO.values()}) == len(ZOO)
+
+
+def test_revisions_are_whole_commits() -> None:
+    assert all(re.fullmatch(r"[0-9a-f]{40}", entry.revision) for entry in ZOO.values() if entry.revision)
+
+
+def test_an_alias_and_its_hub_id_are_one_entry() -> None:
+    assert all(entry_of(entry.hub_id) is entry is entry_of(alias) for alias, entry in ZOO.items())
+
+
+def test_nothing_is_known_of_other_names() -> None:
+    assert entry_of("org/unheard-of") is None
+
+
+def test_a_bundled_model_lies_inside_the_package() -> None:
+    package = Path(__file__).parents[2] / "mteb_longembed"
+    assert Path(ZOO["mini-rope"].path) == package / "models" / "mini-rope"
+    assert ZOO["e5-base"].path == "intfloat/e5-base-v2"
+
+
+@pytest.mark.parametrize("alias", [alias for alias, entry in ZOO.items() if entry.bundled])
+def test_a_bundled_model_is_there_with_its_weights(alias: str) -> None:
+    assert list(Path(ZOO[alias].path).rglob("*.safetensors"))
+
+
+def test_prompts_and_revisions_are_those_of_mteb() -> None:
+    """mteb may move on; then this tells which entry to look at."""
+    from mteb.models.model_implementations import MODEL_REGISTRY
+
+    known: list[ZooEntry] = [
+        entry for name in MODEL_REGISTRY if (entry := entry_of(name)) is not None and entry.kind == "hub"
+    ]
+    assert len(known) > 60
+    for entry in known:
+        meta = MODEL_REGISTRY[entry.hub_id]
+        assert meta.revision == entry.revision, entry.hub_id
+        prompts = meta.loader_kwargs.get("model_prompts", {})
+        query = prompts.get("Retrieval-query") or prompts.get("query")
+        if query:
+            assert entry.query_prompt == query, entry.hub_id

@@ -1,0 +1,339 @@
+"""What mteb finds in its own registries, with a tiny BERT served as intfloat/e5-base-v2."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import mteb
+import numpy as np
+import pytest
+from mteb.models import model_implementations
+from mteb.models.get_model_meta import get_model_metas
+from mteb.models.model_meta import ModelMeta
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed
+from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.errors import HubError, InputError, LongEmbedError, MisfitError, UnknownNameError
+from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.plugin import after_import, loading, models, results_on_disk, tasks
+from mteb_longembed.tasks import TASKS
+from tests import tiny
+from tests.loopback_hub import LoopbackHub
+
+REVISION = str(ZOO["e5-base"].revision)
+TRAINED = 512
+
+
+@pytest.fixture(scope="module")
+def base_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    tiny.sentence_transformer("bert", folder, max_position_embeddings=TRAINED)
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def hub(base_folder):
+    with LoopbackHub() as hub:
+        hub.add("intfloat/e5-base-v2", base_folder, sha=REVISION)
+        hub.add("org/unlisted", base_folder)
+        yield hub
+
+
+@pytest.fixture
+def online(hub, monkeypatch, tmp_path_factory):
+    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf")
+    # our registry remembers what it has read
+    monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
+    return hub
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    import huggingface_hub.constants
+
+    hub = LoopbackHub()
+    hub.patch(monkeypatch, tmp_path / "empty")
+    hub._server.server_close()
+    # an unreachable hub is asked again and again for half a minute before it counts as one
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
+
+
+# ---- tasks and benchmark -----------------------------------------------------------------------------------
+
+
+def test_mteb_finds_our_tasks_by_name_and_in_its_lists() -> None:
+    names = {task.metadata.name for task in TASKS}
+    assert names <= {task.metadata.name for task in mteb.get_tasks()}
+    assert all(type(mteb.get_task(task.metadata.name)) is task for task in TASKS)
+    assert mteb.get_tasks(tasks=["LongEmbedPasskey"], eval_splits=["test_256"])[0].eval_splits == ["test_256"]
+
+
+def test_mteb_keeps_its_own_tasks_and_benchmark() -> None:
+    assert mteb.get_task("LEMBPasskeyRetrieval").__module__.startswith("mteb.")
+    assert {task.metadata.name for task in mteb.get_benchmark("LongEmbed").tasks}.isdisjoint(
+        task.metadata.name for task in TASKS
+    )
+
+
+def test_mteb_finds_our_benchmark() -> None:
+    benchmark = mteb.get_benchmark("LongEmbed+")
+    assert [task.metadata.name for task in benchmark.tasks] == [task.metadata.name for task in TASKS]
+    assert "LongEmbed+" in {benchmark.name for benchmark in mteb.get_benchmarks()}
+
+
+def test_registering_again_changes_nothing() -> None:
+    before = len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY
+    tasks.register_tasks(mteb)
+    models.register_models(model_implementations)
+    saves = mteb.ResultCache.save_to_cache, mteb.AbsTask._save_task_predictions
+    results_on_disk.register_writers(mteb)
+    assert (mteb.ResultCache.save_to_cache, mteb.AbsTask._save_task_predictions) == saves
+    assert (len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY) == before
+
+
+# ---- models ------------------------------------------------------------------------------------------------
+
+
+def test_every_module_that_bound_the_registry_has_ours() -> None:
+    holders = [m for m in sys.modules.values() if "MODEL_REGISTRY" in getattr(m, "__dict__", {})]
+    assert len(holders) >= 3
+    assert all(isinstance(module.MODEL_REGISTRY, models.ModelRegistry) for module in holders)
+
+
+def test_mteb_own_entries_stay_as_they_are() -> None:
+    registry = model_implementations.MODEL_REGISTRY
+    assert len(list(registry)) == len(registry) == len(registry.items()) > 900
+    assert registry["intfloat/e5-base-v2"] is registry.get("intfloat/e5-base-v2")
+    assert mteb.get_model_meta("intfloat/e5-base-v2").revision == REVISION
+    assert not any("+" in meta.name for meta in get_model_metas())
+    assert registry.get("org/nothing") is None and registry.get("org/nothing", 3) == 3
+    assert "org/nothing" not in registry
+    with pytest.raises(KeyError):
+        registry["org/nothing"]
+
+
+def test_the_description_of_an_extended_model(online) -> None:
+    meta = mteb.get_model_meta("e5-base+ntk@1k:logn=off")
+    own = mteb.get_model_meta("intfloat/e5-base-v2")
+    assert meta.name == "intfloat/e5-base-v2+ntk@1024,logn=off"
+    assert meta.revision == f"{REVISION}-{ALGORITHM}"
+    assert (meta.max_tokens, meta.adapted_from) == (1024, "intfloat/e5-base-v2")
+    assert (meta.training_datasets, meta.license) == (own.training_datasets, own.license)
+    assert meta.loader_kwargs == {} and meta.use_instructions
+    assert not any("safetensors" in request for request in online.requests), "weights were read"
+
+
+def test_an_alias_its_full_form_and_its_canonical_name_are_one_model(online) -> None:
+    registry = model_implementations.MODEL_REGISTRY
+    names = ["e5-base+pi", "intfloat/e5-base-v2+pi", "intfloat/e5-base-v2+pi@4096", "e5-base+pi:logn=on"]
+    assert {registry[name].name for name in names} == {"intfloat/e5-base-v2+pi@4096"}
+    assert all(
+        name in registry and registry.get(name).revision == registry[names[0]].revision for name in names
+    )
+
+
+def test_an_alias_alone_means_none_and_is_never_the_base_itself(online) -> None:
+    meta = mteb.get_model_meta("e5-base")
+    assert meta.name == "intfloat/e5-base-v2+none@512"
+
+
+def test_bm25_and_apis_are_mteb_own() -> None:
+    assert mteb.get_model_meta("bm25") is mteb.get_model_meta("mteb/baseline-bm25s")
+    assert mteb.get_model_meta("ada-002").name == "openai/text-embedding-ada-002"
+
+
+def test_an_api_is_extended_by_windows_only() -> None:
+    meta = mteb.get_model_meta("ada-002+pcw@32k")
+    assert meta.name == "openai/text-embedding-ada-002+pcw@32768"
+    same = mteb.get_model_meta("openai/text-embedding-ada-002+pcw@32k")
+    assert (same.name, same.revision) == (meta.name, meta.revision)
+    with pytest.raises(MisfitError, match=r"ntk .*openai/text-embedding-ada-002.* pcw"):
+        mteb.get_model_meta("ada-002+ntk")
+
+
+def test_a_base_that_mteb_does_not_know(online) -> None:
+    meta = mteb.get_model_meta("org/unlisted+rp@1024")
+    assert (meta.name, meta.max_tokens) == ("org/unlisted+rp@1024", 1024)
+    assert meta.revision.endswith(f"-{ALGORITHM}") and len(meta.revision) == 40 + 1 + len(ALGORITHM)
+
+
+def test_a_local_folder_is_named_without_its_path(base_folder) -> None:
+    meta = mteb.get_model_meta(f"{base_folder}+gp@1024")
+    assert meta.name == "local/model+gp@1024"
+    assert str(base_folder) not in json.dumps(meta.to_dict(), default=str)
+
+
+def test_a_saved_model_is_found_by_its_folder(base_folder, tmp_path) -> None:
+    model = mteb_longembed.extend(base_folder, "rp", 1024, device="cpu", logn=False)
+    model.save_pretrained(str(tmp_path / "saved"))
+    meta = mteb.get_model_meta(str(tmp_path / "saved"))
+    assert (meta.name, meta.max_tokens) == ("local/saved+rp@1024,logn=off", 1024)
+    loaded = mteb.get_model(str(tmp_path / "saved"), device="cpu")
+    text = tiny.text(700)
+    np.testing.assert_allclose(loaded.model.encode(text), model.encode(text), atol=1e-6)
+
+
+def test_a_plain_folder_is_left_to_mteb(base_folder) -> None:
+    assert str(base_folder) not in model_implementations.MODEL_REGISTRY
+
+
+def test_get_model_gives_the_model_that_load_gives(online) -> None:
+    encoder = mteb.get_model("e5-base+pi@1k", device="cpu")
+    model = mteb_longembed.load("e5-base+pi@1k", device="cpu")
+    assert encoder.mteb_model_meta.name == model.model_card_data.model_name
+    assert encoder.mteb_model_meta.revision == model.model_card_data.base_model_revision
+    assert encoder.model_prompts == {"query": "query: ", "document": "passage: "}
+    np.testing.assert_allclose(encoder.model.encode(tiny.text(700)), model.encode(tiny.text(700)), atol=1e-6)
+
+
+def test_loader_options_reach_the_model(online) -> None:
+    meta = mteb.get_model_meta("e5-base+rp@1k")
+    loaded = meta.loader(meta.name, revision=meta.revision, device="cpu", embed_dim=8)
+    assert loaded.model.encode("ab cd").shape == (8,)
+    with pytest.raises(InputError, match=r"^an extended model takes device, .*, got batch"):
+        mteb.get_model("e5-base+rp@1k", device="cpu", batch=8)
+
+
+def test_a_base_that_changed_since_it_was_described_is_refused(base_folder, tmp_path) -> None:
+    import shutil
+
+    folder = shutil.copytree(base_folder, tmp_path / "mine")
+    meta = mteb.get_model_meta(f"{folder}+rp@1k")
+    SentenceTransformer(str(folder), device="cpu").save_pretrained(str(folder), model_name="other")
+    with (folder / "config.json").open("a") as file:
+        file.write("\n")
+    with pytest.raises(InputError, match=r"^local/mine must still be at revision"):
+        meta.load_model(device="cpu")
+
+
+def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    assert loading._device(1) == "cuda:1"
+    assert (loading._device("cpu"), loading._device(None)) == ("cpu", None)
+    with pytest.raises(
+        InputError, match=r"^--device counts accelerators from 0, of which this machine has 2, got 2"
+    ):
+        loading._device(2)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
+    with pytest.raises(InputError, match="has 0, got 0"):
+        loading._device(0)
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("e5-base+nkt", UnknownNameError, "^unknown strategy 'nkt': did you mean 'ntk'"),
+        ("e5-bse+ntk", UnknownNameError, "^unknown base .*did you mean 'e5-base'"),
+        ("e5-base+ntk@long", InputError, "^the target must be"),
+        ("e5-base+se", MisfitError, "^se does not fit intfloat/e5-base-v2, a model with absolute positions"),
+        ("e5-base+ntk@256:trained_len=512", InputError, "at least the trained length of 512 tokens, got 256"),
+        ("org/missing+ntk", HubError, "'org/missing'"),
+    ],
+)
+def test_a_wrong_name_gets_one_sentence_from_mteb_itself(online, name, kind, message) -> None:
+    with pytest.raises(kind, match=message) as error:
+        mteb.get_model(name)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unreachable_hub_is_named_with_what_works_offline(offline) -> None:
+    with pytest.raises(HubError, match=r"'intfloat/e5-base-v2'.*HF_HOME.*local folders"):
+        mteb.get_model_meta("e5-base+ntk")
+
+
+def test_results_can_be_shown_without_the_hub(offline) -> None:
+    with pytest.warns(UserWarning, match="nothing is known of"):
+        assert model_implementations.MODEL_REGISTRY.get("intfloat/e5-base-v2+ntk@4096") is None
+
+
+@pytest.mark.parametrize("name", ["mteb.get_tasks", "mteb.models.model_implementations"])
+def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else find(asked))
+    if name == "mteb.get_tasks":
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, where mteb-longembed .* registers"
+    ):
+        after_import("mteb")
+
+
+def test_a_moved_registry_is_told_in_one_sentence(monkeypatch) -> None:
+    monkeypatch.delattr(sys.modules["mteb.get_tasks"], "TASK_LIST")
+    with pytest.raises(
+        LongEmbedError, match=r"^mteb 2\.[\d.]+ has no mteb.get_tasks.TASK_LIST, where .* registers"
+    ):
+        tasks.register_tasks(mteb)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [("ResultCache", "save_to_cache"), ("AbsTask", "_save_task_predictions")]
+)
+def test_a_moved_writer_is_told_in_one_sentence(monkeypatch, owner, name) -> None:
+    monkeypatch.delattr(getattr(mteb, owner), name)
+    with pytest.raises(
+        LongEmbedError,
+        match=rf"^mteb 2\.[\d.]+ has no mteb.{owner}.{name}, where mteb-longembed .* registers",
+    ):
+        results_on_disk.register_writers(mteb)
+
+
+# ---- results -----------------------------------------------------------------------------------------------
+
+
+def scores(cache: mteb.ResultCache) -> dict[str, float]:
+    """Main score of each model folder's LongEmbedPasskey."""
+    files = (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json")
+    return {
+        "/".join(file.parts[-3:-1]): json.loads(file.read_text())["scores"]["test_256"][0]["main_score"]
+        for file in files
+    }
+
+
+def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(online, tmp_path) -> None:
+    cache = mteb.ResultCache(tmp_path)
+    task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
+    base = SentenceTransformer("intfloat/e5-base-v2", revision=REVISION, device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mteb.evaluate(base, task, cache=cache, show_progress_bar=False)
+        before = scores(cache)
+        (folder,) = before
+        file = next((tmp_path / "results").rglob("LongEmbedPasskey.json"))
+        written = file.read_text()
+        for name in ("rp", "none"):
+            model = mteb_longembed.extend("e5-base", name, device="cpu")
+            result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+            assert result.model_name.startswith(f"intfloat/e5-base-v2+{name}@")
+    after = scores(cache)
+    assert file.read_text() == written
+    assert len(after) == 3 and after[folder] == before[folder]
+
+
+def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
+    cache = mteb.ResultCache(tmp_path)
+    task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = mteb_longembed.load("e5-base+rp@512:trained_len=64", device="cpu")
+        first = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+        meta = mteb.get_model_meta("e5-base+rp@512:trained_len=64")
+        again = mteb.evaluate(
+            meta, task, cache=cache, overwrite_strategy="only-cache", show_progress_bar=False
+        )
+    assert again.task_results[0].get_score() == first.task_results[0].get_score()
+    assert isinstance(meta, ModelMeta) and len(scores(cache)) == 1
