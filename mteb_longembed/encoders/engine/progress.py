@@ -8,16 +8,16 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 
 class TokenBar:
-    """Counts tokens; silent where it is not asked for or where nobody watches (no terminal).
+    """Counts tokens; silent where it is not asked for.
 
     Args:
         total: tokens expected, at first an estimate.
-        show: False is always silent.
+        show: whether there is a bar, also where nobody watches (no terminal).
     """
 
     def __init__(self, total: int, *, show: bool) -> None:
         self._bar: Any = tqdm(
-            total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=None if show else True
+            total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show
         )
 
     def correct(self, difference: int) -> None:
