@@ -51,11 +51,13 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
                 for path in target.parent.glob("*.jsonl"):  # mteb reads them and adds to them
                     shutil.copyfile(path, made / path.name)
                 elsewhere = copy.copy(self)
-                elsewhere.get_task_result_path = lambda *args, **kwargs: made / target.name
+                # a kill must not leave half a file under a name that looks like a result
+                unfinished = made / f"{target.name}{PART}"
+                elsewhere.get_task_result_path = lambda *args, **kwargs: unfinished
                 save(elsewhere, _with_splits_of_others(task_result, target), model_name, model_revision, **kwargs)
                 # the results last: where they are, all is
-                for path in sorted(made.iterdir(), key=lambda path: path.name == target.name):
-                    _put(path, target.parent / path.name)
+                for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
+                    _put(path, target.parent / path.name.removesuffix(PART))
             finally:
                 shutil.rmtree(made, ignore_errors=True)
 

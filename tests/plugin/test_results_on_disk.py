@@ -98,7 +98,9 @@ def cache(tmp_path: Path) -> ResultCache:
 
 def files(folder: Path) -> dict[str, Any]:
     """Contents of all JSON files, without the time of day."""
-    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("*.json")}
+    found = [p for p in folder.rglob("*.json") if not p.parent.name.endswith(".part")]
+    assert {p.name for p in folder.rglob("*.json") if p not in found} <= {"model_meta.json"}
+    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in found}
     for content in contents.values():
         content.pop("date", None)
     return contents
