@@ -28,7 +28,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
-    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches: what is there and what is wrong"),
+    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches; what is wrong"),
 }
 _RUN = "run tasks on models: as `mteb run`, whose options it takes, with a table of scores"
 #: Commands that go on from what they finished when they are started again.
@@ -44,8 +44,8 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status.
 
-    0: done. 1: `doctor` found a problem. 2: a wrong command line, or something could not run, after one sentence on it.
-    130: interrupted.
+    0: done. 1: `doctor` found a problem. 2: a wrong command line, or something could not run, after a sentence
+    on it. 130: interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -61,7 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"mteb-longembed: {INTERRUPTED if arguments[:1] and arguments[0] in _RESUME else 'interrupted.'}", file=sys.stderr)
+        print(
+            f"mteb-longembed: {INTERRUPTED if arguments[:1] and arguments[0] in _RESUME else 'interrupted.'}",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit

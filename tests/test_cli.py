@@ -158,5 +158,7 @@ def test_the_stock_command_tells_a_wrong_name_in_one_sentence(stock, hub, tmp_pa
     )
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("mteb-longembed: se does not fit intfloat/e5-base-v2, a model with absolute positions")
+    assert last.startswith(
+        "mteb-longembed: se does not fit intfloat/e5-base-v2, a model with absolute positions"
+    )
     assert "Traceback" not in done.stderr

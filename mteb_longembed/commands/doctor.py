@@ -79,7 +79,11 @@ def autoload_state() -> Section:
     code = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
     # from a folder of its own, so that a checkout in this one does not count as installed
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(sys.executable).parent, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(sys.executable).parent,
+        check=False,
     )
     watching = done.stdout.strip() == "True"
     files = [Path(folder) / "mteb_longembed.pth" for folder in sys.path if folder]
@@ -152,7 +156,9 @@ def _kernels(device: str) -> dict[str, str]:
             found[name] = f"fails: {str(error).splitlines()[0]}"
             continue
         kernels = [op for op in names.seen if "attention" in op]
-        found[name] = kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
+        found[name] = (
+            kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
+        )
     return found
 
 

@@ -148,9 +148,7 @@ def _each_by_itself(
             outcome.results.append(result)
             line = _reading(model, task.metadata.name, options.get("cache"))
             if line:
-                outcome.readings.append(
-                    f"{model.mteb_model_meta.name} on {line}" if several else line
-                )
+                outcome.readings.append(f"{model.mteb_model_meta.name} on {line}" if several else line)
 
     return evaluate_each
 

@@ -54,7 +54,13 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
                 # a kill must not leave half a file under a name that looks like a result
                 unfinished = made / f"{target.name}{PART}"
                 elsewhere.get_task_result_path = lambda *args, **kwargs: unfinished
-                save(elsewhere, _with_splits_of_others(task_result, target), model_name, model_revision, **kwargs)
+                save(
+                    elsewhere,
+                    _with_splits_of_others(task_result, target),
+                    model_name,
+                    model_revision,
+                    **kwargs,
+                )
                 # the results last: where they are, all is
                 for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
                     _put(path, target.parent / path.name.removesuffix(PART))
@@ -164,8 +170,8 @@ def _locked(folder: Path) -> Iterator[None]:
         if isinstance(error, StorageError):
             raise
         raise StorageError(
-            f"results cannot be written to {folder} ({error.strerror or error}): make room or give the right to write "
-            "there; the same command then goes on from what is finished."
+            f"results cannot be written to {folder} ({error.strerror or error}): make room or give the right to "
+            "write there; the same command then goes on from what is finished."
         ) from error
 
 

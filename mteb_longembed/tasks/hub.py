@@ -163,7 +163,7 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
 
 def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
     names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
-    for name in names:  # before the hub is asked for another ending: a pinned revision never changes: what is in the cache needs no network
+    for name in names:  # a pinned revision never changes: what is in the cache needs no network
         cached = try_to_load_from_cache(REPOSITORY, name, repo_type="dataset", revision=REVISION)
         if isinstance(cached, str):
             return Path(cached), f"{REPOSITORY}/{name}"

@@ -31,7 +31,10 @@ def test_everything_is_in_the_json(quick, capsys, monkeypatch) -> None:
     assert found["versions"]["torch"] == metadata.version("torch")
     assert found["hub"]["answers"] is False and found["hub"]["offline mode (HF_HUB_OFFLINE)"] is True
     assert found["store"] == {"folder": str(quick / "store"), "bytes": 1000, "limit in bytes": 2 << 30}
-    assert {section["folder"] for section in found["caches"].values()} == {str(quick / "hub"), str(quick / "mteb")}
+    assert {section["folder"] for section in found["caches"].values()} == {
+        str(quick / "hub"),
+        str(quick / "mteb"),
+    }
     assert found["problems"] == []
 
 
@@ -47,7 +50,10 @@ def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> N
     monkeypatch.setenv("MTEB_LONGEMBED_AUTOLOAD", "0")
     assert cli.main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert "problem: the stock mteb command does not know of our tasks and models, since MTEB_LONGEMBED_AUTOLOAD=0" in shown
+    assert (
+        "problem: the stock mteb command does not know of our tasks and models, since MTEB_LONGEMBED_AUTOLOAD=0"
+        in shown
+    )
     assert "limit in bytes  2.00 GiB" in shown
 
 

@@ -7,10 +7,13 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mteb_longembed import cli
+from mteb_longembed.commands.run import _searching
+from mteb_longembed.errors import ModelError
 from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
 from mteb_longembed.tasks.hub import DATA_VARIABLE
 from tests import published_data, tiny
@@ -84,19 +87,27 @@ def test_a_wrong_command_line_is_one_sentence(arguments, told, capsys) -> None:
 
 def scores(folder: Path) -> dict[str, dict]:
     return {
-        file.parts[-3]: json.loads(file.read_text())["scores"] for file in folder.rglob("LongEmbedSummScreenFD.json")
+        file.parts[-3]: json.loads(file.read_text())["scores"]
+        for file in folder.rglob("LongEmbedSummScreenFD.json")
     }
 
 
 def test_several_models_all_run_and_end_in_one_table(model, tmp_path, capsys) -> None:
     other = model.replace("rp@64", "pcw@64")
-    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "-v", "1", f"--model={other}", "-m", model]) == 0
+    assert (
+        cli.main(
+            ["run", "-t", "LongEmbedSummScreenFD", "-m", model, "-v", "1", f"--model={other}", "-m", model]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     found = scores(tmp_path / "results")
     assert {name.partition("+")[2] for name in found} == {"rp@64", "pcw@64"}
     rows = [line.split() for line in shown.splitlines() if "LongEmbedSummScreenFD" in line and "+" in line]
-    main = [100 * values["test"][0]["main_score"] for values in found.values()]
-    assert sorted(float(row[-1]) for row in rows if row[-2] == "test") == sorted(round(s, 1) for s in main)
+    main = [100 * values["validation"][0]["main_score"] for values in found.values()]
+    assert sorted(float(row[-1]) for row in rows if row[-2] == "validation") == sorted(
+        round(s, 1) for s in main
+    )
     assert "on LongEmbedSummScreenFD: read " in shown
     assert shown.splitlines()[-1] == "Next: mteb-longembed report results"
 
@@ -120,11 +131,11 @@ def test_what_was_cut_stands_beside_the_results_and_is_told_again(model, tmp_pat
     assert cli.main(command) == 0
     [file] = (tmp_path / "results").rglob("*.read.txt")
     first = file.read_text()
-    assert first.startswith("test: read ") and file.name == "LongEmbedSummScreenFD.read.txt"
-    assert first.removeprefix("test: ").strip() in capsys.readouterr().out
+    assert first.startswith("validation: read ") and file.name == "LongEmbedSummScreenFD.read.txt"
+    assert first.removeprefix("validation: ").strip() in capsys.readouterr().out
     assert cli.main(command) == 0  # nothing is encoded again
     assert file.read_text() == first
-    assert first.removeprefix("test: ").strip() in capsys.readouterr().out
+    assert first.removeprefix("validation: ").strip() in capsys.readouterr().out
 
 
 def test_json_is_all_that_stands_on_standard_output(model, tmp_path, capfd) -> None:
@@ -132,8 +143,8 @@ def test_json_is_all_that_stands_on_standard_output(model, tmp_path, capfd) -> N
     found = json.loads(capfd.readouterr().out)
     [(_, stored)] = scores(tmp_path / "results").items()
     [row] = found["scores"]
-    assert (row["task"], row["split"]) == ("LongEmbedSummScreenFD", "test")
-    assert row["score"] == stored["test"][0]["main_score"]
+    assert (row["task"], row["split"]) == ("LongEmbedSummScreenFD", "validation")
+    assert row["score"] == stored["validation"][0]["main_score"]
     assert list(found["failed"]) == ["LongEmbedQMSum"] and found["results"] == "results"
 
 
@@ -155,7 +166,7 @@ def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tm
         assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "--index", index, *where]) == 0
         [stored] = scores(tmp_path / folder).values()
         ranked = json.loads((tmp_path / predictions / "LongEmbedSummScreenFD_predictions.json").read_text())
-        found.append((stored["test"][0], ranked["default"]["test"]))
+        found.append((stored["validation"][0], ranked["default"]["validation"]))
     (exact, by_exact), (faiss, by_faiss) = found
     assert exact == pytest.approx(faiss, nan_ok=True)
     assert by_exact.keys() == by_faiss.keys()
@@ -163,10 +174,13 @@ def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tm
         assert documents == pytest.approx(by_faiss[query], abs=1e-5)
 
 
-def test_faiss_without_embeddings_is_one_sentence(model, capsys) -> None:
-    pytest.importorskip("bm25s")
-    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", "bm25", "--index", "faiss"]) == 2
-    assert "--index faiss needs a model that gives one vector a document" in capsys.readouterr().err
+def test_faiss_without_embeddings_is_one_sentence() -> None:
+    lexical = SimpleNamespace(mteb_model_meta=SimpleNamespace(name="bm25"))
+    with pytest.raises(
+        ModelError, match="--index faiss needs a model that gives one vector a document, got bm25"
+    ):
+        _searching(lexical, LongEmbedSummScreenFD(), "faiss")
+    assert _searching(lexical, LongEmbedSummScreenFD(), "exact") is lexical
 
 
 def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, capsys) -> None:
@@ -176,7 +190,10 @@ def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, cap
     monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", interrupted)
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "mteb-longembed: interrupted; what was finished is kept, and the same command goes on from there."
+    assert (
+        last
+        == "mteb-longembed: interrupted; what was finished is kept, and the same command goes on from there."
+    )
 
 
 def test_help_shows_mtebs_options_and_ours(capsys) -> None:

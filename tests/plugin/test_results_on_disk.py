@@ -186,7 +186,9 @@ def test_two_processes_that_evaluate_different_splits_keep_both(tmp_path: Path) 
 
 def test_results_of_other_data_are_not_kept(cache: ResultCache) -> None:
     old = result(0.5)
-    cache.save_to_cache(old.model_copy(update={"dataset_revision": "another", "scores": {**old.scores, "dev": []}}), META)
+    cache.save_to_cache(
+        old.model_copy(update={"dataset_revision": "another", "scores": {**old.scores, "dev": []}}), META
+    )
     cache.save_to_cache(result(0.7), META)
     found = cache.load_task_result("NFCorpus", META)
     assert set(found.scores) == {"test"} and found.get_score() == 0.7
@@ -224,7 +226,9 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(TaskResult, "to_disk", full)
-    with pytest.raises(StorageError, match=r"cannot be written to .* \(No space left on device\): make room") as told:
+    with pytest.raises(
+        StorageError, match=r"cannot be written to .* \(No space left on device\): make room"
+    ) as told:
         cache.save_to_cache(result(0.7), META)
     assert isinstance(told.value, LongEmbedError)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

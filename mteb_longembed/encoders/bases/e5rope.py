@@ -157,18 +157,26 @@ def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
         revision: commit, branch or tag on the hub.
     """
     local = Path(path).is_dir()
-    config = (
-        Path(path, "config.json") if local else download(path, "config.json", revision=revision)
-    )
+    config = Path(path, "config.json") if local else download(path, "config.json", revision=revision)
     if not config.is_file() or not is_e5rope(json.loads(config.read_text(encoding="utf-8"))):
         yield path
         return
     folder = path
     if not local:
         small = ["*.json", "*.txt", "*_Pooling/*"]
-        folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "*.safetensors"], local_files_only=not hub_answers())
+        folder = snapshot_download(
+            path,
+            revision=revision,
+            allow_patterns=[*small, "*.safetensors"],
+            local_files_only=not hub_answers(),
+        )
         if not list(Path(folder).glob("*.safetensors")):
-            folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "pytorch_model.bin"], local_files_only=not hub_answers())
+            folder = snapshot_download(
+                path,
+                revision=revision,
+                allow_patterns=[*small, "pytorch_model.bin"],
+                local_files_only=not hub_answers(),
+            )
     with tempfile.TemporaryDirectory() as target:
         convert(folder, target)
         yield target

@@ -16,9 +16,7 @@ class TokenBar:
     """
 
     def __init__(self, total: int, *, show: bool) -> None:
-        self._bar: Any = tqdm(
-            total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show
-        )
+        self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
 
     def correct(self, difference: int) -> None:
         """Add to the expected total what turned out to be longer or shorter than estimated."""
