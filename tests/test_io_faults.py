@@ -66,7 +66,9 @@ class SmallRun:
         )
 
     def files(self, folder: Path) -> set[str]:
-        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        """All that lies there but the store, whose files the tests of the store watch."""
+        names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+        return {name for name in names if not name.startswith("store")}
 
 
 def _shorten(data: dict, n: int = 6) -> None:
@@ -96,8 +98,7 @@ def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple
         warnings.simplefilter("ignore", RuntimeWarning)
         run.evaluate(folder)
     assert run.outcome(folder) == expected, name
-    assert run.files(folder) <= files, name
-    assert not list(folder.rglob("*.part")), name
+    assert run.files(folder) == files, name
     return met
 
 
@@ -138,7 +139,7 @@ def test_every_fault_ends_in_the_same_bits_and_leaves_nothing(run: SmallRun, tmp
 
 def test_a_clean_run_leaves_results_predictions_store_and_locks_alone(run: SmallRun, tmp_path: Path) -> None:
     run.evaluate(tmp_path)
-    names = {Path(name).name for name in run.files(tmp_path) if not name.startswith("store")}
+    names = {Path(name).name for name in run.files(tmp_path) if (tmp_path / name).is_file()}
     results = {
         "LongEmbedPasskey.json",
         "LongEmbedPasskey_predictions.json",

@@ -65,7 +65,7 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
                 for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
                     _put(path, target.parent / path.name.removesuffix(PART))
             finally:
-                shutil.rmtree(made, ignore_errors=True)
+                _remove(made)
 
     return save_to_cache
 
@@ -173,6 +173,13 @@ def _locked(folder: Path) -> Iterator[None]:
             f"results cannot be written to {folder} ({error.strerror or error}): make room or give the right to "
             "write there; the same command then goes on from what is finished."
         ) from error
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of unfinished files; where that fails twice, the next writer does it."""
+    for _ in range(2):
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
