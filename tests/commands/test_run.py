@@ -168,7 +168,9 @@ def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tm
         ranked = json.loads((tmp_path / predictions / "LongEmbedSummScreenFD_predictions.json").read_text())
         found.append((stored["validation"][0], ranked["default"]["validation"]))
     (exact, by_exact), (faiss, by_faiss) = found
-    assert exact == pytest.approx(faiss, nan_ok=True)
+    numbers = {key: value for key, value in exact.items() if isinstance(value, float)}
+    assert numbers == pytest.approx({key: faiss[key] for key in numbers}, nan_ok=True)
+    assert "main_score" in numbers
     assert by_exact.keys() == by_faiss.keys()
     for query, documents in by_exact.items():
         assert documents == pytest.approx(by_faiss[query], abs=1e-5)
