@@ -21,6 +21,10 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "compare": Command(
+        "mteb_longembed.commands.compare",
+        "which way of embedding is best for my model and data, at what cost",
+    ),
     "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
     "diagnose": Command(
@@ -35,6 +39,7 @@ _RUN = "run tasks on models: as `mteb run`, whose options it takes, with a table
 _RESUME = ("run", "compare", "tune")
 _EXAMPLES = """\
 examples:
+  mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048
   mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
   mteb-longembed list
   mteb-longembed report results/

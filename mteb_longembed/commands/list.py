@@ -58,16 +58,19 @@ def models() -> str:
 
 
 def tasks() -> str:
-    """Every task of ours and our benchmark."""
+    """Every task of ours and our benchmarks."""
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.benchmark import NAME
+    from mteb_longembed.tasks.wider import NAME as WIDER
+    from mteb_longembed.tasks.wider import TASKS as OTHERS
 
     rows = [("task", "score", "splits")]
     for task in TASKS:
         splits = task.metadata.eval_splits
         shown = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
         rows.append((task.metadata.name, task.metadata.main_score, shown))
-    return f"Tasks, together the benchmark {NAME}\n" + _table(rows)
+    others = f"The benchmark {WIDER} is made of tasks that mteb has: {', '.join(OTHERS)}"
+    return f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n{others}"
 
 
 def fit() -> str:

@@ -279,7 +279,7 @@ def _check(tasks: Iterable[str], benchmarks: Collection[str]) -> None:
                 mteb.get_benchmark(name)
             except KeyError:
                 known = [benchmark.name for benchmark in mteb.get_benchmarks()]
-                raise _unknown("benchmark", name, known, ["LongEmbed+"]) from None
+                raise _unknown("benchmark", name, known, ["LongEmbed+", "LongEmbed++"]) from None
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:

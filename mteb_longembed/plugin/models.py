@@ -97,7 +97,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
 def _is_ours(name: str) -> bool:
     # cheap tests first: mteb asks for hundreds of names, and only ours are worth importing torch
-    return is_extended_name(name) or _is_saved(name)
+    return name in ZOO or is_extended_name(name) or _is_saved(name)
 
 
 def _is_saved(name: str) -> bool:

@@ -176,7 +176,7 @@ def parse_range(text: str) -> tuple[float, float]:
         limits = (_number(low, 0.0), _number(high, math.inf))
     except ValueError:
         limits = (1.0, 0.0)
-    if not dash or limits[0] > limits[1]:
+    if not dash or not limits[0] <= limits[1]:
         raise InputError(
             f"a range has the form MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-: got {text!r}."
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.errors import DataError, UnknownNameError
+from mteb_longembed.reports.bases import shortened
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.predictions import Predictions, query_scores
 from mteb_longembed.reports.results import Result
@@ -131,12 +132,25 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
         )
         for c, p in zip(comparisons, adjusted, strict=True)
     )
-    header = ("Task", "Split", "Queries", *models, "Difference", "95 % interval", "p", "p adjusted")
+    header = (
+        "Task",
+        "Split",
+        "Queries",
+        *map(shortened, models),
+        "Difference",
+        "95 % interval",
+        "p",
+        "p adjusted",
+    )
     notes = (
         f"Interval: paired bootstrap over queries (BCa; percentile for means over lengths and above "
         f"{BCA_MAX:,} queries); p: two-sided paired randomisation test, {N_RESAMPLES:,} resamples; "
         "adjusted: Benjamini-Hochberg over the rows.",
     )
     return Table(
-        "significance", f"Is the difference real? {models[1]} against {models[0]}", header, rows, notes
+        "significance",
+        f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}",
+        header,
+        rows,
+        notes,
     )

@@ -54,3 +54,17 @@ def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
     down = math.hypot(*(part.mean - part.low for part in parts)) / len(parts)
     up = math.hypot(*(part.high - part.mean for part in parts)) / len(parts)
     return Interval(mean, mean - down, mean + up)
+
+
+def difference_of_intervals(first: Interval, second: Interval) -> Interval:
+    """The 95 % interval of `second - first`, as if the two were measured on different queries.
+
+    For two scores of the same queries this is wider than a paired interval, never a claim too much.
+
+    >>> difference_of_intervals(Interval(0.5, 0.2, 0.9), Interval(0.75, 0.45, 0.85))
+    Interval(mean=0.25, low=-0.25, high=0.566...)
+    """
+    mean = second.mean - first.mean
+    down = math.hypot(second.mean - second.low, first.high - first.mean)
+    up = math.hypot(second.high - second.mean, first.mean - first.low)
+    return Interval(mean, mean - down, mean + up)

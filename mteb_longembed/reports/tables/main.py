@@ -98,9 +98,9 @@ def _rank(line: Line) -> tuple[float, int, str]:
 
 def size_cell(n_parameters: int | None) -> Cell:
     """A number of parameters, short."""
-    if n_parameters is None:
+    if not n_parameters:  # BM25 has none
         return text_cell(None)
-    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 1e9 else f"{n_parameters / 1e6:.0f}M"
+    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 999_500_000 else f"{n_parameters / 1e6:.0f}M"
     return Cell(short, float(n_parameters))
 
 

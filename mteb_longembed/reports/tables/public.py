@@ -121,6 +121,13 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
     )
 
 
+def n_mismatches(public: PublicResults) -> int:
+    """How many public rows have a window as evaluated that does not fit what the model advertises."""
+    curves = reference_curves(public.lines)
+    seen = [(window(row.line.by_length["Passkey"], curves), row.advertised) for row in public.lines]
+    return sum(found is not None and found.differs_from(advertised) for found, advertised in seen)
+
+
 def _of_public(row: PublicLine, label: str, curves: _Curves) -> _Row:
     seen = window(row.line.by_length["Passkey"], curves)
     return _Row(label, "public", row.line.model.n_parameters, row.advertised, seen, score_cells(row.line))

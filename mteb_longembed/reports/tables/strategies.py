@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mteb_longembed.reports.bases import BaseGroup, group_by_base
+from mteb_longembed.reports.bases import BaseGroup, group_by_base, shortened
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.scoreboard import Line, Score
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title
@@ -41,7 +41,7 @@ def _table(group: BaseGroup) -> Table:
     notes += interval_notes(rows)
     return Table(
         f"strategies-{group.base.replace('/', '__')}-{data_key(group.data)}",
-        f"Strategies on {group.base}, {data_title(group.data)}",
+        f"Strategies on {shortened(group.base)}, {data_title(group.data)}",
         ("Strategy", "Tokens", *SCORE_HEADER),
         mark_best(rows, range(2, len(SCORE_HEADER) + 2)),
         tuple(notes),

@@ -70,6 +70,10 @@ class Table:
             rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
         )
 
+    def word_columns(self) -> list[bool]:
+        """For each column, whether it holds words."""
+        return [self.is_words(i) for i in range(len(self.header))]
+
     def is_words(self, column: int) -> bool:
         """Whether a column holds words, which stand to the left; numbers, whole or partial, to the right."""
         cells = [row[column] for row in self.rows]

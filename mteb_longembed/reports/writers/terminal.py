@@ -54,7 +54,7 @@ def _drawn(table: Table, sign: str, name_width: int | None = None) -> RichTable:
         padding=(0, 1, 0, 0) if sign == " " else 0,
         show_edge=False,
     )
-    words = [table.is_words(i) for i in range(len(table.header))]
+    words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
         # A title such as SummScreenFD may go on at each of its words.
         if is_words:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pytest
 from rich.console import Console
@@ -93,3 +94,34 @@ def test_a_narrow_terminal_loses_nothing(width):
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_writes_two_tables_apart(name, table):
     assert WRITERS[name][0]([table, table]).count("ntk@4096") == 2
+
+
+@pytest.fixture
+def ranged():
+    first = (Cell("a/b"), Cell("60.0", 60.0, interval=(52.25, 67.0)), Cell("no limit", float("inf")))
+    second = (Cell("a/c"), Cell("-"), Cell("512", 512.0))
+    return Table("ranged", "Ranged", ("Model", "Score", "Tokens"), (first, second))
+
+
+def test_csv_has_the_ends_of_intervals_in_columns_of_their_own(ranged):
+    header, first, second = csv.reader(io.StringIO(_write("csv", ranged)))
+    assert header == ["Model", "Score", "Score low", "Score high", "Tokens"]
+    assert first == ["a/b", "60", "52.25", "67", "no limit"]
+    assert second == ["a/c", "", "", "", "512"]
+
+
+def test_json_tells_words_numbers_intervals_and_what_is_missing_apart(ranged, table):
+    tables = json.loads(WRITERS["json"][0]([ranged, table]))["tables"]
+    assert [found["key"] for found in tables] == ["ranged", "toy"]
+    assert tables[0]["rows"][0] == [
+        "a/b",
+        {"number": 60.0, "low": 52.25, "high": 67.0, "text": "60.0"},
+        "no limit",
+    ]
+    assert tables[0]["rows"][1][1] is None
+    assert tables[1]["rows"][1][1] == {"text": "50.0 (3/8)", "partial": True}
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "latex"])
+def test_the_other_formats_show_intervals_behind_the_number(name, ranged):
+    assert "60.0 [52,67]" in _write(name, ranged)
