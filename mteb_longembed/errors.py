@@ -9,6 +9,9 @@ import difflib
 import re
 from collections.abc import Iterable
 
+#: What a command that goes on from finished work says when it is interrupted.
+INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there."
+
 
 class LongEmbedError(Exception):
     """Base of everything this package raises on purpose."""
@@ -74,3 +77,7 @@ class CapacityError(LongEmbedError, MemoryError):
 
 class NumberError(LongEmbedError, ArithmeticError):
     """A document whose embedding is not finite, in fp32 either."""
+
+
+class StorageError(LongEmbedError, OSError):
+    """A result that the disk does not take: it is full, read-only or failing."""

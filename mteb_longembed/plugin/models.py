@@ -77,6 +77,10 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             return default
 
     def _make(self, name: ModelName) -> _Made:
+        # a mistake in the name is told before sentence-transformers is imported, which takes seconds
+        from mteb_longembed.encoders.bases.values import read_values
+
+        read_values(name)
         entry = ZOO.get(name.base)
         base = super().get(entry.hub_id if entry else name.base)
         if base is not None and "API" in base.framework:

@@ -32,19 +32,17 @@ def one_bar(total: int, label: str, *, show: bool = True) -> Iterator[None]:
 
 
 class TokenBar:
-    """Counts tokens; silent where it is not asked for or where nobody watches (no terminal).
+    """Counts tokens; silent where it is not asked for.
 
     Args:
         total: tokens expected, at first an estimate.
-        show: False is always silent.
+        show: whether there is a bar, also where nobody watches (no terminal).
     """
 
     def __init__(self, total: int, *, show: bool) -> None:
         self._whole = _WHOLE.get()
         show = show and self._whole is None
-        self._bar: Any = tqdm(
-            total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=None if show else True
-        )
+        self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
 
     def correct(self, difference: int) -> None:
         """Add to the expected total what turned out to be longer or shorter than estimated."""
