@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mteb_longembed.reports.figures.drawing import Drawing
 
 _LENGTH = "test_"
+_SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 
 
 def ranking_table(found: Comparison) -> Table:
@@ -35,8 +37,8 @@ def ranking_table(found: Comparison) -> Table:
         for row in found.rows
     )
     notes = [
-        f"Score: mean over {len(found.tasks)} tasks of the mean over splits, in percent, {found.n_queries:,} "
-        "queries; in brackets the 95 % bootstrap interval. To base: paired difference in points with its interval; "
+        f"Score: in percent, the mean over splits and then over tasks, of {found.n_queries:,} queries; "
+        "in brackets the 95 % bootstrap interval. To base: paired difference in points with its interval; "
         "p: paired randomisation test, adjusted (Benjamini-Hochberg). Read: share of the documents' text.",
     ]
     if found.proxy:
@@ -83,9 +85,18 @@ def drawings(found: Comparison) -> list[Drawing]:
 def page(found: Comparison, pictures: list[Drawing]) -> str:
     """One self-contained HTML page."""
     from mteb_longembed.reports import html_page
+    from mteb_longembed.reports.overview import Overview
 
     tables = [table for table in (ranking_table(found), split_table(found)) if table is not None]
-    return html_page.write(tables, pictures, found.left_out + found.skipped)
+    versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
+    facts = (
+        ("Written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+        ("Data", f"{', '.join(found.tasks)}, {found.n_queries:,} queries"),
+        ("Contenders", f"{len(found.rows)}"),
+        ("Versions", versions),
+    )
+    head = Overview(facts, found.recommendation.sentences)
+    return html_page.write(tables, pictures, found.left_out + found.skipped, head, "Comparison")
 
 
 def _difference(interval: Interval | None) -> Cell:
@@ -186,7 +197,7 @@ def _cost(found: Comparison) -> Drawing | None:
         drawing.tip(point, f"{row.name}: {row.score.mean:.1f}, {x:.0f} s a million tokens")
         axes.annotate(str(number), (x, row.score.mean), textcoords="offset points", xytext=(4, 4), fontsize=7)
         axes.plot([], [], " ", label=f"{number} {short(row.name)}")
-    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("seconds a million tokens of documents")
     axes.set_ylabel("score (%)")
     drawing.legend(axes)
