@@ -63,7 +63,7 @@ def learn_models(cache: Path, registry: MutableMapping[str, ModelMeta], load: Ca
 
     own = set(registry)
     files = [file for pattern in _MODEL_META for file in cache.glob(pattern)]
-    # of several revisions the description written last stands
+    # where a name has several revisions, the newest description is taken
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
         try:
             fields = {**json.loads(file.read_bytes())}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
@@ -32,15 +32,6 @@ def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
     kept[: family.first_row] = True
     kept[family.first_row + short] = True
     return kept
-
-
-def save_rows(model: SentenceTransformer, folder: str | Path) -> None:
-    """Write the added rows of an extended model in half precision, in the order of their positions."""
-    first: Any = model[0]
-    table = first.model.embeddings.position_embeddings.weight.detach()
-    kept = rows_of_short_inputs(first.family, len(table))
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    save_file({"rows": table[~kept].half().cpu().contiguous()}, Path(folder, ROWS_FILE))
 
 
 def put_rows(model: SentenceTransformer, folder: str | Path) -> None:

@@ -94,7 +94,7 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 
 
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Runs of indices of about equal cost, dearest first, for workers that take one run after the other.
+    """Lists of indices of about equal cost, the most expensive first, for workers that take one list after the other.
 
     Args:
         costs: cost of each document, any unit.

@@ -3,11 +3,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from mteb_longembed.encoders.bases.added_rows import put_rows, rows_of_short_inputs, save_rows
+from mteb_longembed.encoders.bases.added_rows import ROWS_FILE, put_rows, rows_of_short_inputs
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.errors import ModelError
 from tests.tiny import TRAINED, sentence_transformer, text
+
+
+def save_rows(model, folder) -> None:
+    """The added rows of a model in half precision, in the order of their positions."""
+    table = model[0].model.embeddings.position_embeddings.weight.detach()
+    folder.mkdir(exist_ok=True)
+    added = table[~rows_of_short_inputs(model[0].family, len(table))]
+    save_file({"rows": added.half().contiguous()}, folder / ROWS_FILE)
 
 
 @pytest.fixture
