@@ -116,7 +116,7 @@ def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
     if not lines:
         return _lines(path)
     with _locked(path.parent):
-        known = _lines(path) | lines
+        known = {**_lines(path), **lines}
         with _renamed_to(path) as made:
             made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
     return known

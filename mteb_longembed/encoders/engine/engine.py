@@ -26,7 +26,10 @@ class TextModule(Protocol):
 
     strategy: Strategy
     model: Any
-    tokenizer: Any
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer, None where it has none."""
 
     @property
     def config(self) -> PretrainedConfig:
