@@ -102,18 +102,22 @@ class LongSentenceTransformer(SentenceTransformer):
         where = self._resolve_inference_device(device)
         self.eval()
         finish = _finisher(output_value, truncate_dim, normalize_embeddings, save_to_cpu)
-        stored = self.store if output_value == "sentence_embedding" else None
+        if output_value != "sentence_embedding":
+            engine = Engine(self, where, prompt=prompt, batch_size=batch_size, kwargs=kwargs)
+            done: list[Any] = [None] * len(inputs)
+            for places, features in engine.features(inputs, show=show_progress_bar):
+                for place, value in zip(places, finish(features), strict=True):
+                    done[place] = value
+            return done
+        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=self.store, kwargs=kwargs)
         # equal texts are encoded once
-        unique = list(dict.fromkeys(inputs)) if output_value == "sentence_embedding" else inputs
-        done: list[Any] = [None] * len(unique)
-        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=stored, kwargs=kwargs)
-        for places, features in engine.encode(unique, show=show_progress_bar):
-            for place, value in zip(places, finish(features), strict=True):
-                done[place] = value
-        if unique is not inputs:
-            place_of = {text: place for place, text in enumerate(unique)}
-            done = [done[place_of[text]] for text in inputs]
-        return torch.stack(done) if output_value == "sentence_embedding" else done
+        place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
+        vectors: list[Any] = [None] * len(place_of)
+        for places, arrays in engine.encode(list(place_of), show=show_progress_bar):
+            finished = finish({"sentence_embedding": torch.stack(arrays)})
+            for place, value in zip(places, finished, strict=True):
+                vectors[place] = value
+        return torch.stack([vectors[place_of[text]] for text in inputs])
 
     # ---- several processes --------------------------------------------------------------------------------
 

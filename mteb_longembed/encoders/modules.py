@@ -130,6 +130,35 @@ class LongTransformer(Transformer):
             features["window_prefix"] = self._prompt_tokens(input_ids, prompt)
         return features
 
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
+        """What decides about each text's numbers beside its ids.
+
+        Args:
+            ids: of each text, prompt and special tokens included.
+            prompt: what of `ids` was put before each text.
+
+        Returns:
+            The prompt's tokens, which poolings may leave out; for a text that is cut into windows also the tokens
+            before and behind that every window repeats.
+        """
+        length = (self._get_prompt_length(prompt) or 0) if prompt else 0
+        settings: list[tuple[int, ...]] = [(length,)] * len(ids)
+        if "windows" in self.strategy.hooks():
+            _, behind = self._specials()
+            prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
+            for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
+                if not self.leaves_unchanged(len(row)):
+                    settings[i] = (length, prefix, behind)
+        return settings
+
+    def leaves_unchanged(self, n: int) -> bool:
+        """Whether a text of `n` tokens gets the embedding that the base itself gives it."""
+        return self.family.leaves_unchanged(n)
+
+    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
+        """What extending changed although texts up to the trained length do not see it: see `Family`."""
+        return self.family.read_by_short_inputs()
+
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and behind a text."""
         mask = self._words("a", return_special_tokens_mask=True)["special_tokens_mask"]
