@@ -15,11 +15,12 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 
 from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.zoo import ZOO, ZooEntry
 
 from .bases.added_rows import put_rows
 from .bases.e5rope import native_folder
-from .bases.resolve import ResolvedModel, check_first_module
+from .bases.resolve import ResolvedModel, check_first_module, resolve
 from .bases.saved import OUR_CLASSES, saved_modules
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
@@ -47,10 +48,22 @@ def build(
         base = copy.deepcopy(loaded) if loaded is not None else load_base(resolved, device)
         model = _assemble(base, resolved)
     model.resolved = resolved
+    _name(model, resolved)
+    return model if device is None else model.to(device)
+
+
+def name_saved(model: SentenceTransformer) -> None:
+    """Give a folder of ours that `SentenceTransformer` itself loaded the name that `load` gives it; in place."""
+    first = model[0] if len(model) else None
+    folder = getattr(first, "saved_in", None)
+    if isinstance(first, LongTransformer) and folder and not model.model_card_data.model_name:
+        _name(model, resolve(ModelName(folder)))
+
+
+def _name(model: SentenceTransformer, resolved: ResolvedModel) -> None:
     card = model.model_card_data
     card.model_name, card.base_model = resolved.name, resolved.base.name
     card.base_model_revision = resolved.revision
-    return model if device is None else model.to(device)
 
 
 def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:

@@ -36,6 +36,8 @@ class LongTransformer(Transformer):
 
     strategy: Strategy
     family: Family
+    #: The folder of the whole model, where it was loaded from one.
+    saved_in: str | None = None
 
     @classmethod
     def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
@@ -277,7 +279,9 @@ class LongTransformer(Transformer):
         """Load a module from a saved folder; its table is the saved one, not built anew."""
         strategy = read_strategy(Path(model_name_or_path, subfolder))
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
-        return cls.around(transformer, strategy, extended=True)
+        loaded = cls.around(transformer, strategy, extended=True)
+        loaded.saved_in = str(model_name_or_path) if Path(model_name_or_path).is_dir() else None
+        return loaded
 
 
 class WindowPooling(Pooling):

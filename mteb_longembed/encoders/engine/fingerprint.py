@@ -37,7 +37,7 @@ ReadByShort = Mapping[tuple[int, str], Tensor | None]
 #: Attributes of modules that decide about no embedding: states of training, caches, bookkeeping.
 _IGNORED = frozenset(
     """
-    training gradient_checkpointing model_card_data generation_config name_or_path max_seq_length
+    training saved_in gradient_checkpointing model_card_data generation_config name_or_path max_seq_length
     warnings_issued _prompt_length_mapping _is_hf_initialized max_seq_len_cached
     """.split()
 )
