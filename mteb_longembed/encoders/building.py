@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
 
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
 from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.zoo import ZOO, ZooEntry
 
@@ -43,13 +45,33 @@ def build(
     """
     resolved.base.check_unchanged()
     if resolved.saved:
-        model = _load_saved(resolved, device)
+        with _one_sentence(resolved):
+            model = _load_saved(resolved, device)
+    elif loaded is not None:
+        model = _assemble(copy.deepcopy(loaded), resolved)
     else:
-        base = copy.deepcopy(loaded) if loaded is not None else load_base(resolved, device)
-        model = _assemble(base, resolved)
+        base = load_base(resolved, device)
+        # what a file says wrongly may first be met here
+        with _one_sentence(resolved):
+            model = _assemble(base, resolved)
     model.resolved = resolved
     _name(model, resolved)
     return model if device is None else model.to(device)
+
+
+@contextlib.contextmanager
+def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
+    """Tell in one sentence why a base cannot be loaded, whatever library found it out."""
+    try:
+        yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a form "
+            f"that is not read: {type(error).__name__}: {why}."
+        ) from error
 
 
 def name_saved(model: SentenceTransformer) -> None:
@@ -80,7 +102,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    with native_folder(source, revision) as path:
+    with _one_sentence(resolved), native_folder(source, revision) as path:
         if path != source:
             kwargs["revision"] = None
         if info.has_modules or entry.pooling is None:

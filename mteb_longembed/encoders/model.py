@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
-from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.errors import InputError, LongEmbedError
 
 from .bases.resolve import ResolvedModel
 from .engine.engine import Engine
@@ -99,6 +99,12 @@ class LongSentenceTransformer(SentenceTransformer):
                 device=device,
                 **kwargs,
             )
+        for place, text in enumerate(inputs):
+            if not isinstance(text, str):
+                raise InputError(
+                    f"all inputs of one call must be texts where the first one is, got a {type(text).__name__} at "
+                    f"place {place}."
+                )
         where = self._resolve_inference_device(device)
         self.eval()
         finish = _finisher(output_value, truncate_dim, normalize_embeddings, save_to_cpu)

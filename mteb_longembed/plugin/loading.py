@@ -33,8 +33,9 @@ def load_encoder(
         unknown: nothing else.
 
     Raises:
-        InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such accelerator, on an unknown option, if remote code is
-            asked for here alone, or if the base has changed since its description was read.
+        InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
+            accelerator, on an unknown option, if remote code is asked for here alone, or if the base has changed
+            since its description was read.
     """
     from mteb_longembed.encoders.building import build
     from mteb_longembed.encoders.encoder import LongEncoder

@@ -16,7 +16,7 @@ from .mteb_parts import moved, part
 
 
 def register_names(mteb: ModuleType) -> None:
-    """Have mteb find results by any spelling of a model's name, and name saved folders that were loaded without us."""
+    """Have mteb find results by any spelling of a name, and name saved folders that were loaded without us."""
     cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
     for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
         if not hasattr(owner, name):

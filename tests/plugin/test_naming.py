@@ -48,7 +48,9 @@ def test_results_are_found_by_any_spelling_of_a_name(tmp_path: Path, name: str) 
 def test_results_of_another_model_are_not_found(tmp_path: Path) -> None:
     write_result(tmp_path)
     for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other"):
-        assert mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False).model_results == []
+        assert (
+            mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False).model_results == []
+        )
 
 
 def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: Path) -> None:

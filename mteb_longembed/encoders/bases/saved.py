@@ -38,6 +38,8 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
         isinstance(entry, dict) and isinstance(entry.get("type"), str) and isinstance(entry.get("path"), str)
         for entry in modules
     )
+    if well_formed and not (modules and modules[0]["type"] in OUR_CLASSES):
+        well_formed = False
     if not well_formed:
         raise ModelError(
             f"{folder / 'modules.json'} must list modules with a type and a path each, got {str(modules)[:80]!r}."

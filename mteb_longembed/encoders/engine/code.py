@@ -12,7 +12,9 @@ from typing import Any
 from torch import nn
 
 #: Packages whose code is told by their version, which stands in every key.
-_LIBRARIES = frozenset(("torch", "transformers", "sentence_transformers", "mteb_longembed", "tokenizers", "builtins"))
+_LIBRARIES = frozenset(
+    ("torch", "transformers", "sentence_transformers", "mteb_longembed", "tokenizers", "builtins")
+)
 _OURS = "mteb_longembed"
 #: The package into which transformers puts code that comes with a model.
 _REMOTE = "transformers_modules"

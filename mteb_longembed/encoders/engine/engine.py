@@ -203,9 +203,7 @@ class Engine:
             counts.rows_encoded += len(missing)
             counts.tokens_encoded += sum(len(rows[i]) for i in missing)
 
-    def _run(
-        self, places: list[int], rows: list[Ids]
-    ) -> Iterator[tuple[list[int], list[Ids], Features]]:
+    def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
         """Places, ids and features of documents that run together."""
         start = 0
         for size, features in self.runner(rows) if rows else ():
@@ -224,9 +222,7 @@ class Engine:
         features = batch_to_device(features, self.device)
         return self.model(features, **self.kwargs)
 
-    def _again(
-        self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]
-    ) -> Features:
+    def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
         """The features of one document in fp32, where its batch's were not finite."""
         describe = _describe(place, texts[place], ids)
         return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)

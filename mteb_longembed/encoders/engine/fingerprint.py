@@ -30,17 +30,15 @@ if TYPE_CHECKING:
     from .engine import TextModel
     from .tokenizing import Ids
 
-#: `(id(owner), name)` -> what inputs up to the trained length read of it, None for nothing. The owner is a module or a
-#: configuration, and the name one of its tensors, attributes or entries.
+#: `(id(owner), name)` -> what inputs up to the trained length read of it, None for nothing. The owner is a module or
+#: a configuration, and the name one of its tensors, attributes or entries.
 ReadByShort = Mapping[tuple[int, str], Tensor | None]
 
 #: Attributes of modules that decide about no embedding: states of training, caches, bookkeeping.
-_IGNORED = frozenset(
-    """
-    training saved_in gradient_checkpointing model_card_data generation_config name_or_path max_seq_length
-    warnings_issued _prompt_length_mapping _is_hf_initialized max_seq_len_cached
-    """.split()
-)
+_IGNORED = frozenset((
+    "training", "gradient_checkpointing", "model_card_data", "generation_config", "name_or_path", "max_seq_length",
+    "saved_in", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
+))  # fmt: skip
 #: Entries of configurations that decide about none.
 _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "torch_dtype"))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
@@ -155,7 +153,9 @@ class _State:
             return None
         if isinstance(value, dict):
             # sorted, since equal models fill theirs in any order
-            return sorted(((repr(_plain(key)), self._value(item)) for key, item in value.items()), key=lambda x: x[0])
+            return sorted(
+                ((repr(_plain(key)), self._value(item)) for key, item in value.items()), key=lambda x: x[0]
+            )
         if isinstance(value, (list, tuple)):
             return [self._value(item) for item in value]
         if hasattr(value, "state_of_numbers"):
@@ -168,7 +168,9 @@ class _State:
             try:
                 known = checksum(tensor)
             except (RuntimeError, TypeError, NotImplementedError) as error:
-                raise Unknown(f"a {type(tensor).__name__} of the model cannot be read bit by bit ({error})") from None
+                raise Unknown(
+                    f"a {type(tensor).__name__} of the model cannot be read bit by bit ({error})"
+                ) from None
             self.sums[id(tensor)] = known
         return known
 
@@ -202,7 +204,9 @@ def _plain(value: Any, depth: int = 4) -> object:
     if isinstance(value, enum.Enum):
         return [code_of(type(value)), value.name]
     if isinstance(value, Mapping):
-        return sorted(((repr(plain(key)), plain(item)) for key, item in value.items()), key=lambda pair: pair[0])
+        return sorted(
+            ((repr(plain(key)), plain(item)) for key, item in value.items()), key=lambda pair: pair[0]
+        )
     if isinstance(value, (set, frozenset)):
         return sorted(repr(plain(item)) for item in value)
     if isinstance(value, (list, tuple)):
@@ -227,7 +231,9 @@ def _plain(value: Any, depth: int = 4) -> object:
 def _check_hooks(where: str, tables: Iterable[Mapping[int, Callable[..., Any]]]) -> None:
     for hook in (hook for table in tables for hook in table.values()):
         if not is_library(getattr(hook, "__func__", hook)):
-            raise Unknown(f"{where} has a forward hook ({getattr(hook, '__qualname__', type(hook).__name__)})")
+            raise Unknown(
+                f"{where} has a forward hook ({getattr(hook, '__qualname__', type(hook).__name__)})"
+            )
 
 
 def _how_it_runs(device: torch.device) -> object:

@@ -1,7 +1,8 @@
 """Embeddings on disk, one row a document: what was encoded before is read back, bit for bit.
 
-A row is named by everything that determines its numbers (`fingerprint`), so runs, strategies and commands share what
-is equal. The rows of one batch are written in one transaction: after a kill a batch is there as a whole or not at all.
+A row is named by everything that determines its numbers (`fingerprint`), so runs, strategies and commands share
+what is equal. The rows of one batch are written in one transaction: after a kill a batch is there as a whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ class EmbeddingStore:
             if damaged or old:
                 with _transaction(connection):
                     connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in damaged])
-                    connection.executemany("UPDATE rows SET used = ? WHERE key = ?", [(now, key) for key in old])
+                    connection.executemany(
+                        "UPDATE rows SET used = ? WHERE key = ?", [(now, key) for key in old]
+                    )
         if damaged:
             warnings.warn(
                 f"{len(damaged)} rows of {self.path} are damaged and their documents are encoded again.",

@@ -78,7 +78,9 @@ def test_a_batch_is_stored_in_one_transaction(
     sizes: list[int] = []
     put = EmbeddingStore.put_many
     monkeypatch.setattr(
-        EmbeddingStore, "put_many", lambda self, keys, arrays: (sizes.append(len(keys)), put(self, keys, arrays))
+        EmbeddingStore,
+        "put_many",
+        lambda self, keys, arrays: (sizes.append(len(keys)), put(self, keys, arrays)),
     )
     stored(base, tmp_path).encode([tiny.text(40, seed) for seed in range(9)], batch_size=4)
     assert sizes == [4, 4, 1]

@@ -88,7 +88,14 @@ def change_a_bit(tensor: Tensor, at: int) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "strategy"),
-    [("bert", "pi"), ("roberta", "gp"), ("mistral", "se"), ("modernbert", "pi"), ("t5", "pi"), ("roformer", "ntk")],
+    [
+        ("bert", "pi"),
+        ("roberta", "gp"),
+        ("mistral", "se"),
+        ("modernbert", "pi"),
+        ("t5", "pi"),
+        ("roformer", "ntk"),
+    ],
 )
 def test_one_bit_of_any_tensor_is_another_key(
     bases: Callable[[str], SentenceTransformer], kind: str, strategy: str
@@ -141,7 +148,15 @@ def simple_attributes(model: Any) -> Iterator[tuple[nn.Module, str, object]]:
 def test_any_setting_of_any_module_is_another_key(
     bases: Callable[[str], SentenceTransformer], kind: str, strategy: str
 ) -> None:
-    without = {"max_seq_length", "max_seq_len_cached", "saved_in", "gradient_checkpointing", "_is_hf_initialized", "name_or_path", "warnings_issued"}
+    without = {
+        "max_seq_length",
+        "max_seq_len_cached",
+        "saved_in",
+        "gradient_checkpointing",
+        "_is_hf_initialized",
+        "name_or_path",
+        "warnings_issued",
+    }
     model = extended(bases(kind), strategy)
     before = keys(model)
     tried = 0
@@ -222,7 +237,12 @@ def test_flags_of_torch_are_part_of_the_key(bases: Callable[[str], SentenceTrans
 
 def test_what_is_asked_for_is_part_of_the_key(bases: Callable[[str], SentenceTransformer]) -> None:
     model = extended(bases("bert"))
-    found = {keys(model), keys(model, form="spans=4"), keys(model, kwargs={"task": "query"}), keys(model, "ab ac ")}
+    found = {
+        keys(model),
+        keys(model, form="spans=4"),
+        keys(model, kwargs={"task": "query"}),
+        keys(model, "ab ac "),
+    }
     assert len(found) == 4
     short, long = Fingerprint(model, CPU).keys([SHORT[:-1], LONG[::-1]], None)
     assert len({*keys(model), short, long}) == 4
@@ -246,7 +266,9 @@ FIELDS = [
 def test_any_field_of_a_strategy_is_another_key_for_long_documents(
     bases: Callable[[str], SentenceTransformer],
 ) -> None:
-    models = [longembed.extend(bases("bert"), **{"strategy": "pi", **fields}).eval() for fields in [{}, *FIELDS]]
+    models = [
+        longembed.extend(bases("bert"), **{"strategy": "pi", **fields}).eval() for fields in [{}, *FIELDS]
+    ]
     assert len({keys(model)[1] for model in models}) == len(models)
 
 
@@ -308,7 +330,9 @@ def test_a_hook_that_is_not_ours_switches_the_store_off_with_a_warning(
     }
     handle = register[where]()
     try:
-        with pytest.warns(RuntimeWarning, match="has a forward hook .* the store of embeddings is off for it"):
+        with pytest.warns(
+            RuntimeWarning, match="has a forward hook .* the store of embeddings is off for it"
+        ):
             model.encode([tiny.text(5)])
     finally:
         handle.remove()
@@ -380,7 +404,11 @@ def test_a_document_that_a_strategy_leaves_alone_has_the_bases_embedding_and_key
 
 @pytest.mark.parametrize(
     ("kind", "strategy", "param"),
-    [("bert", "pi", {"short": "scale"}), ("bert", "gp", {"factor": "target"}), ("mistral", "yarn", {"short": "scale"})],
+    [
+        ("bert", "pi", {"short": "scale"}),
+        ("bert", "gp", {"factor": "target"}),
+        ("mistral", "yarn", {"short": "scale"}),
+    ],
 )
 def test_a_parameter_that_changes_short_documents_gives_them_a_key_of_their_own(
     bases: Callable[[str], SentenceTransformer], kind: str, strategy: str, param: dict[str, object]

@@ -69,9 +69,7 @@ def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) ->
         assert file.execute("SELECT bytes FROM total").fetchone()[0] == len(pack(ARRAY, KEY))
 
 
-def test_a_batch_is_written_as_a_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(self: EmbeddingStore, connection: sqlite3.Connection) -> None:
         raise KeyboardInterrupt
 
@@ -122,7 +120,9 @@ def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) ->
     store = EmbeddingStore(tmp_path)
     store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
     overwrite(store, DAMAGE[damage])
-    with pytest.warns(RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded again"):
+    with pytest.warns(
+        RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded again"
+    ):
         assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
     assert get(store) is None  # no second warning: it is gone
     put(store)
@@ -151,7 +151,9 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
     store.close()
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
     again = EmbeddingStore(tmp_path)
-    with pytest.warns(RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"):
+    with pytest.warns(
+        RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
+    ):
         again.get_many(KEYS)
         again.put_many(KEYS, [ARRAY] * 10)
     again.put_many(KEYS, [ARRAY] * 10)
