@@ -69,8 +69,8 @@ def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
     except Exception as error:
         why = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a form "
-            f"that is not read: {type(error).__name__}: {why}."
+            f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a "
+            f"form that is not read: {type(error).__name__}: {why}."
         ) from error
 
 

@@ -26,6 +26,7 @@ from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
 
 from .e5rope import is_e5rope, native_config
@@ -137,7 +138,8 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
         said = settings.get("max_seq_length")
         if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
             raise ModelError(
-                f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got {str(said)[:80]!r}."
+                f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got "
+                f"{str(said)[:80]!r}."
             )
         length = shortest(family.trained_len(config), said)
     has_code = _has_code(raw, modules, read("tokenizer_config.json", optional=True))
@@ -156,14 +158,6 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
         runs_code=runs_code,
         stamp=stamp,
     )
-
-
-def is_folder(path: str | Path) -> bool:
-    """Whether there is such a folder; False also for text that no file system takes as a path."""
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def shortest(*said: int | None) -> int | None:

@@ -24,7 +24,8 @@ def is_saved_extended(folder: str | Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     entries = modules if isinstance(modules, list) else []
-    return any(isinstance(entry, dict) and entry.get("type") in OUR_CLASSES for entry in entries)
+    types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
+    return any(isinstance(kind, str) and kind in OUR_CLASSES for kind in types)
 
 
 def saved_modules(folder: Path) -> list[dict[str, str]]:
@@ -38,11 +39,9 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
         isinstance(entry, dict) and isinstance(entry.get("type"), str) and isinstance(entry.get("path"), str)
         for entry in modules
     )
-    if well_formed and not (modules and modules[0]["type"] in OUR_CLASSES):
-        well_formed = False
-    if not well_formed:
+    if not well_formed or not modules or modules[0]["type"] not in OUR_CLASSES:
         raise ModelError(
-            f"{folder / 'modules.json'} must list modules with a type and a path each, got {str(modules)[:80]!r}."
+            f"{folder / 'modules.json'} must list modules with a type and a path each, ours first, got {str(modules)[:80]!r}."
         )
     return list(modules)
 

@@ -26,7 +26,7 @@ def checksum(tensor: Tensor) -> bytes:
     tensor = tensor.detach()
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
     digest = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), digest_size=16)
-    digest.update(xxhash.xxh3_128_digest(flat.numpy()) if flat.device.type == "cpu" else sums(flat))
+    digest.update(xxhash.xxh3_128_digest(flat.numpy().data) if flat.device.type == "cpu" else sums(flat))
     return digest.digest()
 
 

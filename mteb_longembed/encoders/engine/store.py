@@ -219,18 +219,17 @@ class EmbeddingStore:
                 return opened
             except (sqlite3.Error, OSError) as error:
                 mine.pop("connection", None)
-                self._failed(error)
-            if self._broken:
-                break
+                if not self._failed(error):
+                    break
         return None
 
-    def _failed(self, error: Exception) -> None:
-        """Set a damaged file aside; where anything else failed, end the use of the store with one warning."""
+    def _failed(self, error: Exception) -> bool:
+        """Set a damaged file aside, which may be followed by another try; else end the use of the store."""
         opened_file = self._of_thread.__dict__.get("file")
         self.close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
             self._give_up(error)
-            return
+            return False
         try:
             # another process may have put a sound file into its place meanwhile
             if opened_file in (None, _file_number(self.path)):
@@ -241,12 +240,13 @@ class EmbeddingStore:
             pass
         except OSError as failure:
             self._give_up(failure)
-            return
+            return False
         warnings.warn(
             f"{self.path} is damaged ({error}): it was set aside and its documents are encoded again.",
             RuntimeWarning,
             stacklevel=3,
         )
+        return True
 
     def _give_up(self, error: Exception) -> None:
         self._broken = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -313,6 +314,38 @@ def test_code_that_came_with_a_model_is_part_of_the_key(bases: Callable[[str], S
     finally:
         for loaded in [key for key in sys.modules if key.startswith("transformers_modules.tiny.")]:
             del sys.modules[loaded]
+
+
+REMOTE = """
+from transformers import BertModel
+
+class Own(BertModel):
+    def forward(self, *args, **kwargs):
+        out = super().forward(*args, **kwargs)
+        out.last_hidden_state = out.last_hidden_state * 1.0
+        return out
+"""
+
+
+def test_a_folders_code_file_is_part_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    tiny.sentence_transformer("bert", tmp_path)
+    folder = tmp_path / "model"
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "own.Own"}}))
+    found = []
+    for code in (REMOTE, REMOTE, REMOTE.replace("* 1.0", "+ 1.0")):
+        (folder / "own.py").write_text(code)
+        model = longembed.load(f"{folder}+pi:trust_remote_code=on", device="cpu").eval()
+        assert type(model[0].model).__name__ == "Own"
+        found.append((keys(model), model.encode([tiny.text(9)]).tobytes()))
+    plain = longembed.load(f"{folder}+pi", device="cpu").eval()
+    assert found[0] == found[1]
+    assert len({keys(plain), found[0][0], found[2][0]}) == 3
+    assert found[2][1] != found[0][1]
 
 
 @pytest.mark.parametrize("where", ["module", "model", "before", "all"])
