@@ -41,7 +41,8 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
     )
     if not well_formed or not modules or modules[0]["type"] not in OUR_CLASSES:
         raise ModelError(
-            f"{folder / 'modules.json'} must list modules with a type and a path each, ours first, got {str(modules)[:80]!r}."
+            f"{folder / 'modules.json'} must list modules with a type and a path each, ours first, got "
+            f"{str(modules)[:80]!r}."
         )
     return list(modules)
 
