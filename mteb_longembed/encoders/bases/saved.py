@@ -66,7 +66,7 @@ def read_strategy(folder: Path) -> Strategy:
     try:
         values = {**config}
         return get_strategy(values.pop("strategy"))(**values)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
             f"{folder / STRATEGY_FILE} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error
