@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
+from mteb.types import PromptType
 
+from .engine.reading import Reading
 from .engine.store import EmbeddingStore
 
 
@@ -22,12 +25,19 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         model.store = EmbeddingStore.from_environment()
+        #: What was read of the documents, by task and split.
+        self.readings: dict[tuple[str, str], Reading] = {}
 
     def encode(self, inputs: Any, **kwargs: Any) -> Any:
         """As mteb's, with a bar in tokens on a terminal unless `mteb run -v 0` asked for silence."""
         silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
-        kwargs.setdefault("show_progress_bar", not silent)
+        kwargs.setdefault("show_progress_bar", sys.stderr.isatty() and not silent)
         if len(inputs.dataset) == 0:
             # an array that similarity and stacking take: sentence-transformers' own has no width
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        return super().encode(inputs, **kwargs)
+        self.model.reading = None
+        embeddings = super().encode(inputs, **kwargs)
+        if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
+            place = kwargs["task_metadata"].name, kwargs["hf_split"]
+            self.readings.setdefault(place, Reading()).add(self.model.reading)
+        return embeddings

@@ -20,6 +20,7 @@ from mteb_longembed.errors import InputError, LongEmbedError
 from .bases.resolve import ResolvedModel
 from .engine.engine import Engine
 from .engine.processes import Pool, cores_shared, encode_in_pool
+from .engine.reading import Reading
 from .engine.running import Features
 from .engine.store import EmbeddingStore
 from .modules import LongTransformer
@@ -62,6 +63,8 @@ class LongSentenceTransformer(SentenceTransformer):
     store: EmbeddingStore | None = None
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
+    #: How much of the texts the last call of `encode` read; equal texts count once.
+    reading: Reading | None = None
 
     def pool_in_fp32(self) -> Self:
         """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
@@ -114,6 +117,7 @@ class LongSentenceTransformer(SentenceTransformer):
             for places, features in engine.features(inputs, show=show_progress_bar):
                 for place, value in zip(places, finish(features), strict=True):
                     done[place] = value
+            self.reading = engine.reading
             return done
         engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=self.store, kwargs=kwargs)
         # equal texts are encoded once
@@ -123,6 +127,7 @@ class LongSentenceTransformer(SentenceTransformer):
             finished = finish({"sentence_embedding": torch.stack(arrays)})
             for place, value in zip(places, finished, strict=True):
                 vectors[place] = value
+        self.reading = engine.reading
         return torch.stack([vectors[place_of[text]] for text in inputs])
 
     # ---- several processes --------------------------------------------------------------------------------

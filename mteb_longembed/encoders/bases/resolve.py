@@ -15,14 +15,11 @@ from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName, is_folder
-from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
 
 from .describe import BaseInfo, describe, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
 from .saved import is_saved_extended, saved_modules, saved_strategy
-
-#: Short spellings of compute types -> torch's names.
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+from .values import DTYPES, read_values
 
 
 @dataclass(frozen=True)
@@ -59,19 +56,15 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         InputError: if a value breaks its rule.
         HubError, ModelError: if the base cannot be had, or is no embedding model.
     """
-    kind = get_strategy(name.strategy)
-    params = read_parameters(name.strategy, kind.declared(), name.params)
-    dtype = None if name.dtype is None else _dtype(name.dtype)
-    trained_len = None if name.trained_len is None else read_tokens("trained_len", name.trained_len)
-    target_len = None if name.target_len is None else read_tokens("the target", name.target_len)
-    trusted = Parameter("trust_remote_code", switch=True).read(name.trust_remote_code)
+    said = read_values(name)
+    kind, dtype, trained_len, target_len = said.kind, said.dtype, said.trained_len, said.target_len
     if loaded is not None:
         base = _describe_loaded(loaded)
     elif is_folder(name.base) and is_saved_extended(name.base):
-        _check_as_saved(name, trusted)
+        _check_as_saved(name, said.trusted)
         return _resolve_saved(Path(name.base))
     else:
-        base = describe(name.base, revision=name.revision, trust_remote_code=trusted)
+        base = describe(name.base, revision=name.revision, trust_remote_code=said.trusted)
     base.family.check_fit(kind, base.name)
     length = trained_len or base.trained_len
     if length is None:
@@ -80,7 +73,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
     stretch = base.entry.stretch if base.entry else None
     if stretch is None:
         target = target_len or default_target_len(name.strategy, length)
-        strategy = kind(trained_len=length, target_len=target, **params)
+        strategy = kind(trained_len=length, target_len=target, **said.params)
         settings.update(strategy.settings())
     else:
         strategy = _as_stretched(base, name, stretch, length, target_len)
@@ -176,15 +169,3 @@ def check_first_module(name: str, model: Any) -> None:
         raise ModelError(
             f"{name} starts with a {type(model[0]).__name__}, only a Transformer can be extended."
         )
-
-
-def _dtype(name: str) -> str:
-    """Torch's name of a compute type.
-
-    Raises:
-        InputError: if it is none that a model can compute in.
-    """
-    full = DTYPES.get(name, name)
-    if full not in DTYPES.values():
-        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
-    return full

@@ -14,9 +14,10 @@ from transformers import PretrainedConfig
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
-from .blocks import divide, estimated_tokens, tokenised_blocks
+from .blocks import Block, divide, estimated_tokens, tokenised_blocks
 from .fingerprint import fingerprint
 from .progress import TokenBar
+from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
 from .store import EmbeddingStore
 from .tokenizing import Ids
@@ -27,6 +28,7 @@ class TextModule(Protocol):
 
     strategy: Strategy
     model: Any
+    tokenizer: Any
 
     @property
     def config(self) -> PretrainedConfig:
@@ -109,6 +111,7 @@ class Engine:
         self.prompt = prompt
         self.collect = collect
         self.kwargs = kwargs or {}
+        self.reading = Reading()
         self.store = store
         self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
         self.budget = budget_of(model, device.type, batch_size)
@@ -164,13 +167,21 @@ class Engine:
                 raise TypeError("all inputs of one call must be texts")
             return ids
 
+        self.reading = Reading()
         with TokenBar(sum(expected), show=show) as bar:
             for block in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
+                self._note(block, texts, max_len)
                 for batch in plan([len(ids) for ids in block.ids], self.budget):
                     rows = [block.ids[i] for i in batch]
                     yield [block.places[i] for i in batch], rows
                     bar.advance(sum(map(len, rows)))
+
+    def _note(self, block: Block, texts: list[str], max_len: int) -> None:
+        """Count what is read of a block's texts, and say once where it is less than half."""
+        own = [texts[i] for i in block.places]
+        self.reading.add(reading_of(self.model.first.tokenizer, own, block.ids, max_len))
+        warn_once(self.model, self.reading, max_len)
 
     def _find_or_run(
         self, places: list[int], rows: list[Ids], texts: list[str]
