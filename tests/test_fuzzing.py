@@ -55,6 +55,13 @@ def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(
         targets.load(good, "modules.json", text)
 
 
+def test_a_folder_that_is_no_model_is_not_read_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: pytest.fail("the whole disk is read"))
+    for name in ("/+pi", "..+pi"):
+        with pytest.raises(ModelError, match=r"has no config\.json"):
+            longembed.load(name)
+
+
 def test_a_module_without_path_or_of_an_unknown_class_is_told_in_one_sentence(targets: Targets) -> None:
     modules = json.loads((targets.saved / "modules.json").read_text())
     without = [modules[0], {key: value for key, value in modules[1].items() if key != "path"}]

@@ -118,7 +118,8 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
             f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
         )
     revision = revision or (entry.revision if entry else None)
-    stamp = stamp_of_folder(path) if folder else None
+    # "/" and "." are folders too, and all that lies below them is not read for that
+    stamp = stamp_of_folder(path) if folder and Path(path, "config.json").is_file() else None
     read = _reader(path, revision)
     raw = read("config.json")
     modules = read("modules.json", optional=True, kind=list)
