@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,14 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
 
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
 from mteb_longembed.hub import hub_answers
+from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.zoo import ZOO, ZooEntry
 
 from .bases.added_rows import put_rows
 from .bases.e5rope import native_folder
-from .bases.resolve import ResolvedModel, check_first_module
+from .bases.resolve import ResolvedModel, check_first_module, resolve
 from .bases.saved import OUR_CLASSES, saved_modules
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
@@ -43,15 +46,47 @@ def build(
     """
     resolved.base.check_unchanged()
     if resolved.saved:
-        model = _load_saved(resolved, device)
+        with _one_sentence(resolved):
+            model = _load_saved(resolved, device)
+    elif loaded is not None:
+        model = _assemble(copy.deepcopy(loaded), resolved)
     else:
-        base = copy.deepcopy(loaded) if loaded is not None else load_base(resolved, device)
-        model = _assemble(base, resolved)
+        base = load_base(resolved, device)
+        # what a file says wrongly may first be met here
+        with _one_sentence(resolved):
+            model = _assemble(base, resolved)
     model.resolved = resolved
+    _name(model, resolved)
+    return model if device is None else model.to(device)
+
+
+@contextlib.contextmanager
+def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
+    """Tell in one sentence why a base cannot be loaded, whatever library found it out."""
+    try:
+        yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a "
+            f"form that is not read: {type(error).__name__}: {why}."
+        ) from error
+
+
+def name_saved(model: SentenceTransformer) -> None:
+    """Give a folder of ours that `SentenceTransformer` itself loaded the name that `load` gives it; in place."""
+    first = model[0] if len(model) else None
+    folder = getattr(first, "saved_in", None)
+    if isinstance(first, LongTransformer) and folder and not model.model_card_data.model_name:
+        _name(model, resolve(ModelName(folder)))
+
+
+def _name(model: SentenceTransformer, resolved: ResolvedModel) -> None:
     card = model.model_card_data
     card.model_name, card.base_model = resolved.name, resolved.base.name
     card.base_model_revision = resolved.revision
-    return model if device is None else model.to(device)
 
 
 def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
@@ -70,7 +105,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    with native_folder(source, revision) as path:
+    with _one_sentence(resolved), native_folder(source, revision) as path:
         if path != source:
             kwargs["revision"] = None
         if info.has_modules or entry.pooling is None:

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
-from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.errors import InputError, LongEmbedError
 
 from .bases.resolve import ResolvedModel
 from .engine.engine import Engine
@@ -102,22 +102,33 @@ class LongSentenceTransformer(SentenceTransformer):
                 device=device,
                 **kwargs,
             )
+        for place, text in enumerate(inputs):
+            if not isinstance(text, str):
+                raise InputError(
+                    f"all inputs of one call must be texts where the first one is, got a {type(text).__name__} at "
+                    f"place {place}."
+                )
         where = self._resolve_inference_device(device)
         self.eval()
         finish = _finisher(output_value, truncate_dim, normalize_embeddings, save_to_cpu)
-        stored = self.store if output_value == "sentence_embedding" else None
+        if output_value != "sentence_embedding":
+            engine = Engine(self, where, prompt=prompt, batch_size=batch_size, kwargs=kwargs)
+            done: list[Any] = [None] * len(inputs)
+            for places, features in engine.features(inputs, show=show_progress_bar):
+                for place, value in zip(places, finish(features), strict=True):
+                    done[place] = value
+            self.reading = engine.reading
+            return done
+        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=self.store, kwargs=kwargs)
         # equal texts are encoded once
-        unique = list(dict.fromkeys(inputs)) if output_value == "sentence_embedding" else inputs
-        done: list[Any] = [None] * len(unique)
-        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=stored, kwargs=kwargs)
-        for places, features in engine.encode(unique, show=show_progress_bar):
-            for place, value in zip(places, finish(features), strict=True):
-                done[place] = value
+        place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
+        vectors: list[Any] = [None] * len(place_of)
+        for places, arrays in engine.encode(list(place_of), show=show_progress_bar):
+            finished = finish({"sentence_embedding": torch.stack(arrays)})
+            for place, value in zip(places, finished, strict=True):
+                vectors[place] = value
         self.reading = engine.reading
-        if unique is not inputs:
-            place_of = {text: place for place, text in enumerate(unique)}
-            done = [done[place_of[text]] for text in inputs]
-        return torch.stack(done) if output_value == "sentence_embedding" else done
+        return torch.stack([vectors[place_of[text]] for text in inputs])
 
     # ---- several processes --------------------------------------------------------------------------------
 

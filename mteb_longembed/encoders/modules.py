@@ -39,6 +39,8 @@ class LongTransformer(Transformer):
 
     strategy: Strategy
     family: Family
+    #: The folder of the whole model, where it was loaded from one.
+    saved_in: str | None = None
 
     @classmethod
     def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
@@ -161,6 +163,35 @@ class LongTransformer(Transformer):
         if "windows" in self.strategy.hooks():
             features["window_prefix"] = self._prompt_tokens(input_ids, prompt)
         return features
+
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
+        """What decides about each text's numbers beside its ids.
+
+        Args:
+            ids: of each text, prompt and special tokens included.
+            prompt: what of `ids` was put before each text.
+
+        Returns:
+            The prompt's tokens, which poolings may leave out; for a text that is cut into windows also the tokens
+            before and behind that every window repeats.
+        """
+        length = (self._get_prompt_length(prompt) or 0) if prompt else 0
+        settings: list[tuple[int, ...]] = [(length,)] * len(ids)
+        if "windows" in self.strategy.hooks():
+            _, behind = self._specials()
+            prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
+            for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
+                if not self.leaves_unchanged(len(row)):
+                    settings[i] = (length, prefix, behind)
+        return settings
+
+    def leaves_unchanged(self, n: int) -> bool:
+        """Whether a text of `n` tokens gets the embedding that the base itself gives it."""
+        return self.family.leaves_unchanged(n)
+
+    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
+        """What extending changed although texts up to the trained length do not see it: see `Family`."""
+        return self.family.read_by_short_inputs()
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and behind a text."""
@@ -287,7 +318,9 @@ class LongTransformer(Transformer):
         """Load a module from a saved folder; its table is the saved one, not built anew."""
         strategy = read_strategy(Path(model_name_or_path, subfolder))
         transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
-        return cls.around(transformer, strategy, extended=True)
+        loaded = cls.around(transformer, strategy, extended=True)
+        loaded.saved_in = str(model_name_or_path) if Path(model_name_or_path).is_dir() else None
+        return loaded
 
 
 class WindowPooling(Pooling):

@@ -97,13 +97,21 @@ def parse_name(text: str) -> ModelName:
             f"a target needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@{alone['target']}, "
             f"such as {alone['base']}+none@{alone['target']}."
         )
-    if "/" not in base and "\\" not in base and base not in ZOO and not Path(base).is_dir():
+    if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
         raise UnknownNameError("base (no alias, folder or hub id of the form ORGANISATION/NAME)", base, ZOO)
     if strategy is None:
         return ModelName(base)
     given: dict[str, Any] = _split_settings(text, settings)
     general = {key: given.pop(key) for key in OF_EVERY_NAME if key in given}
     return ModelName(base, strategy, target, params=given, **general)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is such a folder; False also for text that no file system takes as a path."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def split_name(text: str) -> NameParts:

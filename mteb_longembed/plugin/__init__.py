@@ -34,10 +34,11 @@ def _models() -> tuple[Register, ...]:
 
 
 def _tasks_and_writers() -> tuple[Register, ...]:
+    from .naming import register_names
     from .results_on_disk import register_writers
     from .tasks import register_tasks
 
-    return (register_tasks, register_writers, _check_watched)
+    return (register_tasks, register_writers, register_names, _check_watched)
 
 
 def _benchmark() -> tuple[Register, ...]:

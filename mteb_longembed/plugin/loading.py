@@ -33,8 +33,9 @@ def load_encoder(
         unknown: nothing else.
 
     Raises:
-        InputError: if `device` is a number and there is no such accelerator, on an unknown option, if remote code is
-            asked for here alone, or if the base has changed since its description was read.
+        InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
+            accelerator, on an unknown option, if remote code is asked for here alone, or if the base has changed
+            since its description was read.
     """
     from mteb_longembed.encoders.building import build
     from mteb_longembed.encoders.encoder import LongEncoder
@@ -51,6 +52,9 @@ def load_encoder(
         )
     model = build(resolved, device=_device(device))
     if embed_dim is not None:
+        width = model.get_embedding_dimension()
+        if not 1 <= embed_dim <= (width or embed_dim):
+            raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
         model.truncate_dim = embed_dim
     return LongEncoder(model)
 

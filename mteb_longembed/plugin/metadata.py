@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .loading import load_encoder
@@ -44,10 +44,16 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
             "revision": resolved.revision,
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.target_len,
+            "embed_dim": _widths(known.embed_dim),
             "adapted_from": base.name,
             "use_instructions": known.use_instructions or prompts,
         }
     )
+
+
+def _widths(known: int | Sequence[int] | None) -> Sequence[int] | int | None:
+    """The widths to which mteb lets embeddings be cut: any up to the whole one, as sentence-transformers does."""
+    return range(1, known + 1) if isinstance(known, int) else known
 
 
 def _unknown_to_mteb(name: str, config: Any) -> ModelMeta:

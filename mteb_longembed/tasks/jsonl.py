@@ -38,7 +38,7 @@ def read_rows(
         place, empty = f"{name}, line {number}", False
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
             raise DataError(f"{place}: {wanted}, got invalid JSON: {_reason(error)}{cut}.") from None
         if not isinstance(row, dict):
@@ -98,7 +98,7 @@ def _text(row: dict[str, Any], column: str, blank: bool, place: str, wanted: str
     return value
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} (character {error.colno})"
     return str(error)

@@ -20,6 +20,10 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
+    def state_of_numbers(self, *, short: bool) -> object:
+        """What decides about embeddings, of inputs up to the trained length alone where `short`."""
+        return [self.inv_freq, self.interleaved]
+
     def turn(self, to: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[n, r/2]` that carry token i from position i to position `to[i]`.
 

@@ -20,12 +20,14 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download
+from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
 
 from .e5rope import is_e5rope, native_config
@@ -116,10 +118,13 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
             f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
         )
     revision = revision or (entry.revision if entry else None)
-    stamp = stamp_of_folder(path) if folder else None
+    # "/" and "." are folders too, and all that lies below them is not read for that
+    stamp = stamp_of_folder(path) if folder and Path(path, "config.json").is_file() else None
     read = _reader(path, revision)
     raw = read("config.json")
-    modules = read("modules.json", optional=True)
+    modules = read("modules.json", optional=True, kind=list)
+    if modules is not None and not all(isinstance(module, dict) for module in modules):
+        raise ModelError(f"modules.json of {path} must list modules as objects, got {str(modules)[:80]!r}.")
     if raw is None:
         inner = [m.get("path", "") for m in modules or []]
         raise ModelError(
@@ -132,7 +137,13 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
     settings = read("sentence_bert_config.json", optional=True) or {}
     length = entry.trained_len if entry else None
     if length is None:
-        length = shortest(family.trained_len(config), settings.get("max_seq_length"))
+        said = settings.get("max_seq_length")
+        if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
+            raise ModelError(
+                f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got "
+                f"{str(said)[:80]!r}."
+            )
+        length = shortest(family.trained_len(config), said)
     has_code = _has_code(raw, modules, read("tokenizer_config.json", optional=True))
     runs_code = has_code and trust_remote_code
     return BaseInfo(
@@ -144,19 +155,11 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
         config=config,
         entry=entry,
         has_modules=modules is not None,
-        dtype=raw.get("dtype") or raw.get("torch_dtype") or (_weights_dtype(path) if folder else None),
+        dtype=_said_dtype(raw) or (_weights_dtype(path) if folder else None),
         has_code=has_code,
         runs_code=runs_code,
         stamp=stamp,
     )
-
-
-def is_folder(path: str | Path) -> bool:
-    """Whether there is such a folder; False also for text that no file system takes as a path."""
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def shortest(*said: int | None) -> int | None:
@@ -183,13 +186,21 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
     return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
 
 
+def _said_dtype(raw: dict[str, Any]) -> str | None:
+    said = raw.get("dtype") or raw.get("torch_dtype")
+    return said if isinstance(said, str) else None
+
+
 def _weights_dtype(path: str) -> str | None:
     """The type of a folder's weights by torch's name, where all floating ones have one."""
     found = set()
     for file in Path(path).glob("*.safetensors"):
-        with safe_open(file, "np") as weights:
-            keys = weights.keys()
-            found |= {weights.get_slice(key).get_dtype() for key in keys}
+        try:
+            with safe_open(file, "np") as weights:
+                keys = weights.keys()
+                found |= {weights.get_slice(key).get_dtype() for key in keys}
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
     names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 
@@ -197,7 +208,7 @@ def _weights_dtype(path: str) -> str | None:
 def _reader(path: str, revision: str | None) -> Any:
     """A function that reads one JSON file of a folder or hub repository, None where it is not there."""
 
-    def read(name: str, optional: bool = False) -> Any:
+    def read(name: str, optional: bool = False, kind: type = dict) -> Any:
         if Path(path).is_dir():
             file = Path(path, name)
             if not file.is_file():
@@ -220,9 +231,13 @@ def _reader(path: str, revision: str | None) -> Any:
             except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
                 raise unreachable(path) from error
         try:
-            return json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ModelError(f"{name} of {path} is no JSON: {error}.") from error
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{name} of {path} is no JSON: {str(error)[:80]}.") from error
+        if not isinstance(found, kind):
+            wanted = "an object" if kind is dict else "a list"
+            raise ModelError(f"{name} of {path} must hold {wanted}, got {str(found)[:80]!r}.")
+        return found
 
     return read
 
@@ -247,7 +262,8 @@ def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[st
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{base} is no dense embedding model: its modules are {', '.join(types)}.")
         return
-    heads = [a for a in raw.get("architectures") or [] if a.endswith(_CLASSIFIERS)]
+    said = raw.get("architectures")
+    heads = [a for a in (said if isinstance(said, list) else []) if str(a).endswith(_CLASSIFIERS)]
     if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
         raise ModelError(f"{base} is no embedding model: it has no modules.json and is {what}.")
@@ -256,9 +272,9 @@ def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[st
 def _config(
     path: str, revision: str | None, raw: dict[str, Any], trust_remote_code: bool
 ) -> PretrainedConfig:
-    if is_e5rope(raw):
-        return native_config(raw)
     try:
+        if is_e5rope(raw):
+            return native_config(raw)
         return AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=trust_remote_code)
     except (ValueError, KeyError, ImportError) as error:
         if "auto_map" in raw and not trust_remote_code:
@@ -266,6 +282,21 @@ def _config(
                 f"{path} brings its own model code, which runs only if you ask for it: pass "
                 "trust_remote_code=True."
             ) from error
-        raise ModelError(
-            f"transformers knows no model type {raw.get('model_type')!r}, which {path} asks for."
-        ) from error
+        if not _is_known(raw.get("model_type")):
+            raise ModelError(
+                f"transformers knows no model type {str(raw.get('model_type'))[:80]!r}, which {path} asks for."
+            ) from error
+        raise _no_config(path, error) from error
+    except Exception as error:  # transformers checks configurations with errors of many kinds
+        raise _no_config(path, error) from error
+
+
+def _is_known(model_type: Any) -> bool:
+    return isinstance(model_type, str) and model_type in CONFIG_MAPPING
+
+
+def _no_config(path: str, error: Exception) -> ModelError:
+    why = " ".join(str(error).split())[:160]
+    return ModelError(
+        f"config.json of {path} is no configuration that transformers takes: {type(error).__name__}: {why}."
+    )

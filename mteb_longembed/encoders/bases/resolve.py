@@ -14,9 +14,9 @@ from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
-from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.names.grammar import ModelName, is_folder
 
-from .describe import BaseInfo, describe, is_folder, shortest
+from .describe import BaseInfo, describe, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
 from .saved import is_saved_extended, saved_modules, saved_strategy
 from .values import DTYPES, read_values

@@ -24,7 +24,8 @@ def is_saved_extended(folder: str | Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     entries = modules if isinstance(modules, list) else []
-    return any(isinstance(entry, dict) and entry.get("type") in OUR_CLASSES for entry in entries)
+    types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
+    return any(isinstance(kind, str) and kind in OUR_CLASSES for kind in types)
 
 
 def saved_modules(folder: Path) -> list[dict[str, str]]:
@@ -38,9 +39,10 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
         isinstance(entry, dict) and isinstance(entry.get("type"), str) and isinstance(entry.get("path"), str)
         for entry in modules
     )
-    if not well_formed:
+    if not well_formed or not modules or modules[0]["type"] not in OUR_CLASSES:
         raise ModelError(
-            f"{folder / 'modules.json'} must list modules with a type and a path each, got {str(modules)[:80]!r}."
+            f"{folder / 'modules.json'} must list modules with a type and a path each, ours first, got "
+            f"{str(modules)[:80]!r}."
         )
     return list(modules)
 
@@ -64,7 +66,7 @@ def read_strategy(folder: Path) -> Strategy:
     try:
         values = {**config}
         return get_strategy(values.pop("strategy"))(**values)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
             f"{folder / STRATEGY_FILE} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from sentence_transformers.util import batch_to_device
+from torch import Tensor
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
-from .fingerprint import model_key
+from .fingerprint import fingerprint
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
-from .store import EmbeddingStore, record_key
+from .store import EmbeddingStore
 from .tokenizing import Ids
 
 
@@ -45,6 +47,15 @@ class TextModule(Protocol):
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
         """What the forward pass takes for texts with these ids."""
 
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[object]:
+        """What decides about each text's numbers beside its ids."""
+
+    def leaves_unchanged(self, n: int) -> bool:
+        """Whether a text of `n` tokens gets the embedding that the base itself gives it."""
+
+    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
+        """What extending changed although texts up to the trained length do not see it: see `Family`."""
+
 
 class TextModel(Protocol):
     """What an engine needs of a model: its first module, and a forward pass through all of them."""
@@ -63,15 +74,26 @@ def budget_of(model: TextModel, device_type: str, batch_size: int) -> Budget:
     return Budget.for_device(device_type, width, model.first.strategy.trained_len, batch_size)
 
 
+#: What is taken of a batch's features: one array a document.
+Collect = Callable[[Features], list[Tensor]]
+
+
+def sentence_embeddings(features: Features) -> list[Tensor]:
+    """One vector a document: what sentence-transformers' dense models give."""
+    return list(features["sentence_embedding"])
+
+
 class Engine:
     """One call of `encode` on one device.
 
     Args:
-        model: extended model.
+        model: extended model, in evaluation mode.
         device: where it runs.
         prompt: put before every text.
         batch_size: texts in a batch at most.
-        store: where finished embeddings are kept; None keeps none.
+        store: where finished arrays are kept; None keeps none.
+        collect: takes one array a document, of any shape, from the features after the model's last module.
+        form: says what `collect` does; the store keeps the arrays of each form apart.
         kwargs: what the call hands to the modules' `forward`.
     """
 
@@ -83,31 +105,60 @@ class Engine:
         prompt: str | None = None,
         batch_size: int = 32,
         store: EmbeddingStore | None = None,
+        collect: Collect = sentence_embeddings,
+        form: str = "sentence_embedding",
         kwargs: dict[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.device = device
         self.prompt = prompt
+        self.collect = collect
         self.kwargs = kwargs or {}
         self.reading = Reading()
         self.store = store
-        self.key = model_key(model, prompt, device) if store is not None else ""
+        self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
         self.budget = budget_of(model, device.type, batch_size)
         # what did not fit once is not tried again by later calls
         limits = model.__dict__.setdefault("_memory_limits", {})
         self._limits: dict[str, float] = limits
-        self.runner = Runner(self._find_or_run, self.budget.cost, limits.get(str(device), float("inf")))
+        self.runner = Runner(self._forward, self.budget.cost, limits.get(str(device), float("inf")))
 
-    def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts, longest first.
+    def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
+        """Encode texts, longest first; what the store has is read, and only the rest runs.
 
         Args:
             texts: what to encode.
             show: whether a progress bar is shown.
 
         Yields:
-            The places of some texts, and the features of their batch after the model's last module, all finite.
+            The places of some texts, and the array of each: finite, on the engine's device.
         """
+        for places, rows in self._batches(texts, show=show):
+            yield from self._find_or_run(places, rows, texts)
+
+    def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
+        """Encode texts, longest first, past the store.
+
+        Args:
+            texts: what to encode.
+            show: whether a progress bar is shown.
+
+        Yields:
+            The places of some texts, and all features of their batch after the model's last module, finite.
+        """
+        for places, rows in self._batches(texts, show=show):
+            for own, piece, features in self._run(places, rows):
+                for bad in not_finite(features):
+                    again = self._again(own[bad], piece[bad], texts, lambda found: not not_finite(found))
+                    for name in ("sentence_embedding", "token_embeddings"):
+                        if name in features:
+                            value = again[name][0]
+                            target = features[name][bad]
+                            target[: len(value)] = value.to(target.dtype)
+                yield own, features
+
+    def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
+        """Places and ids of the texts of each batch: a pure function of texts and settings."""
         first = self.model.first
         max_len = first.longest
         expected = [estimated_tokens(text, max_len) for text in texts]
@@ -125,8 +176,9 @@ class Engine:
                 bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
                 self._note(block, texts, max_len)
                 for batch in plan([len(ids) for ids in block.ids], self.budget):
-                    yield from self._batch(block, batch, texts)
-                    bar.advance(sum(len(block.ids[i]) for i in batch))
+                    rows = [block.ids[i] for i in batch]
+                    yield [block.places[i] for i in batch], rows
+                    bar.advance(sum(map(len, rows)))
 
     def _note(self, block: Block, texts: list[str], max_len: int) -> None:
         """Count what is read of a block's texts, and say once where it is less than half."""
@@ -134,31 +186,49 @@ class Engine:
         self.reading.add(reading_of(self.model.first.tokenizer, own, block.ids, max_len))
         warn_once(self.model, self.reading, max_len)
 
-    def _batch(
-        self, block: Block, batch: list[int], texts: list[str]
-    ) -> Iterator[tuple[list[int], Features]]:
-        """One planned batch, in pieces where memory is short."""
-        rows = [block.ids[i] for i in batch]
-        places = [block.places[i] for i in batch]
+    def _find_or_run(
+        self, places: list[int], rows: list[Ids], texts: list[str]
+    ) -> Iterator[tuple[list[int], list[Tensor]]]:
+        """One planned batch: what is stored, then the rest in one piece, or several where memory is short."""
+        keys = [] if self.fingerprint is None else self.fingerprint.keys(rows, self.prompt)
+        found = self.store.get_many(keys) if self.store is not None and keys else {}
+        known = [i for i, key in enumerate(keys) if key in found]
+        if known:
+            yield [places[i] for i in known], self._tensors([found[keys[i]] for i in known])
+        missing = [i for i in range(len(rows)) if not keys or keys[i] not in found]
+        made: list[np.ndarray] = []
+        for own, piece, features in self._run([places[i] for i in missing], [rows[i] for i in missing]):
+            arrays = self.collect(features)
+            for bad in _not_finite(arrays):
+                again = self._again(
+                    own[bad], piece[bad], texts, lambda found: not _not_finite(self.collect(found))
+                )
+                arrays[bad] = self.collect(again)[0].to(arrays[bad].dtype)
+            if keys:
+                made += [_numbers(array) for array in arrays]
+            yield own, arrays
+        if self.store is not None:
+            # the whole batch at once: after a kill all of it is there, or nothing
+            if keys and missing:
+                self.store.put_many([keys[i] for i in missing], made)
+            counts = self.store.counts
+            counts.rows_read += len(known)
+            counts.tokens_read += sum(len(rows[i]) for i in known)
+            counts.rows_encoded += len(missing)
+            counts.tokens_encoded += sum(len(rows[i]) for i in missing)
+
+    def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
+        """Places, ids and features of documents that run together."""
         start = 0
-        for size, features in self.runner(rows):
-            own, piece = places[start : start + size], rows[start : start + size]
+        for size, features in self.runner(rows) if rows else ():
+            yield places[start : start + size], rows[start : start + size], features
             start += size
-            if not features.pop("stored", False):
-                for bad in not_finite(features):
-                    self._mend(features, bad, piece[bad], _describe(own[bad], texts[own[bad]], piece[bad]))
-                if self.store is not None:
-                    embeddings = features["sentence_embedding"].float().cpu().numpy()
-                    self.store.put(record_key(self.key, piece), embeddings)
-            yield own, features
         self._limits[str(self.device)] = self.runner.limit
 
-    def _find_or_run(self, rows: Sequence[Ids]) -> Features:
-        """A batch from the store as a whole, or encoded as a whole."""
-        known = self.store.get(record_key(self.key, rows)) if self.store is not None else None
-        if known is not None and len(known) == len(rows):
-            return {"sentence_embedding": torch.from_numpy(known).to(self.device), "stored": True}
-        return self._forward(rows)
+    def _tensors(self, arrays: list[np.ndarray]) -> list[Tensor]:
+        if len({array.shape for array in arrays}) == 1:
+            return list(torch.from_numpy(np.stack(arrays)).to(self.device))
+        return [torch.from_numpy(array).to(self.device) for array in arrays]
 
     def _forward(self, rows: Sequence[Ids]) -> Features:
         features = self.model.first.features_of(rows, self.prompt)
@@ -166,14 +236,22 @@ class Engine:
         features = batch_to_device(features, self.device)
         return self.model(features, **self.kwargs)
 
-    def _mend(self, features: Features, row: int, ids: Ids, describe: str) -> None:
-        """Put one document's fp32 result in the place of what was not finite."""
-        again = retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), describe)
-        for name in ("sentence_embedding", "token_embeddings"):
-            if name in features:
-                value = again[name][0]
-                target = features[name][row]
-                target[: len(value)] = value.to(target.dtype)
+    def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
+        """The features of one document in fp32, where its batch's were not finite."""
+        describe = _describe(place, texts[place], ids)
+        return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
+
+
+def _not_finite(arrays: list[Tensor]) -> list[int]:
+    """Which of a batch's arrays hold NaN or infinity."""
+    finite = torch.stack([torch.isfinite(array).all() for array in arrays])
+    return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
+
+
+def _numbers(array: Tensor) -> np.ndarray:
+    # numpy has no bfloat16
+    array = array.float() if array.dtype == torch.bfloat16 else array
+    return array.cpu().numpy()
 
 
 def _describe(place: int, text: str, ids: Ids) -> str:

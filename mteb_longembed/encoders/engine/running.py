@@ -113,8 +113,16 @@ def not_finite(features: Features) -> list[int]:
     return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
 
 
-def retry_in_fp32(model: nn.Module, forward: Callable[[], Features], describe: str) -> Features:
+def retry_in_fp32(
+    model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
+) -> Features:
     """One document again in fp32, which holds what half precision overflows on.
+
+    Args:
+        model: whose parameters go to fp32 meanwhile.
+        forward: runs the document alone.
+        finite: whether what is taken of the features is finite.
+        describe: names the document.
 
     Raises:
         NumberError: if the embedding is not finite then either; names the document.
@@ -123,7 +131,7 @@ def retry_in_fp32(model: nn.Module, forward: Callable[[], Features], describe: s
     if half:
         with _in_fp32(model):
             features = forward()
-        if not not_finite(features):
+        if finite(features):
             return features
     raise NumberError(
         f"the embedding of {describe} is not finite, computed in fp32{' too' if half else ''}: the model's "

@@ -57,6 +57,19 @@ class Family:
                 f"{', '.join(sorted(cls.hooks))} can be reached; these fit: {fitting}."
             )
 
+    def leaves_unchanged(self, n: int) -> bool:
+        """Whether a document of `n` tokens gets the embedding that the base itself gives it."""
+        return self.strategy.leaves_unchanged(n, self.hooks)
+
+    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
+        """What extending changed although inputs up to the trained length do not see it.
+
+        Returns:
+            `(id(owner), name)` of tensors, attributes and entries -> what such inputs read of it, None for nothing.
+            The owner is a module or a configuration. It is the same for every strategy of one base.
+        """
+        return {}
+
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         """Features for the base's forward pass, after setting what depends on the documents of this batch.
 

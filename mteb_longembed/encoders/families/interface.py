@@ -47,6 +47,12 @@ class LayerAttention:
     keep_windows: bool = False
     trial: list[tuple[nn.Module, Tensor, Tensor]] | None = field(default=None, repr=False)
 
+    def state_of_numbers(self, *, short: bool) -> object:
+        """What decides about embeddings, of inputs up to the trained length alone where `short`."""
+        if short:
+            return None
+        return [self.keep_windows, None if self.planned is None else self.planned.rotation]
+
 
 def long_attention(
     module: Any,

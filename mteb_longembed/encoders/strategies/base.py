@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import typing
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -97,6 +98,17 @@ class Strategy:
 
     def check(self) -> None:
         """Raise InputError where a parameter breaks its rule; nothing to check by default."""
+
+    def leaves_unchanged(self, n: int, hooks: Collection[str] = HOOKS) -> bool:
+        """Whether a document of `n` tokens gets the embedding that the base itself gives it.
+
+        Such embeddings are kept once for all strategies of a base (`engine/store.py`).
+
+        Args:
+            n: tokens of the document, special tokens and prompt included.
+            hooks: those that act on the model.
+        """
+        return n <= self.trained_len
 
     def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
         """Attention scaling of documents of `n` tokens each.

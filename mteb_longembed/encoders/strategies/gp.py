@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,6 +35,9 @@ class GroupedPositions(Strategy):
     def check(self) -> None:
         if self.factor not in ("document", "target"):
             raise InputError(f"gp's factor must be document or target, got {self.factor!r}.")
+
+    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+        return n <= self.trained_len and self.factor == "document"
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         if self.factor == "target":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -59,6 +60,10 @@ class NTKAware(Strategy):
     def rope_factor(self) -> float:
         """`lambda`, what the rope base is multiplied by; 1 where there is nothing to extend."""
         return cast("float", self.factor)
+
+    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+        # the static form scales every frequency; learned tables keep the rows of short inputs
+        return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in hooks)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): as a product it also holds on top of a base's own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,6 +39,9 @@ class PositionInterpolation(Strategy):
     def check(self) -> None:
         if self.short not in ("keep", "scale"):
             raise InputError(f"pi's short must be keep or scale, got {self.short!r}.")
+
+    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+        return n <= self.trained_len and self.short == "keep"
 
     def _squeezed(self, n: Tensor) -> Tensor:
         return (n > self.trained_len) | (self.short == "scale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, cast
 
@@ -63,6 +64,9 @@ class YaRN(Strategy):
     def stretch(self) -> float:
         """`factor`, which is never None in an instance."""
         return cast("float", self.factor)
+
+    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+        return n <= self.trained_len and self.short == "keep"
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
         """`[d/2]` frequencies of an extended document."""

@@ -1,136 +1,267 @@
-"""A record is there as a whole or not at all, and only for what it was made of."""
+"""A row is there as a whole or not at all, and a store never ends a run."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import time
+import pickle
+import sqlite3
+import stat
+import threading
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from sentence_transformers import SentenceTransformer
+from hypothesis import given
+from hypothesis import strategies as st
 
-import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.fingerprint import model_key
-from mteb_longembed.encoders.engine.store import EmbeddingStore, record_key
-from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.encoders.engine import store as store_file
+from mteb_longembed.encoders.engine.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
-from tests import tiny
 
-KEY = "ab" + "0" * 62
+KEY = bytes(32)
+KEYS = [bytes([i]) * 32 for i in range(10)]
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
-TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 40, 100])]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    made.model_card_data.model_name = "tiny/bert"
-    return made
+def put(store: EmbeddingStore, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
+    store.put_many([key], [array])
 
 
-def stored(base: SentenceTransformer, folder: Path, **kwargs: object) -> LongSentenceTransformer:
-    extended = longembed.extend(base, "pi", **kwargs)
-    extended.store = EmbeddingStore(folder)
-    return extended
+def get(store: EmbeddingStore, key: bytes = KEY) -> np.ndarray | None:
+    return store.get_many([key]).get(key)
 
 
-def records(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/*.rec"))
+def same(a: np.ndarray | None, b: np.ndarray) -> bool:
+    return a is not None and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
-def forwards(extended: LongSentenceTransformer, texts: list[str], **kwargs: object) -> int:
-    """Documents that ran through the model."""
-    seen: list[int] = []
-    hook = extended[0].register_forward_pre_hook(lambda module, args: seen.append(len(args[0]["input_ids"])))
-    extended.encode(texts, **kwargs)
-    hook.remove()
-    return sum(seen)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (0, 4), (2, 3, 4)])
+def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    put(EmbeddingStore(tmp_path), array=array)
+    assert same(get(EmbeddingStore(tmp_path)), array)
 
 
-def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path) -> None:
+def test_whole_numbers_are_kept_as_float32(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
-    assert store.get(KEY) is None
-    store.put(KEY, ARRAY)
-    assert store.get(KEY).tobytes() == ARRAY.tobytes()
+    put(store, array=np.arange(3))
+    assert same(get(store), np.arange(3, dtype=np.float32))
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "other", "grown"])
-def test_a_damaged_record_is_removed_with_a_warning(tmp_path: Path, damage: str) -> None:
+def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
-    store.put(KEY, ARRAY)
-    [path] = records(tmp_path)
-    blob = path.read_bytes()
-    other = EmbeddingStore(tmp_path / "second")
-    other.put("cd" + KEY[2:], ARRAY)
-    flipped = bytearray(blob)
-    flipped[-3] ^= 4
-    damaged = {
-        "truncated": blob[:-7],
-        "flipped": bytes(flipped),
-        "empty": b"",
-        "other": records(tmp_path / "second")[0].read_bytes(),
-        "grown": blob + b"x",
-    }
-    path.write_bytes(damaged[damage])
-    with pytest.warns(RuntimeWarning, match="is damaged and its documents are encoded again"):
-        assert store.get(KEY) is None
-    assert not path.exists()
-    store.put(KEY, ARRAY)
-    assert store.get(KEY).tobytes() == ARRAY.tobytes()
+    keys = [i.to_bytes(32, "big") for i in range(3000)]
+    store.put_many(keys, [np.full(2, i, np.float32) for i in range(3000)])
+    found = store.get_many([*keys, KEYS[9]])
+    assert [int(found[key][0]) for key in keys] == list(range(3000))
+    assert KEYS[9] not in found
 
 
-def test_a_half_written_record_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(self: Path, target: Path) -> None:
+def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many([KEY, KEY], [ARRAY, ARRAY])
+    put(store, array=ARRAY + 1)
+    assert same(get(store), ARRAY + 1)
+    with sqlite3.connect(store.path) as file:
+        assert file.execute("SELECT bytes FROM total").fetchone()[0] == len(pack(ARRAY, KEY))
+
+
+def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(self: EmbeddingStore, connection: sqlite3.Connection) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", killed)
     store = EmbeddingStore(tmp_path)
+    monkeypatch.setattr(EmbeddingStore, "_bound", killed)
     with pytest.raises(KeyboardInterrupt):
-        store.put(KEY, ARRAY)
-    assert records(tmp_path) == []
-    assert store.get(KEY) is None
+        store.put_many(KEYS[:3], [ARRAY] * 3)
+    assert store.get_many(KEYS) == {}
+    monkeypatch.undo()
+    store.put_many(KEYS[:3], [ARRAY] * 3)
+    assert len(store.get_many(KEYS)) == 3
 
 
-def test_the_least_recently_used_records_go_when_the_store_is_full(tmp_path: Path) -> None:
-    keys = [f"{i:02x}" + "0" * 62 for i in range(10)]
-    size = len(ARRAY.tobytes()) + 150
-    store = EmbeddingStore(tmp_path, max_bytes=4 * size)
-    for age, key in enumerate(keys):
-        store.put(key, ARRAY)
-        if store._path(key).exists():
-            os.utime(store._path(key), (age, age))
-        if store._path(keys[0]).exists():
-            assert store.get(keys[0]) is not None  # used, so it stays
-    left = [key for key in keys if store._path(key).exists()]
-    assert keys[0] in left
-    assert keys[-1] in left
-    assert sum(path.stat().st_size for path in records(tmp_path)) <= 4 * size
+# ---- damage -----------------------------------------------------------------------------------------------
 
 
-def test_what_a_killed_writer_left_behind_is_removed_after_a_day(tmp_path: Path) -> None:
-    part = tmp_path / "ab" / "killed.part"
-    part.parent.mkdir()
-    part.write_bytes(b"half")
-    EmbeddingStore(tmp_path).put(KEY, ARRAY)
-    assert part.exists()  # another process may be writing it
-    old = time.time() - 2 * 24 * 3600
-    os.utime(part, (old, old))
-    EmbeddingStore(tmp_path).put(KEY, ARRAY)
-    assert not part.exists()
+def overwrite(store: EmbeddingStore, record: object, key: bytes = KEY) -> None:
+    with sqlite3.connect(store.path) as file:
+        file.execute("UPDATE rows SET record = ? WHERE key = ?", (record, key))
 
 
-def test_a_folder_that_cannot_be_written_ends_storing_with_one_warning(tmp_path: Path) -> None:
+def with_checksum(contents: bytes) -> bytes:
+    return store_file._checksum(KEY, contents) + contents
+
+
+GOOD = pack(ARRAY, KEY)
+CONTENTS = GOOD[16:]
+DAMAGE = {
+    "truncated": GOOD[:-7],
+    "flipped": GOOD[:-3] + bytes([GOOD[-3] ^ 4]) + GOOD[-2:],
+    "empty": b"",
+    "another row's": pack(ARRAY, KEYS[1]),
+    "grown": GOOD + b"x",
+    "text": "no bytes",
+    # what follows has a checksum that is right
+    "unknown type": with_checksum(b"q" + CONTENTS[1:]),
+    "no shape": with_checksum(CONTENTS[:9]),
+    "a hundred dimensions": with_checksum(b"f" + np.array([100, *[1] * 100], "<i8").tobytes() + bytes(4)),
+    "negative shape": with_checksum(b"f" + np.array([2, -3, -4], "<i8").tobytes() + CONTENTS[25:]),
+    "wrong shape": with_checksum(b"f" + np.array([2, 3, 5], "<i8").tobytes() + CONTENTS[25:]),
+    "NaN": pack(np.array([1, np.nan], np.float32), KEY),
+    "infinity": pack(np.array([np.inf], np.float16), KEY),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
+    overwrite(store, DAMAGE[damage])
+    with pytest.warns(
+        RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded again"
+    ):
+        assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
+    assert get(store) is None  # no second warning: it is gone
+    put(store)
+    assert same(get(store), ARRAY)
+
+
+@given(st.binary(max_size=120), st.booleans())
+def test_any_bytes_are_an_array_or_damaged(contents: bytes, right: bool) -> None:
+    record = with_checksum(contents) if right else contents
+    array = unpack(record, KEY)
+    assert array is None or (right and np.isfinite(array).all())
+
+
+FILES = {
+    "no database": lambda blob: b"something else, and long enough to have a header" * 500,
+    "truncated": lambda blob: blob[: len(blob) // 2],
+    "no header": lambda blob: bytes(200) + blob[200:],
+    "zeros inside": lambda blob: blob[:16384] + bytes(len(blob) - 16384),
+}
+
+
+@pytest.mark.parametrize("damage", FILES)
+def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path: Path, damage: str) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many(KEYS, [ARRAY] * 10)
+    store.close()
+    store.path.write_bytes(FILES[damage](store.path.read_bytes()))
+    again = EmbeddingStore(tmp_path)
+    with pytest.warns(
+        RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
+    ):
+        again.get_many(KEYS)
+        again.put_many(KEYS, [ARRAY] * 10)
+    again.put_many(KEYS, [ARRAY] * 10)
+    assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    (tmp_path / store_file.FILE).touch()
+    put(EmbeddingStore(tmp_path))
+    assert same(get(EmbeddingStore(tmp_path)), ARRAY)
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = 99", "DROP TABLE rows"])
+def test_a_file_of_another_form_is_set_aside(tmp_path: Path, statement: str) -> None:
+    put(EmbeddingStore(tmp_path))
+    with sqlite3.connect(tmp_path / store_file.FILE) as file:
+        file.execute(statement)
+    store = EmbeddingStore(tmp_path)
+    with pytest.warns(RuntimeWarning, match="set aside"):
+        assert get(store) is None
+    put(store)
+    assert same(get(store), ARRAY)
+
+
+def test_a_sound_file_that_took_a_damaged_ones_place_stays(tmp_path: Path) -> None:
+    first, second = EmbeddingStore(tmp_path), EmbeddingStore(tmp_path)
+    put(first)
+    put(second)
+    first.path.rename(tmp_path / "away")
+    third = EmbeddingStore(tmp_path)
+    put(third, KEYS[1])
+    error = sqlite3.DatabaseError("malformed")
+    error.sqlite_errorcode = 11
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        first._failed(error)
+    assert same(get(first, KEYS[1]), ARRAY)
+
+
+# ---- disk -------------------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path) -> None:
+    now = 0
+    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD), clock=lambda: now)
+    for key in KEYS:
+        now += 100
+        put(store, key)
+        assert same(get(store, KEYS[0]), ARRAY)  # used, so it stays
+    assert sorted(store.get_many(KEYS)) == sorted([KEYS[0], *KEYS[-3:]])
+
+
+def test_a_file_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2**20)
+    block = np.ones((8, 1024), np.float32)
+    for i in range(300):  # nine times the limit
+        put(store, i.to_bytes(32, "big"), block)
+    store.close()
+    assert store.path.stat().st_size < 1.3 * 2**20
+
+
+def test_a_row_larger_than_the_store_is_not_kept(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=50)
+    put(store)
+    assert get(store) is None
+
+
+@pytest.mark.parametrize("in_the_way", ["folder", "file"])
+def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_the_way: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    store = EmbeddingStore(tmp_path / "file")
-    with pytest.warns(RuntimeWarning, match="this run goes on without it"):
-        store.put(KEY, ARRAY)
+    (tmp_path / "folder" / store_file.FILE).mkdir(parents=True)
+    store = EmbeddingStore(tmp_path / in_the_way)
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\): this run goes on without it"):
+        put(store)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store.put(KEY, ARRAY)
+        put(store)
+        assert get(store) is None
+
+
+def test_a_full_disk_ends_storing_with_one_warning_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    put(store, KEYS[0])
+    store._connection().execute("PRAGMA max_page_count = 1")  # SQLite's own error for a full disk
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(database or disk is full\)"):
+        store.put_many(KEYS[1:4], [np.ones(2**20, np.float32)] * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.put_many(KEYS[1:4], [ARRAY] * 3)
+    assert list(EmbeddingStore(tmp_path).get_many(KEYS)) == [KEYS[0]]
+
+
+def test_a_file_that_may_only_be_read_ends_storing_with_one_warning(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    put(store)
+    store._connection().execute("PRAGMA query_only = ON")
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(attempt to write a readonly database\)"):
+        put(store, KEYS[1])
+    assert same(get(EmbeddingStore(tmp_path)), ARRAY)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path / "new")
+    put(store)
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+
+
+# ---- the environment --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", ["0", "off", "False"])
@@ -144,98 +275,69 @@ def test_the_environment_names_the_folder_and_the_size(tmp_path: Path) -> None:
     assert (store.folder, store.max_bytes) == (tmp_path, 2**29)
     usual = EmbeddingStore.from_environment({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
     assert usual.folder.parts[-2:] == ("mteb-longembed", "embeddings")
-    with pytest.raises(
-        InputError, match="MTEB_LONGEMBED_STORE_GIB must be a positive number of GiB, got 'big'"
-    ):
-        EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE_GIB": "big"})
 
 
-def _hammer(folder: str, seed: int) -> bool:
-    store = EmbeddingStore(folder, max_bytes=5000)
+@pytest.mark.parametrize("size", ["big", "0", "-1", "nan", "inf", ""])
+def test_a_size_that_is_none_is_refused(size: str) -> None:
+    with pytest.raises(InputError, match="MTEB_LONGEMBED_STORE_GIB must be a positive number of GiB"):
+        EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE_GIB": size})
+
+
+# ---- several at once --------------------------------------------------------------------------------------
+
+
+def _hammer(store: EmbeddingStore, seed: int) -> bool:
     draw = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(300):
-            number = int(draw.integers(20))
-            key = f"{number:02x}" + "0" * 62
-            expected = np.full((5, 3), number, np.float32)
-            found = store.get(key)
-            if found is not None and found.tobytes() != expected.tobytes():
+        for _ in range(100):
+            first = int(draw.integers(17))
+            keys = [bytes([first + i]) * 32 for i in range(3)]
+            expected = {key: np.full((5, 3), key[0], np.float32) for key in keys}
+            found = store.get_many(keys)
+            if any(array.tobytes() != expected[key].tobytes() for key, array in found.items()):
                 return False
-            store.put(key, expected)
+            store.put_many(keys, list(expected.values()))
     return True
 
 
-def test_two_processes_share_a_store(tmp_path: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(3) as pool:
-        assert pool.starmap(_hammer, [(str(tmp_path), seed) for seed in range(3)]) == [True] * 3
+def _hammer_folder(folder: str, seed: int) -> bool:
+    return _hammer(EmbeddingStore(folder, max_bytes=2000), seed)
 
 
-# ---- with a model -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_share_a_store(tmp_path: Path, method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("there is no fork")
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.starmap(_hammer_folder, [(str(tmp_path), seed) for seed in range(2)]) == [True] * 2
 
 
-def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(
-    base: SentenceTransformer, tmp_path: Path
-) -> None:
-    plain = longembed.extend(base, "pi").encode(TEXTS)
-    assert stored(base, tmp_path).encode(TEXTS).tobytes() == plain.tobytes()
-    again = stored(base, tmp_path)
-    assert forwards(again, TEXTS) == 0
-    assert again.encode(TEXTS).tobytes() == plain.tobytes()
+def test_threads_share_a_store(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2000)
+    done: list[bool] = []
+    threads = [threading.Thread(target=lambda s=s: done.append(_hammer(store, s))) for s in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == [True] * 3
 
 
-def test_only_what_is_missing_runs_again(base: SentenceTransformer, tmp_path: Path) -> None:
-    plain = stored(base, tmp_path).encode(TEXTS, batch_size=1)
-    lost = records(tmp_path)[2]
-    lost.unlink()
-    again = stored(base, tmp_path)
-    assert forwards(again, TEXTS, batch_size=1) == 1
-    assert again.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_opens_a_connection_of_its_own(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    put(store)
+    child = os.fork()
+    if child == 0:
+        ok = same(get(store), ARRAY)
+        put(store, KEYS[1])
+        os._exit(0 if ok and len(store_file._INHERITED) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert same(get(store, KEYS[1]), ARRAY)
 
 
-def test_a_damaged_record_is_encoded_again(base: SentenceTransformer, tmp_path: Path) -> None:
-    plain = stored(base, tmp_path).encode(TEXTS)
-    for path in records(tmp_path):
-        path.write_bytes(path.read_bytes()[:50])
-    with pytest.warns(RuntimeWarning, match="damaged"):
-        assert stored(base, tmp_path).encode(TEXTS).tobytes() == plain.tobytes()
-
-
-def test_one_record_serves_every_output_form(base: SentenceTransformer, tmp_path: Path) -> None:
-    extended = stored(base, tmp_path)
-    plain = extended.encode(TEXTS)
-    assert forwards(extended, TEXTS, truncate_dim=8, normalize_embeddings=True) == 0
-    assert np.array_equal(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])
-    assert forwards(extended, TEXTS, output_value="token_embeddings") == len(TEXTS)
-
-
-def test_everything_that_changes_numbers_changes_the_key(base: SentenceTransformer) -> None:
-    cpu = torch.device("cpu")
-
-    def key(prompt: str | None = None, **kwargs: object) -> str:
-        return model_key(longembed.extend(base, **{"strategy": "pi", **kwargs}), prompt, cpu)
-
-    other = longembed.extend(base, "pi")
-    with torch.no_grad():
-        other[0].model.encoder.layer[0].output.dense.weight *= 1.001
-    renamed = longembed.extend(base, "pi")
-    renamed.model_card_data.base_model_revision = "another-le1"
-    cut = longembed.extend(base, "pi")
-    cut.max_seq_length = 32
-    variants = [key(strategy="gp"), key(target_len=64), key(logn=False), key("query: ")]
-    variants += [
-        model_key(model, None, cpu) for model in (other, renamed, cut, longembed.extend(base, "pi").half())
-    ]
-    assert key() == key()
-    assert len({key(), *variants}) == len(variants) + 1
-
-
-def test_a_record_belongs_to_its_documents_in_their_order() -> None:
-    a, b = np.array([1, 2, 3], np.int32), np.array([4], np.int32)
-    keys = {record_key("m", rows) for rows in ([a, b], [b, a], [a], [np.array([1, 2, 3, 4], np.int32)])}
-    assert len(keys) == 4
-    assert record_key("m", [a, b]) != record_key("n", [a, b])
-
-
-def test_plain_encode_keeps_nothing(base: SentenceTransformer) -> None:
-    assert longembed.extend(base, "pi").store is None
+def test_a_store_travels_to_other_processes(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    put(store)
+    assert same(get(pickle.loads(pickle.dumps(store))), ARRAY)

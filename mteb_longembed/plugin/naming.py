@@ -1,0 +1,79 @@
+"""One model, one name: where mteb takes a name or a model of ours by another way than its registry."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mteb_longembed.errors import HubError
+from mteb_longembed.names.grammar import is_extended_name
+
+from .mteb_parts import moved, part
+
+
+def register_names(mteb: ModuleType) -> None:
+    """Have mteb find results by any spelling of a name, and name saved folders that were loaded without us."""
+    cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
+    for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
+        if not hasattr(owner, name):
+            raise moved(f"{owner.__module__}.{owner.__name__}.{name}")
+    if not hasattr(cache.get_cache_paths, "__wrapped__"):  # registering again changes nothing
+        cache.get_cache_paths = by_canonical_name(cache.get_cache_paths)
+    described = vars(meta)["from_sentence_transformer_model"].__func__
+    if not hasattr(described, "__wrapped__"):
+        meta.from_sentence_transformer_model = classmethod(naming_saved(described))
+
+
+def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:
+    """`ResultCache.get_cache_paths`, to which an alias or a shortened name is as good as the canonical one.
+
+    Args:
+        paths: mteb's method.
+    """
+
+    @functools.wraps(paths)
+    def get_cache_paths(self: Any, models: Any = None, *args: Any, **kwargs: Any) -> list[Path]:
+        if models is not None:
+            stored = {path.name for path in Path(self.cache_path, "results").glob("*")}
+            models = [_canonical(model, stored) if isinstance(model, str) else model for model in models]
+        return paths(self, models, *args, **kwargs)
+
+    return get_cache_paths
+
+
+def _canonical(name: str, stored: set[str]) -> str:
+    """The canonical name of a model of ours; any other name as it is.
+
+    Raises:
+        InputError: if a name of ours breaks a rule, where mteb would find no results in silence.
+    """
+    # what results stand under needs no look-up, whichever version wrote them
+    if not is_extended_name(name) or name.replace("/", "__").replace(" ", "_") in stored:
+        return name
+    try:
+        return str(part("mteb.models.model_implementations", "MODEL_REGISTRY")[name].name)
+    except (HubError, KeyError):
+        return name
+
+
+def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
+    """`ModelMeta.from_sentence_transformer_model`, which knows folders of ours that SentenceTransformer loaded.
+
+    Args:
+        described: mteb's method.
+    """
+
+    @functools.wraps(described)
+    def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+        # nothing of ours is in a model before this module is imported
+        if "mteb_longembed.encoders.modules" in sys.modules:
+            from mteb_longembed.encoders.building import name_saved
+
+            name_saved(model)
+        return described(cls, model, *args, **kwargs)
+
+    return from_sentence_transformer_model

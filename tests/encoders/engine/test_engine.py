@@ -1,0 +1,160 @@
+"""The engine with a store: equal numbers, nothing twice, every kind of output."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.engine.engine import Engine
+from mteb_longembed.encoders.engine.store import FILE, Counts, EmbeddingStore
+from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.errors import NumberError
+from tests import tiny
+
+LENGTHS = [5, 16, 17, 64, 64, 40, 100]
+TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+def stored(
+    base: SentenceTransformer, folder: Path, strategy: str = "pi", **kwargs: object
+) -> LongSentenceTransformer:
+    extended = longembed.extend(base, strategy, **kwargs)
+    extended.store = EmbeddingStore(folder)
+    return extended
+
+
+def change_rows(folder: Path, statement: str) -> None:
+    with sqlite3.connect(folder / FILE) as file:
+        file.execute(statement)
+
+
+def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(
+    base: SentenceTransformer, tmp_path: Path
+) -> None:
+    plain = longembed.extend(base, "pi").encode(TEXTS)
+    first = stored(base, tmp_path)
+    assert first.encode(TEXTS).tobytes() == plain.tobytes()
+    assert first.store.counts == Counts(7, sum(LENGTHS), 0, 0)
+    again = stored(base, tmp_path)
+    assert again.encode(TEXTS).tobytes() == plain.tobytes()
+    assert again.store.counts == Counts(0, 0, 7, sum(LENGTHS))
+
+
+def test_only_what_is_missing_runs_again(base: SentenceTransformer, tmp_path: Path) -> None:
+    plain = stored(base, tmp_path).encode(TEXTS, batch_size=1)
+    change_rows(tmp_path, "DELETE FROM rows WHERE rowid = 3")
+    again = stored(base, tmp_path)
+    assert again.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
+    assert again.store.counts.rows_encoded == 1
+
+
+def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path: Path) -> None:
+    plain = stored(base, tmp_path).encode(TEXTS)
+    again = stored(base, tmp_path)
+    for size in (1, 3):
+        order = [6, 2, 4, 0, 1, 3, 5]
+        assert again.encode([TEXTS[i] for i in order], batch_size=size).tobytes() == plain[order].tobytes()
+    assert again.store.counts.rows_encoded == 0
+
+
+def test_a_batch_is_stored_in_one_transaction(
+    base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    put = EmbeddingStore.put_many
+    monkeypatch.setattr(
+        EmbeddingStore,
+        "put_many",
+        lambda self, keys, arrays: (sizes.append(len(keys)), put(self, keys, arrays)),
+    )
+    stored(base, tmp_path).encode([tiny.text(40, seed) for seed in range(9)], batch_size=4)
+    assert sizes == [4, 4, 1]
+
+
+def test_damaged_rows_are_encoded_again(base: SentenceTransformer, tmp_path: Path) -> None:
+    plain = stored(base, tmp_path).encode(TEXTS)
+    change_rows(tmp_path, "UPDATE rows SET record = x'00'")
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        assert stored(base, tmp_path).encode(TEXTS).tobytes() == plain.tobytes()
+
+
+def test_one_row_serves_every_output_form(base: SentenceTransformer, tmp_path: Path) -> None:
+    extended = stored(base, tmp_path)
+    plain = extended.encode(TEXTS)
+    extended.store.counts = Counts()
+    assert np.array_equal(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])
+    extended.encode(TEXTS, normalize_embeddings=True)
+    extended.encode(TEXTS, convert_to_tensor=True)
+    assert extended.store.counts.rows_encoded == 0
+    tokens = extended.encode(TEXTS, output_value="token_embeddings")
+    assert [len(value) for value in tokens] == LENGTHS
+
+
+def test_strategies_share_the_rows_that_they_do_not_change(base: SentenceTransformer, tmp_path: Path) -> None:
+    expected = stored(base, tmp_path, "none").encode(TEXTS[:2])
+    for strategy in ("pcw", "gp", "rp", "pi", "ntk"):
+        extended = stored(base, tmp_path, strategy)
+        found = extended.encode(TEXTS)
+        assert found[:2].tobytes() == expected.tobytes()
+        assert (extended.store.counts.rows_read, extended.store.counts.rows_encoded) == (2, 5), strategy
+        np.testing.assert_allclose(found, longembed.extend(base, strategy).encode(TEXTS), atol=2e-6)
+
+
+def test_several_vectors_a_document_are_kept_and_found(base: SentenceTransformer, tmp_path: Path) -> None:
+    extended = longembed.extend(base, "pi").eval()
+
+    def halves(features: dict) -> list[Tensor]:
+        lengths = features["attention_mask"].sum(1).tolist()
+        tokens = features["token_embeddings"]
+        return [torch.stack([t[: n // 2].mean(0), t[n // 2 : n].mean(0)][: n - 4]).half()
+                for t, n in zip(tokens, lengths, strict=True)]  # fmt: skip
+
+    def encode(form: str = "halves") -> tuple[dict[int, np.ndarray], Counts]:
+        store = EmbeddingStore(tmp_path)
+        engine = Engine(extended, CPU, store=store, collect=halves, form=form)
+        with torch.inference_mode():
+            found = {p: a.numpy() for places, arrays in engine.encode(TEXTS, show=False)
+                     for p, a in zip(places, arrays, strict=True)}  # fmt: skip
+        return found, store.counts
+
+    first, counts = encode()
+    assert [first[i].shape for i in range(7)] == [(1, 32)] + [(2, 32)] * 6
+    assert counts.rows_encoded == 7
+    again, counts = encode()
+    assert counts == Counts(0, 0, 7, sum(LENGTHS))
+    assert all(first[i].dtype == again[i].dtype == np.float16 for i in range(7))
+    assert all(np.array_equal(first[i], again[i]) for i in range(7))
+    assert encode("thirds")[1].rows_read == 0
+    dense = extended
+    dense.store = EmbeddingStore(tmp_path)
+    assert dense.encode(TEXTS).shape == (7, 32)
+
+
+def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path: Path) -> None:
+    extended = stored(base, tmp_path)
+    with torch.no_grad():
+        extended[0].model.embeddings.word_embeddings.weight[300] = float("nan")
+    word = tiny.WORDS[300 - 5]
+    with pytest.raises(NumberError):
+        extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
+    with sqlite3.connect(tmp_path / FILE) as file:
+        assert file.execute("SELECT count(*) FROM rows").fetchone()[0] in (0, 1, 2)
+
+
+def test_plain_encode_keeps_nothing(base: SentenceTransformer) -> None:
+    assert longembed.extend(base, "pi").store is None

@@ -1,0 +1,230 @@
+"""What a user or a disk may hand over, damaged in its structure: a result or one of our errors, never another.
+
+`python -m tests.fuzzing [CASES]` runs all targets and prints how many cases each had and what came of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.engine.store import _checksum, pack, unpack
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.names.grammar import ModelName, parse_name
+from mteb_longembed.tasks.jsonl import read_rows
+from tests import tiny
+
+#: Of each target, where nothing else is asked for.
+CASES, MANY_CASES = 60, 2000
+
+# ---- JSON, damaged ----------------------------------------------------------------------------------------
+
+# no large numbers: a base of 10^9 layers or tokens is well-formed, and takes for ever
+leaves = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 70),
+    st.floats(-2, 70) | st.sampled_from([float("nan"), float("inf")]),
+    st.text(max_size=8),
+    st.sampled_from(
+        ["\ud800", "\x00", "../..", "bert", "float32", "sentence_transformers.models.Pooling", "é" * 300]
+    ),
+)
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+DEEP = "[" * 200_000 + "]" * 200_000
+
+
+def places_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every part of a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in items for place in places_of(item, (*path, key)))]
+
+
+@st.composite
+def damaged_json(draw: st.DrawFn, good: Any) -> str:
+    """A JSON text with one to three parts replaced, left out or added, or cut off, or something else."""
+    kind = draw(st.sampled_from(["parts"] * 7 + ["cut", "other", "deep"]))
+    if kind == "deep":
+        return draw(st.sampled_from([DEEP, '{"a":' * 100_000]))
+    if kind == "other":
+        return json.dumps(draw(values))
+    if kind == "cut":
+        text = json.dumps(good)
+        return text[: draw(st.integers(0, len(text)))]
+    value = copy.deepcopy(good)
+    for _ in range(draw(st.integers(1, 3))):
+        *path, last = draw(st.sampled_from(places_of(value)[1:] or [("x",)]))
+        owner = value
+        for key in path:
+            owner = owner[key]
+        if isinstance(owner, dict) and draw(st.booleans()) and last in owner:
+            del owner[last]
+        elif isinstance(owner, (dict, list)):
+            owner[last] = draw(values)
+    return json.dumps(value)
+
+
+# ---- targets ----------------------------------------------------------------------------------------------
+
+
+class Targets:
+    """What is fuzzed: a strategy of cases, and what is done with one.
+
+    Args:
+        work: an empty folder.
+    """
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.base = work / "base" / "model"
+        made = tiny.sentence_transformer("bert", work / "base", dense=True, prompts={"query": "q: "})
+        made.model_card_data.model_name = "tiny/bert"
+        self.saved = work / "saved"
+        import mteb_longembed as longembed
+
+        longembed.extend(made, "pcw", target_len=64).save_pretrained(str(self.saved), create_model_card=False)
+        self.all: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], object]]] = {
+            "names": (self.names(), lambda text: resolve(parse_name(text))),
+            "rows of the store": (self.rows(), lambda row: unpack(*row)),
+            "a base's files": (self.files(self.base), lambda file: self.load(self.base, *file)),
+            "a saved model's files": (self.files(self.saved), lambda file: self.load(self.saved, *file)),
+            "JSON lines": (self.lines(), self.read_lines),
+        }
+
+    def names(self) -> st.SearchStrategy[str]:
+        words = "+ @ : , = 4k 512 -1 99999999999999999999 1e9 nan logn off on sigma factor g w dtype bf16 revision"
+        words += " trained_len trust_remote_code short keep / .. é mini-rope e5-base-4k org/x"
+        odd = ["", " ", "\x00", "\ud800"]
+        pieces = st.sampled_from([str(self.base), *STRATEGIES, *words.split(" "), *odd])
+        settings_ = st.lists(st.tuples(pieces, pieces | st.text(max_size=4)).map("=".join), max_size=3).map(
+            ",".join
+        )
+        shaped = st.tuples(
+            pieces, st.just("+"), pieces, st.sampled_from(["", "@4k", "@"]), st.just(":"), settings_
+        )
+        return st.one_of(
+            st.text(max_size=30), st.lists(pieces, max_size=8).map("".join), shaped.map("".join),
+            st.sampled_from(["x" * 5000, "+" * 900, "a/b+" * 200, "mini-rope+pi@" + "9" * 900]),
+        )  # fmt: skip
+
+    def rows(self) -> st.SearchStrategy[tuple[object, bytes]]:
+        key = bytes(32)
+        good = pack(np.arange(6, dtype=np.float32).reshape(2, 3), key)[16:]
+        edits = st.lists(st.tuples(st.integers(0, len(good) - 1), st.integers(0, 255)), max_size=4)
+
+        def edited(changes: list[tuple[int, int]]) -> bytes:
+            changed = bytearray(good)
+            for at, value in changes:
+                changed[at] = value
+            return bytes(changed)
+
+        contents = st.one_of(
+            edits.map(edited), st.binary(max_size=80), st.integers(0, len(good)).map(lambda n: good[:n])
+        )
+        signed = contents.map(lambda part: (_checksum(key, part) + part, key))
+        return st.one_of(
+            signed, signed, st.tuples(st.none() | st.text() | st.binary() | st.integers(), st.just(key))
+        )
+
+    def files(self, folder: Path) -> st.SearchStrategy[tuple[str, str]]:
+        found = [file.relative_to(folder).as_posix() for file in sorted(folder.rglob("*.json"))]
+        chosen = [
+            name
+            for name in found
+            if Path(name).name not in ("tokenizer.json", "model.safetensors.index.json")
+        ]
+
+        def of(name: str) -> st.SearchStrategy[tuple[str, str]]:
+            good = json.loads((folder / name).read_text())
+            return st.tuples(st.just(name), damaged_json(good))
+
+        return st.sampled_from(chosen).flatmap(of)
+
+    def load(self, good: Path, name: str, text: str) -> object:
+        """Resolve and load a copy of a folder in which one file has another text."""
+        folder = self.work / "copy"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(good, folder, copy_function=os.link)
+        (folder / name).unlink()
+        (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        given_name = ModelName(str(folder)) if good == self.saved else parse_name(f"{folder}+pi")
+        return build(resolve(given_name), device="cpu")
+
+    def lines(self) -> st.SearchStrategy[bytes]:
+        good = {"qid": "q1", "text": "one"}
+        line = st.one_of(
+            st.just(json.dumps(good)),
+            damaged_json(good),
+            st.text(max_size=20),
+            st.just('{"qid": ' + "9" * 5000 + "}"),
+        ).map(lambda text: text.encode("utf-8", "surrogatepass"))
+        return st.one_of(
+            st.lists(line | st.binary(max_size=20), max_size=4).map(b"\n".join), st.just(b"\x1f\x8b"),
+            st.binary(max_size=30).map(lambda part: b"\x1f\x8b" + part),
+        )  # fmt: skip
+
+    def read_lines(self, content: bytes) -> object:
+        path = self.work / "lines.jsonl"
+        path.write_bytes(content)
+        return list(read_rows(path, ("qid", "text")))
+
+
+def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:
+    """Run one target; what came of its cases.
+
+    Raises:
+        Exception: any other than ours, with the smallest case that raises it.
+    """
+    outcomes: Counter[str] = Counter()
+    strategy, work = targets.all[name]
+
+    @settings(max_examples=cases, deadline=None, database=None, derandomize=cases == CASES,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(strategy)
+    def run(case: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                work(case)
+            except LongEmbedError as error:
+                message = str(error)
+                assert message and "\n" not in message, f"no single sentence: {message!r}"
+                assert len(message) < 2500, message
+                outcomes["our error"] += 1
+            else:
+                outcomes["result"] += 1
+
+    run()
+    return outcomes
+
+
+def main() -> None:
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else MANY_CASES
+    with tempfile.TemporaryDirectory() as work:
+        targets = Targets(Path(work))
+        found = {name: dict(fuzz(targets, name, cases)) for name in targets.all}
+    total = sum(sum(outcomes.values()) for outcomes in found.values())
+    print(json.dumps({"cases": total, "targets": found}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
