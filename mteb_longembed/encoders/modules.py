@@ -165,7 +165,7 @@ class LongTransformer(Transformer):
                 f"got {', '.join(sorted(features))}."
             )
         lengths = features["attention_mask"].sum(1)
-        long = lengths > self.strategy.trained_len
+        long = lengths > self.strategy.whole_len
         if "windows" in self.strategy.hooks() and bool(long.any()):
             out = self._run(self._cut_windows(features, lengths), **kwargs)
         elif bool(long.any()) and not bool(long.all()):
@@ -201,17 +201,17 @@ class LongTransformer(Transformer):
         return {**features, self.module_output_name: merged}
 
     def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        """Replace documents by their windows: `[b, n]` token features become `[w, Lo]`.
+        """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
-        Adds `window_tokens` `[w, Lo]` (the token each place was taken from), `window_counts` `[b]` and
-        `document_mask` `[b, n]`, from which `WindowPooling` puts the documents together again.
+        Adds `window_tokens` `[w, size]` (the token each place was taken from), `window_counts` `[b]`,
+        `document_mask` `[b, n]` and `window_agg`, by which `WindowPooling` puts the documents together again.
         """
         before, behind = self._specials()
         prefixes = features.get("window_prefix")
         tokens: list[Tensor] = []
         counts: list[int] = []
         for row, n in enumerate(lengths.tolist()):
-            if n <= self.strategy.trained_len:
+            if n <= self.strategy.whole_len:
                 window = torch.arange(n)[None]
             else:
                 prefix = before if prefixes is None else int(prefixes[row])
@@ -230,6 +230,7 @@ class LongTransformer(Transformer):
         cut["window_tokens"] = index
         cut["window_counts"] = torch.tensor(counts, device=lengths.device)
         cut["document_mask"] = features["attention_mask"]
+        cut["window_agg"] = getattr(self.strategy, "agg", "mean")
         return cut
 
     # ---- files -------------------------------------------------------------------------------------
@@ -267,7 +268,12 @@ class WindowPooling(Pooling):
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
         document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        features["sentence_embedding"] = _mean_by(document, features["sentence_embedding"], len(counts))
+        pooled = features["sentence_embedding"]
+        if features.pop("window_agg") == "mean-normalized":
+            # a document of one window keeps its vector: it is the base's own
+            unit = torch.nn.functional.normalize(pooled.float(), dim=1)
+            pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+        features["sentence_embedding"] = _mean_by(document, pooled, len(counts))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
