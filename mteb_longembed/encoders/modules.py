@@ -36,6 +36,8 @@ class LongTransformer(Transformer):
 
     strategy: Strategy
     family: Family
+    #: Whether a module behind this one asks which tokens are content.
+    tells_content: bool = False
 
     @classmethod
     def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
@@ -71,9 +73,16 @@ class LongTransformer(Transformer):
         if ids is not None:
             return self.features_of(ids, prompt)
         features = super().preprocess(inputs, prompt, **kwargs)
-        if "windows" in self.strategy.hooks() and "input_ids" in features:
-            features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        if "input_ids" in features:
+            self._tell_content(features, prompt)
         return features
+
+    def _tell_content(self, features: dict[str, Any], prompt: str | None) -> None:
+        """Add how many leading and trailing tokens are no content, where somebody asks for it."""
+        if self.tells_content or "windows" in self.strategy.hooks():
+            features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        if self.tells_content:
+            features["special_suffix"] = self._specials()[1]
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -126,8 +135,7 @@ class LongTransformer(Transformer):
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
-        if "windows" in self.strategy.hooks():
-            features["window_prefix"] = self._prompt_tokens(input_ids, prompt)
+        self._tell_content(features, prompt)
         return features
 
     def _specials(self) -> tuple[int, int]:
@@ -273,12 +281,12 @@ class WindowPooling(Pooling):
             # a document of one window keeps its vector: it is the base's own
             unit = torch.nn.functional.normalize(pooled.float(), dim=1)
             pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
-        features["sentence_embedding"] = _mean_by(document, pooled, len(counts))
+        features["sentence_embedding"] = mean_by(document, pooled, len(counts))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
         place = (document[:, None] * n + index)[real]
-        tokens = _mean_by(place, features["token_embeddings"][real], b * n)
+        tokens = mean_by(place, features["token_embeddings"][real], b * n)
         features["token_embeddings"] = tokens.view(b, n, -1)
         features["attention_mask"] = mask
         features.pop("input_ids", None)
@@ -286,7 +294,7 @@ class WindowPooling(Pooling):
         return features
 
 
-def _mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
+def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
     """Mean of the rows of `values` `[m, d]` in each of `groups` groups `[m]`: `[groups, d]` fp32 or wider."""
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)

@@ -17,9 +17,10 @@ from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
 
-from .describe import BaseInfo, describe, is_folder, shortest
+from .describe import BaseInfo, describe, is_folder, pooling_and_similarity, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
-from .saved import is_saved_extended, saved_modules, saved_strategy
+from .representation import Representation, SearchSettings
+from .saved import is_saved_extended, saved_modules, saved_strategy, saved_vectors
 
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -36,6 +37,8 @@ class ResolvedModel:
         strategy: with its lengths and parameters filled in.
         dtype: compute type by torch's name; None for the checkpoint's own.
         saved: whether the weights at `base.path` are the extended ones already.
+        representation: how many vectors a document has.
+        search: what changes search and no vector.
     """
 
     name: str
@@ -44,6 +47,8 @@ class ResolvedModel:
     strategy: Strategy
     dtype: str | None = None
     saved: bool = False
+    representation: Representation = Representation()
+    search: SearchSettings = SearchSettings()
 
 
 def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:
@@ -65,13 +70,17 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
     trained_len = None if name.trained_len is None else read_tokens("trained_len", name.trained_len)
     target_len = None if name.target_len is None else read_tokens("the target", name.target_len)
     trusted = Parameter("trust_remote_code", switch=True).read(name.trust_remote_code)
+    representation = Representation.read(name.vectors, name.strategy, "windows" in kind.hooks())
+    search = SearchSettings.read(name.search)
     if loaded is not None:
         base = _describe_loaded(loaded)
     elif is_folder(name.base) and is_saved_extended(name.base):
         _check_as_saved(name, trusted)
-        return _resolve_saved(Path(name.base))
+        return _resolve_saved(Path(name.base), search)
     else:
         base = describe(name.base, revision=name.revision, trust_remote_code=trusted)
+        if representation.vectors is not None:
+            representation.check(base.name, *pooling_and_similarity(base))
     base.family.check_fit(kind, base.name)
     length = trained_len or base.trained_len
     if length is None:
@@ -92,12 +101,16 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         settings["trained_len"] = length
     if base.runs_code:
         settings["trust_remote_code"] = True
+    settings.update(representation.settings())
+    settings.update(search.settings())
     return ResolvedModel(
         name=canonical_name(base.name, name.strategy, strategy.target_len, settings),
         revision=f"{base.revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         dtype=dtype,
+        representation=representation,
+        search=search,
     )
 
 
@@ -113,15 +126,18 @@ def _as_stretched(
 
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
     """Refuse what would have to change a saved model."""
-    if replace(name, base="", trust_remote_code=False) != ModelName("") or trusted:
+    only_searched = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None)
+    if only_searched != ModelName("") or trusted:
         raise InputError(
             f"{name.base} is extended already and takes no strategy, length, revision, dtype or other "
             "parameter: load it as it was saved, or extend its base instead."
         )
 
 
-def _resolve_saved(folder: Path) -> ResolvedModel:
+def _resolve_saved(folder: Path, search: SearchSettings) -> ResolvedModel:
     strategy = saved_strategy(folder)
+    representation = Representation(saved_vectors(folder))
+    settings = {**strategy.settings(), **representation.settings(), **search.settings()}
     described = describe(str(folder / saved_modules(folder)[0]["path"]))
     revision = hash_of_folder(folder)
     base = replace(
@@ -133,11 +149,13 @@ def _resolve_saved(folder: Path) -> ResolvedModel:
         stamp=stamp_of_folder(folder),
     )
     return ResolvedModel(
-        name=canonical_name(base.name, strategy.key(), strategy.target_len, strategy.settings()),
+        name=canonical_name(base.name, strategy.key(), strategy.target_len, settings),
         revision=f"{revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         saved=True,
+        representation=representation,
+        search=search,
     )
 
 
