@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
@@ -21,7 +21,7 @@ def load_encoder(
     trust_remote_code: bool = False,
     **unknown: object,
 ) -> MTEBModels:
-    """An encoder of mteb's around what `resolve` decided.
+    """What mteb runs for a resolved model: an encoder, or with search parameters a search that has no `encode`.
 
     Args:
         resolved: the model.
@@ -37,7 +37,9 @@ def load_encoder(
             asked for here alone, or if the base has changed since its description was read.
     """
     from mteb_longembed.encoders.building import build
-    from mteb_longembed.encoders.encoder import LongEncoder
+    from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+    from mteb_longembed.encoders.multi_vector import LongMultiVectorEncoder
+    from mteb_longembed.retrieval.searching import check_settings, searching
 
     if unknown:
         raise InputError(
@@ -49,10 +51,18 @@ def load_encoder(
             f"code of {resolved.base.name} changes its embeddings, so it is part of the name: write "
             ":trust_remote_code=on behind it."
         )
+    check_settings(resolved.search)
     model = build(resolved, device=_device(device))
-    if embed_dim is not None:
-        model.truncate_dim = embed_dim
-    return LongEncoder(model)
+    encoder: Any
+    if isinstance(model, LongMultiVectorEncoder):
+        if embed_dim is not None:
+            model[-1].dims = embed_dim
+        encoder = LongMultiVectorSearch(model)
+    else:
+        if embed_dim is not None:
+            model.truncate_dim = embed_dim
+        encoder = LongEncoder(model)
+    return cast("MTEBModels", searching(encoder, resolved.search) if resolved.search else encoder)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
