@@ -6,7 +6,7 @@ import copy
 import importlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -109,13 +109,13 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     device = base.device
     modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
     vectors = resolved.representation.vectors
-    if "windows" in strategy.hooks() or vectors is not None:
-        if len(modules) < 2 or not isinstance(modules[1], Pooling):
-            what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
-            raise MisfitError(
-                f"{what}, so the base's second module must be a Pooling, "
-                f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
-            )
+    pools = "windows" in strategy.hooks() or vectors is not None
+    if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
+        what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
+        raise MisfitError(
+            f"{what}, so the base's second module must be a Pooling, "
+            f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
+        )
     settings = settings_of(base)
     model: LongModel
     if vectors is None:
@@ -129,7 +129,7 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
         model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
     if rows_apart:
-        put_rows(model, resolved.base.path)
+        put_rows(cast("SentenceTransformer", model), resolved.base.path)
     return model
 
 

@@ -29,7 +29,10 @@ _STACKABLE = ("default", "linear")
 
 
 def export(
-    model: str | SentenceTransformer | MultiVectorEncoder, folder: str | Path, *, trust_remote_code: bool = False
+    model: str | SentenceTransformer | MultiVectorEncoder,
+    folder: str | Path,
+    *,
+    trust_remote_code: bool = False,
 ) -> list[str]:
     """Write an extended model as a plain sentence-transformers folder.
 

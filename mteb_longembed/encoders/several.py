@@ -98,7 +98,7 @@ class RaggedVectors(Module):
         self.normalize = normalize
         self.dims = dims
 
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Replace the features of tokens by those of vectors."""
         counts = features.pop("vector_counts")
         rows = features.pop("sentence_embedding")[:, : self.dims]

@@ -38,8 +38,8 @@ def encode_spans(
         finished: comparable with the model's query embeddings.
 
     Raises:
-        InputError: if a span is empty, holds no token, or ends beyond the tokens that are read; if the counts of texts
-            and spans differ.
+        InputError: if a span is empty, holds no token, or ends beyond the tokens that are read; if the counts of
+            texts and spans differ.
         MisfitError: if the base does not average tokens, or its tokenizer tells no offsets.
 
     Example:
@@ -50,7 +50,9 @@ def encode_spans(
     """
     _check(model)
     if len(texts) != len(spans):
-        raise InputError(f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists.")
+        raise InputError(
+            f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
+        )
     if prompt is None:
         known = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
         prompt = next((text for text in known if text is not None), "")
@@ -84,7 +86,9 @@ def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
     offsets = [span for span in _offsets(model, "", text) if span[1] > span[0]]
-    return [(offsets[i][0], offsets[min(i + size, len(offsets)) - 1][1]) for i in range(0, len(offsets), size)]
+    return [
+        (offsets[i][0], offsets[min(i + size, len(offsets)) - 1][1]) for i in range(0, len(offsets), size)
+    ]
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:

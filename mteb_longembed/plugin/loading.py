@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
+    from mteb_longembed.encoders.several import RaggedVectors
 
 
 def load_encoder(
@@ -56,7 +57,7 @@ def load_encoder(
     encoder: Any
     if isinstance(model, LongMultiVectorEncoder):
         if embed_dim is not None:
-            model[-1].dims = embed_dim
+            cast("RaggedVectors", model[-1]).dims = embed_dim
         encoder = LongMultiVectorSearch(model)
     else:
         if embed_dim is not None:

@@ -34,7 +34,7 @@ class FusedSearch(HybridSearch):
         check_bm25()
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
-        bm25 = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
+        bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
         bm25.mteb_model_meta = bm25_s
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy="rsf")
         self._n_documents = 0

@@ -28,5 +28,5 @@ def test_a_vector_alone_or_equal_to_the_mean_stays_as_it_is():
 
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], [[1.0, float("nan")]]])
 def test_what_is_no_matrix_of_numbers_is_refused(wrong):
-    with pytest.raises(InputError, match="^vectors must be a matrix of finite numbers"):
+    with pytest.raises(InputError, match=r"^vectors must be a matrix of finite numbers"):
         longembed.center(wrong)

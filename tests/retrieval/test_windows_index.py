@@ -50,7 +50,7 @@ def test_candidates_are_scored_by_their_best_vector():
 
 def test_an_empty_index_and_a_query_of_several_vectors_are_refused():
     index = WindowIndex()
-    with pytest.raises(InputError, match="^the index of windows is empty"):
+    with pytest.raises(InputError, match=r"^the index of windows is empty"):
         index.search(np.ones((1, 2)), 3)
     index.add_documents(np.eye(2), ["a", "b"])
     with pytest.raises(InputError, match="takes one vector a query, got several"):

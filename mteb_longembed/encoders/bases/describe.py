@@ -163,9 +163,7 @@ def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None
         return said, similarity
     config = read(f"{folders[0]}/config.json", optional=True) or {}
     # older folders hold one switch for each mode
-    modes = config.get("pooling_mode") or [
-        mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)
-    ]
+    modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
     return (modes[0] if len(modes) == 1 else modes or said), similarity
 

@@ -63,9 +63,10 @@ class Representation:
                 "leave out vectors."
             )
         if self.vectors != "window" and pooling not in (None, "mean"):
+            kind = pooling if isinstance(pooling, str) else "+".join(pooling)
             raise MisfitError(
-                f"vectors={self.vectors} averages the tokens of each span, and {base} was trained with "
-                f"{pooling if isinstance(pooling, str) else '+'.join(pooling)} pooling, not mean: use pcw with vectors=window."
+                f"vectors={self.vectors} averages the tokens of each span, and {base} was trained with {kind} "
+                "pooling, not mean: use pcw with vectors=window."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,8 +47,8 @@ class ResolvedModel:
     strategy: Strategy
     dtype: str | None = None
     saved: bool = False
-    representation: Representation = Representation()
-    search: SearchSettings = SearchSettings()
+    representation: Representation = field(default_factory=Representation)
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:

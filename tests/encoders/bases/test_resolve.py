@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.bases import resolve as resolving
+from mteb_longembed.encoders.bases.representation import Representation, SearchSettings
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError, MisfitError, UnknownNameError
-from mteb_longembed.encoders.bases.representation import Representation, SearchSettings
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
@@ -43,7 +43,11 @@ def described(folders) -> Any:
     known = {str(folder): resolving.describe(str(folder)) for folder in folders.values()}
     with pytest.MonkeyPatch.context() as patch:
         describe = resolving.describe
-        patch.setattr(resolving, "describe", lambda base, **kw: (not kw["revision"] and known.get(base)) or describe(base, **kw))
+        patch.setattr(
+            resolving,
+            "describe",
+            lambda base, **kw: (not kw["revision"] and known.get(base)) or describe(base, **kw),
+        )
         yield known
 
 
@@ -100,7 +104,12 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, de
     [
         ("cls", None, "+none:vectors=4", r"^vectors=4 averages the tokens .* with cls pooling.*use pcw"),
         ("lasttoken", None, "+none:vectors=4", "with lasttoken pooling, not mean"),
-        ("mean", "euclidean", "+none:vectors=4", "^several vectors are compared by cosine or dot .*euclidean"),
+        (
+            "mean",
+            "euclidean",
+            "+none:vectors=4",
+            "^several vectors are compared by cosine or dot .*euclidean",
+        ),
     ],
 )
 def test_a_base_that_cannot_have_several_vectors_is_told_from_its_files(
@@ -196,12 +205,28 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         (ModelName("x", "rp", params={"sigma": 2}), UnknownNameError, "unknown parameter of rp 'sigma'"),
         (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of tokens"),
         (ModelName("x", "se", trained_len=0), InputError, "^trained_len must be a whole number .* got 0"),
-        (ModelName("x", "se", vectors="banana"), InputError, "^vectors must be a whole number or window, got"),
-        (ModelName("x", "se", vectors=0), InputError, "^vectors must be at least 1 content token a vector, got 0"),
+        (
+            ModelName("x", "se", vectors="banana"),
+            InputError,
+            "^vectors must be a whole number or window, got",
+        ),
+        (
+            ModelName("x", "se", vectors=0),
+            InputError,
+            "^vectors must be at least 1 content token a vector, got 0",
+        ),
         (ModelName("x", "se", vectors="window"), MisfitError, "^vectors=window needs a strategy that cuts"),
-        (ModelName("x", "se", center="queries"), InputError, r"^center must be one of corpus, corpus\+queries, got"),
+        (
+            ModelName("x", "se", center="queries"),
+            InputError,
+            r"^center must be one of corpus, corpus\+queries, got",
+        ),
         (ModelName("x", "se", fuse="splade"), InputError, "^fuse must be bm25, got 'splade'"),
-        (ModelName("x", "se", weight=0.5), InputError, "^weight belongs to fuse=bm25, got weight=0.5 without"),
+        (
+            ModelName("x", "se", weight=0.5),
+            InputError,
+            "^weight belongs to fuse=bm25, got weight=0.5 without",
+        ),
         (ModelName("x", "se", fuse="bm25", weight=1), InputError, "^weight, the encoder's share .* got 1"),
         (ModelName("x", "se", fuse="bm25", weight="all"), InputError, "^weight must be a number, got 'all'"),
         (ModelName("x", "se", dtype="../../x"), InputError, "^dtype must be one of fp32, fp16, bf16, got"),
