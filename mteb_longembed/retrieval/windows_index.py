@@ -51,17 +51,25 @@ class WindowIndex:
         Args:
             embeddings: one array a document, `[vectors, d]` or `[d]`; or one matrix, a row a document.
             idxs: their ids.
+
+        Raises:
+            InputError: if there are not as many ids as documents.
         """
-        for document, idx in zip(embeddings, idxs, strict=True):
-            rows = np.atleast_2d(_array(document))
-            if self._normalize:
-                faiss.normalize_L2(rows)
-            if self._index is None:
-                self._index = faiss.IndexFlatIP(rows.shape[1])
-            self._index.add(rows)
-            self._owner.append(np.full(len(rows), len(self.idxs)))
-            self._starts.append(self._starts[-1] + len(rows))
-            self.idxs.append(idx)
+        documents = [np.atleast_2d(_array(document)) for document in embeddings]
+        if len(documents) != len(idxs):
+            raise InputError(f"every document needs an id, got {len(documents)} and {len(idxs)} ids.")
+        if not documents:
+            return
+        counts = [len(rows) for rows in documents]
+        rows = np.concatenate(documents)
+        if self._normalize:
+            faiss.normalize_L2(rows)
+        if self._index is None:
+            self._index = faiss.IndexFlatIP(rows.shape[1])
+        self._index.add(rows)
+        self._owner.append(np.repeat(np.arange(len(self.idxs), len(self.idxs) + len(counts)), counts))
+        self._starts.extend((self._starts[-1] + np.cumsum(counts)).tolist())
+        self.idxs.extend(idxs)
 
     def search(
         self,
