@@ -84,7 +84,7 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "weight": Parameter("weight", number=float, optional=True),
 }
 #: The encoder's share of a fused score where a name gives none; docs/windows.md says how it was chosen.
-DEFAULT_WEIGHT = 0.5
+DEFAULT_WEIGHT = 0.3
 
 
 def read_parameters(

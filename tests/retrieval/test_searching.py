@@ -118,7 +118,7 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
     [
         ("+pi@128,center=corpus", "dense", "cosine", "-le1-se1"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", "-le1"),
-        ("+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.3", "hybrid", "MaxSim", "-le1-se1-bm25_0_3_0"),
+        ("+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-le1-se1-bm25_0_3_0"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
