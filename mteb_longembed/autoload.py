@@ -17,6 +17,7 @@ WATCHED = (
     "mteb.benchmarks.benchmarks",
     "mteb.benchmarks._leaderboard_menu",
     "mteb.leaderboard",
+    "mteb.cli",
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import __version__
-from .errors import LongEmbedError
+from .errors import INTERRUPTED, LongEmbedError
 
 
 class Command(NamedTuple):
@@ -21,6 +21,10 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "compare": Command(
+        "mteb_longembed.commands.compare",
+        "which way of embedding is best for my model and data, at what cost",
+    ),
     "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
     "diagnose": Command(
@@ -28,10 +32,14 @@ COMMANDS: dict[str, Command] = {
     ),
     "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
+    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches; what is wrong"),
 }
-_RUN = "run tasks on a model: the same as `mteb run`, whose options it takes"
+_RUN = "run tasks on models: as `mteb run`, whose options it takes, with a table of scores"
+#: Commands that go on from what they finished when they are started again.
+_RESUME = ("run", "compare", "tune")
 _EXAMPLES = """\
 examples:
+  mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048
   mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
   mteb-longembed list
   mteb-longembed report results/
@@ -39,7 +47,11 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status: 0, or 2 after one sentence on what is wrong."""
+    """Run a command line; the exit status.
+
+    0: done. 1: `doctor` found a problem. 2: a wrong command line, or something could not run, after a sentence
+    on it. 130: interrupted.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == ["run"]:
@@ -53,6 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LongEmbedError as error:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(
+            f"mteb-longembed: {INTERRUPTED if arguments[:1] and arguments[0] in _RESUME else 'interrupted.'}",
+            file=sys.stderr,
+        )
+        return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 0

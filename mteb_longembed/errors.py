@@ -6,7 +6,11 @@ This module imports nothing of ours, so that every other module may raise these.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+#: What a command that goes on from finished work says when it is interrupted.
+INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there."
 
 
 class LongEmbedError(Exception):
@@ -18,13 +22,37 @@ class InputError(LongEmbedError, ValueError):
 
 
 class UnknownNameError(InputError):
-    """A name that no registry knows; the message carries the nearest match and all known names."""
+    """A name that no registry knows; the message carries the nearest match and all known names.
+
+    Numbers in names count as numbers: in the order of names, and in what is near.
+
+    >>> print(UnknownNameError("split", "test_300", ["test_32768", "test_1024", "test_256"]))
+    unknown split 'test_300': did you mean 'test_256'? known: test_256, test_1024, test_32768.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
+        names = sorted(known, key=_parts)
+        near = _near_by_value(name, names) or difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}.")
+
+
+_NUMBER = re.compile(r"([0-9]{1,4000})(k?)(?![a-z])")
+
+
+def _parts(name: str) -> tuple[list[str], list[int]]:
+    """What stands between the numbers of a name, and the numbers; a `k` makes a number 1,024 times as large."""
+    numbers = [int(digits) * (1024 if k else 1) for digits, k in _NUMBER.findall(name)]
+    return _NUMBER.sub("\0", name).split("\0"), numbers
+
+
+def _near_by_value(name: str, names: list[str]) -> list[str]:
+    """The name that differs in the value of its numbers only, and there the least; none, or one."""
+    words, numbers = _parts(name)
+    alike = [known for known in names if numbers and _parts(known)[0] == words]
+    return sorted(
+        alike, key=lambda known: [abs(a - b) for a, b in zip(_parts(known)[1], numbers, strict=False)]
+    )[:1]
 
 
 class MisfitError(InputError):
@@ -49,3 +77,7 @@ class CapacityError(LongEmbedError, MemoryError):
 
 class NumberError(LongEmbedError, ArithmeticError):
     """A document whose embedding is not finite, in fp32 either."""
+
+
+class StorageError(LongEmbedError, OSError):
+    """A result that the disk does not take: it is full, read-only or failing."""

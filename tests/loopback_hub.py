@@ -161,6 +161,7 @@ class LoopbackHub:
         for name, value in values.items():
             if hasattr(constants, name):
                 monkeypatch.setattr(constants, name, value)
+        monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})  # a port may have been another hub's
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
         monkeypatch.setattr(datasets.config, "HF_ENDPOINT", self.url)
         template = self.url + "/datasets/{repo_id}/resolve/{revision}/{path}"

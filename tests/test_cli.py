@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,12 @@ def test_help_names_every_command(capsys) -> None:
         cli.main(["--help"])
     shown = capsys.readouterr().out
     assert all(f"\n    {name} " in shown for name in ("run", *cli.COMMANDS))
+
+
+def test_the_page_of_commands_names_every_command() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `mteb-longembed (\w+)`", page, re.MULTILINE)
+    assert sorted(named) == sorted(["run", *cli.COMMANDS])
 
 
 def test_help_imports_no_command(monkeypatch) -> None:
@@ -110,6 +117,25 @@ def test_one_part_can_be_listed(capsys) -> None:
     assert "LongEmbedQMSum" in shown and "SelfExtend" not in shown
 
 
+def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
+    assert cli.main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["strategy"] for row in found["strategies"]] == list(STRATEGIES)
+    assert {row["alias"]: row["model"] for row in found["models"]} == {a: e.hub_id for a, e in ZOO.items()}
+    assert [row["task"] for row in found["tasks"]] == [task.metadata.name for task in TASKS]
+    fits = {row["positions"]: row["strategies"] for row in found["fit"]}
+    assert "se" in fits["rotary"] and "se" not in fits["absolute"]
+
+
+def test_an_interrupt_is_one_sentence_and_its_own_status(monkeypatch, capsys) -> None:
+    def interrupted(args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "main", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "mteb-longembed: interrupted.\n"
+
+
 def test_a_closed_pipe_ends_the_listing_quietly() -> None:
     code = "import sys; from mteb_longembed import cli; sys.exit(cli.main(['list', 'tasks']))"
     read, write = os.pipe()
@@ -156,6 +182,9 @@ def test_the_stock_command_tells_a_wrong_name_in_one_sentence(stock, hub, tmp_pa
     done = stock.attempt(
         "-m", "mteb", "run", "-t", "LongEmbedPasskey", "-m", "e5-base+se", env=env, cwd=tmp_path
     )
-    assert done.returncode != 0
+    assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
-    assert "MisfitError: se does not fit intfloat/e5-base-v2, a model with absolute positions" in last
+    assert last.startswith(
+        "mteb-longembed: se does not fit intfloat/e5-base-v2, a model with absolute positions"
+    )
+    assert "Traceback" not in done.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,11 +15,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Strategies, aliases of models, tasks, and which strategy fits which family of models."
     )
     parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects for each part")
 
 
 def main(args: argparse.Namespace) -> int:
     """Print one part or all of them; the exit status."""
     chosen = [args.what] if args.what else list(_PARTS)
+    if args.json:
+        print(json.dumps({part: _DATA[part]() for part in chosen}, indent=2))
+        return 0
     print("\n\n".join(_PARTS[part]() for part in chosen))
     return 0
 
@@ -52,16 +58,19 @@ def models() -> str:
 
 
 def tasks() -> str:
-    """Every task of ours and our benchmark."""
+    """Every task of ours and our benchmarks."""
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.benchmark import NAME
+    from mteb_longembed.tasks.wider import NAME as WIDER
+    from mteb_longembed.tasks.wider import TASKS as OTHERS
 
     rows = [("task", "score", "splits")]
     for task in TASKS:
         splits = task.metadata.eval_splits
         shown = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
         rows.append((task.metadata.name, task.metadata.main_score, shown))
-    return f"Tasks, together the benchmark {NAME}\n" + _table(rows)
+    others = f"The benchmark {WIDER} is made of tasks that mteb has: {', '.join(OTHERS)}"
+    return f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n{others}"
 
 
 def fit() -> str:
@@ -83,6 +92,59 @@ _PARTS: dict[str, Callable[[], str]] = {
     "models": models,
     "tasks": tasks,
     "fit": fit,
+}
+
+
+def _strategy_data() -> list[dict[str, Any]]:
+    from mteb_longembed.encoders.strategies import STRATEGIES
+
+    return [
+        {
+            "strategy": key,
+            "title": _title(kind),
+            "parameters": {n: str(v) for n, v in kind.parameters().items()},
+        }
+        for key, kind in STRATEGIES.items()
+    ]
+
+
+def _model_data() -> list[dict[str, Any]]:
+    from mteb_longembed.names.zoo import ZOO
+
+    return [
+        {
+            "alias": alias,
+            "model": entry.hub_id,
+            "trained_len": entry.trained_len,
+            "shipped": bool(entry.bundled),
+            "run_by_mteb": entry.kind == "mteb",
+        }
+        for alias, entry in ZOO.items()
+    ]
+
+
+def _task_data() -> list[dict[str, Any]]:
+    from mteb_longembed.tasks import TASKS
+
+    found = [task.metadata for task in TASKS]
+    return [{"task": m.name, "score": m.main_score, "splits": list(m.eval_splits)} for m in found]
+
+
+def _fit_data() -> list[dict[str, Any]]:
+    from mteb_longembed.encoders.families import FAMILIES
+    from mteb_longembed.encoders.strategies import STRATEGIES
+
+    by_name: dict[str, list[str]] = {}
+    for family in FAMILIES:
+        by_name.setdefault(family.name, [key for key, kind in STRATEGIES.items() if family.fits(kind)])
+    return [{"positions": name, "strategies": keys} for name, keys in by_name.items()]
+
+
+_DATA: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "strategies": _strategy_data,
+    "models": _model_data,
+    "tasks": _task_data,
+    "fit": _fit_data,
 }
 
 

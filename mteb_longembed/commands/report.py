@@ -5,19 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
+from mteb_longembed import __version__
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions
+from mteb_longembed.reports.given_names import given_name
+from mteb_longembed.reports.overview import Overview, overview
+from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
+from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
 from mteb_longembed.reports.results import Results, load_results
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, score_lines
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
+from mteb_longembed.reports.significance import Comparison, compare_models, significance_table
 from mteb_longembed.reports.tables.beir import beir_table
 from mteb_longembed.reports.tables.main import length_tables, main_tables
+from mteb_longembed.reports.tables.public import WINDOWS, Filter, n_mismatches, public_table
 from mteb_longembed.reports.tables.published import comparison_tables
 from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
 from mteb_longembed.reports.tables.strategies import strategy_tables
@@ -28,20 +36,57 @@ from mteb_longembed.reports.writers.terminal import show
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 
 
+def _range(text: str) -> tuple[float, float]:
+    try:
+        return parse_range(text)
+    except InputError as error:  # argparse would replace the sentence of any other ValueError
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report` to a parser."""
     parser.description = (
-        "The tables and figures of the LongEmbed paper from MTEB result folders. Models (A, B, BEFORE ...) are "
-        "given as the tables print them, such as intfloat/e5-base-v2+pi@4096; bases without the strategy."
+        "The tables and figures of the LongEmbed paper from MTEB result folders, and mteb's public results beside "
+        "them. Models (A, B, BEFORE ...) are given as the tables print them, such as intfloat/e5-base-v2+pi@4096; "
+        "parts that leave no doubt are enough, such as e5-base+pi. Bases are given without a strategy."
     )
     parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
     parser.add_argument(
         "results",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="RESULTS",
         help="folders that `mteb run` wrote (results/, unless told otherwise), or copies of mteb's public "
-        "results; searched at any depth",
+        "results; searched at any depth; may be left out with --published",
+    )
+    public = parser.add_argument_group("public results")
+    public.add_argument(
+        "--published",
+        action="store_true",
+        help="the LongEmbed scores of mteb's public results, these and the paper's, ranked in one table",
+    )
+    public.add_argument(
+        "--size",
+        type=_range,
+        metavar="MIN-MAX",
+        help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
+    )
+    public.add_argument(
+        "--advertised",
+        type=_range,
+        metavar="MIN-MAX",
+        help="only models that advertise so many tokens, such as 8k-",
+    )
+    public.add_argument(
+        "--window",
+        choices=WINDOWS,
+        help="only models whose scores look cut near so many tokens; mismatch: those that are marked",
+    )
+    public.add_argument(
+        "--refresh",
+        type=Path,
+        metavar="GIT_CLONE",
+        help=f"first rebuild the public results from a clone of {REPOSITORY}",
     )
     out = parser.add_argument_group("output (figures need pip install 'mteb-longembed[figures]')")
     out.add_argument(
@@ -132,35 +177,91 @@ def main(args: argparse.Namespace) -> int:
         InputError: If an option does not fit, or no result at all was found.
     """
     _check(args)
+    _make_folders(args)
+    if args.refresh:
+        commit = refresh(args.refresh)
+        print(f"packed the public results of {args.refresh} at {commit[:12]}", file=sys.stderr)
     results = load_results(args.results)
     predictions, more_problems = load_predictions(args.predictions)
     problems = [*results.problems, *more_problems]
     for problem in problems:
         print(f"warning: {problem}", file=sys.stderr)
-    if not results.rows:
+    if args.results and not results.rows:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
-    lines = score_lines(results.rows)
-    tables = _tables(args, results, lines, predictions)
+    lines = score_lines(results.rows, _by_query(results, predictions))
+    _resolve_names(args, lines)
+    comparisons = _comparisons(args, results, predictions)
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
     _write_tables(args, tables)
+    # Beside tables for other programs, standard output holds nothing else.
+    told = sys.stdout if args.output or args.format == "terminal" else sys.stderr
     if args.figures:
         for drawing in drawings:
-            for path in drawing.save(args.figures):
-                print(path)
+            try:
+                for path in drawing.save(args.figures):
+                    print(path, file=told)
+            except OSError as error:
+                raise InputError(f"{str(args.figures)!r} cannot be written: {error.strerror}.") from None
     if args.html:
         # Imported late: it is the only other part that an ordinary report does without.
         from mteb_longembed.reports import html_page
 
-        args.html.parent.mkdir(parents=True, exist_ok=True)
-        args.html.write_text(html_page.write(tables, drawings, problems), encoding="utf-8")
-        print(args.html)
+        head = _overview(args, results, lines, comparisons)
+        _write_text(args.html, html_page.write(tables, drawings, problems, head))
+        print(args.html, file=told)
     return 0
 
 
+def _resolve_names(args: argparse.Namespace, lines: Sequence[Line]) -> None:
+    """Replace names as the user typed them by those in the results."""
+    names = {line.model.name.full for line in lines}
+    bases = {group.base for group in group_by_base(lines)}
+    args.tuned = [[given_name("model in the results", name, names) for name in pair] for pair in args.tuned]
+    for option in ("bases", "absolute", "rotary"):
+        typed = getattr(args, option)
+        if typed:
+            setattr(args, option, [given_name("extended base in the results", name, bases) for name in typed])
+
+
+def _make_folders(args: argparse.Namespace) -> None:
+    """Make the folders to write to, before anything is read: what cannot be written is told at once."""
+    for option, folder in (
+        ("--output", args.output),
+        ("--figures", args.figures),
+        ("--html", args.html and args.html.parent),
+    ):
+        if folder is None:
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise InputError(
+                f"{option} writes into a folder, but {str(folder)!r} is a file: name another."
+            ) from None
+        except OSError as error:
+            raise InputError(f"{option} cannot make the folder {str(folder)!r}: {error.strerror}.") from None
+    if args.html and args.html.is_dir():
+        raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: name a file in it.")
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
 def _check(args: argparse.Namespace) -> None:
+    if not args.results and not args.published:
+        raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
+    filters = {"--size": args.size, "--advertised": args.advertised, "--window": args.window}
+    given = [name for name, value in {**filters, "--refresh": args.refresh}.items() if value]
+    if given and not args.published:
+        raise InputError(f"{given[0]} is about the public results: give --published too.")
     if args.significance and not args.predictions:
         raise InputError("--significance compares query by query: give --predictions DIR for both models.")
     if bool(args.absolute) != bool(args.rotary):
@@ -168,9 +269,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _tables(
-    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
+    if args.published:
+        chosen = Filter(args.size, args.advertised, args.window)
+        tables.insert(0, public_table(public_results(), lines, chosen))
     beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
     if beir is not None:
         tables.append(beir)
@@ -179,11 +283,36 @@ def _tables(
     if args.statistics is not None:
         tables.append(statistics_table([row for name in args.statistics for row in count_statistics(name)]))
     if args.significance:
-        from mteb_longembed.reports.significance import compare_models, significance_table
-
-        models = tuple(args.significance)
-        tables.append(significance_table(compare_models(predictions, results.rows, models), models))
+        tables.append(significance_table(comparisons, tuple(args.significance)))
     return tables
+
+
+def _comparisons(
+    args: argparse.Namespace, results: Results, predictions: Sequence[Predictions]
+) -> list[Comparison]:
+    if not args.significance:
+        return []
+    known = {item.model for item in predictions}
+    args.significance = [given_name("model with predictions", name, known) for name in args.significance]
+    return compare_models(predictions, results.rows, tuple(args.significance))
+
+
+def _overview(
+    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
+) -> Overview:
+    written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
+    if not args.published:
+        return overview(results.rows, lines, written=written, comparisons=comparisons)
+    public = public_results()
+    return overview(
+        results.rows,
+        lines,
+        written=written,
+        public_commit=public.commit,
+        n_public=len(public.lines),
+        n_mismatches=n_mismatches(public),
+        comparisons=comparisons,
+    )
 
 
 def _drawings(
@@ -202,6 +331,19 @@ def _drawings(
         *map(tuning.draw, tuning.tuning_data(lines, [tuple(pair) for pair in args.tuned])),
         *map(positions.draw, positions.positions_data(lines, args.score, kinds)),
     ]
+
+
+def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScores:
+    """Scores of single queries, where the data of a task can be loaded."""
+    found = {}
+    for item in predictions:
+        try:
+            scores = query_scores(item, results.rows)
+        except DataError as error:
+            print(f"warning: no intervals from the predictions of {item.model}: {error}", file=sys.stderr)
+            continue
+        found[item.model, item.revision, item.task] = scores
+    return found
 
 
 def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.DepthData]:
@@ -223,10 +365,9 @@ def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.
 def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
     write, suffix = WRITERS[args.format]
     if args.output:
-        args.output.mkdir(parents=True, exist_ok=True)
         for table in tables:
             path = args.output / f"{table.key}{suffix}"
-            path.write_text(write([table]), encoding="utf-8")
+            _write_text(path, write([table]))
             print(path)
     elif args.format == "terminal" and sys.stdout.isatty():
         show(tables, Console())

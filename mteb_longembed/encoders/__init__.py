@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: Version of our algorithms: part of every revision, so that changed algorithms never mix with old results.
-ALGORITHM = "le1"
+ALGORITHM = "le2"

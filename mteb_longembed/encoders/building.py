@@ -15,6 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 
 from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.zoo import ZOO, ZooEntry
 
 from .bases.added_rows import put_rows
@@ -69,6 +70,8 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
         "trust_remote_code": info.runs_code,
         "model_kwargs": {} if resolved.dtype is None else {"dtype": getattr(torch, resolved.dtype)},
         "config_kwargs": dict(entry.config),
+        # no retries for each file where the hub does not answer: its small files came from the cache too
+        "local_files_only": not Path(source).is_dir() and not hub_answers(),
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}

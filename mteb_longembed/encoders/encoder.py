@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
+from mteb.types import PromptType
 
+from .engine.reading import Reading
 from .engine.store import EmbeddingStore
 from .multi_vector import LongMultiVectorEncoder
 
@@ -27,14 +30,21 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         model.store = EmbeddingStore.from_environment()
+        #: What was read of the documents, by task and split.
+        self.readings: dict[tuple[str, str], Reading] = {}
 
     def encode(self, inputs: Any, **kwargs: Any) -> Any:
         """As mteb's, with a bar in tokens on a terminal unless `mteb run -v 0` asked for silence."""
-        kwargs.setdefault("show_progress_bar", not _silent())
+        kwargs.setdefault("show_progress_bar", _show())
         if len(inputs.dataset) == 0:
             # an array that similarity and stacking take: sentence-transformers' own has no width
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        return super().encode(inputs, **kwargs)
+        self.model.reading = None
+        embeddings = super().encode(inputs, **kwargs)
+        if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
+            place = kwargs["task_metadata"].name, kwargs["hf_split"]
+            self.readings.setdefault(place, Reading()).add(self.model.reading)
+        return embeddings
 
 
 class LongMultiVectorSearch(MultiVectorWrapper):
@@ -54,7 +64,7 @@ class LongMultiVectorSearch(MultiVectorWrapper):
 
     def _encode(self, inputs: Any, **kwargs: Any) -> Any:
         """As mteb's; no bar where `mteb run -v 0` asked for silence."""
-        kwargs.setdefault("show_progress_bar", not _silent())
+        kwargs.setdefault("show_progress_bar", _show())
         return super()._encode(inputs, **kwargs)
 
 
@@ -73,5 +83,7 @@ def documents_at_once(model: LongMultiVectorEncoder) -> int:
     return max(CHUNK_BYTES // (4 * width * vectors_at_most(model)), 1)
 
 
-def _silent() -> bool:
-    return logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
+def _show() -> bool:
+    """Whether a bar is shown where nobody says so."""
+    silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
+    return sys.stderr.isatty() and not silent

@@ -6,6 +6,7 @@ What a plain checkpoint cannot carry is named, or refused where the result would
 from __future__ import annotations
 
 import copy
+import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,8 @@ from mteb_longembed.errors import InputError, MisfitError
 
 from .extend import load
 from .families.absolute import Absolute
-from .families.rotary import Rotary
+from .families.opaque import Opaque
+from .families.rotary import Rotary, lift_window
 from .model import settings_of
 from .strategies import Strategy
 
@@ -72,14 +74,15 @@ def export(
             _write_table(first.family, inner, strategy, state)
         else:
             _write_rope(inner.config, plain(strategy, _rope_of(inner.config)))
-            inner.config.max_position_embeddings = max(
-                strategy.target_len, inner.config.max_position_embeddings
-            )
-            window = getattr(inner.config, "sliding_window", None)
-            if window is not None and window >= strategy.trained_len:
-                # training never felt it, and beyond the trained length it would cut the document up
-                inner.config.sliding_window = None
+            lift_window(inner.config, strategy)
     lost = _lost(first.family, strategy)
+    if _chosen_by_batch(first.family, inner.config):
+        lost.append(
+            "frequencies by each document's own length: transformers chooses those of a whole batch by its "
+            "longest input."
+        )
+    if not isinstance(first.family, Absolute):
+        _take_longer_inputs(first.family, inner.config, strategy, state)
     with tempfile.TemporaryDirectory() as temporary:
         inner.save_pretrained(temporary, state_dict=state)
         first.tokenizer.model_max_length = strategy.target_len
@@ -130,6 +133,39 @@ def _write_rope(config: PretrainedConfig, rope: dict[str, Any]) -> None:
         config.rope_parameters = rope
 
 
+def _chosen_by_batch(family: Any, config: PretrainedConfig) -> bool:
+    return isinstance(family, Rotary) and _rope_of(config).get("rope_type") == "longrope"
+
+
+def _take_longer_inputs(
+    family: Any, config: PretrainedConfig, strategy: Strategy, state: dict[str, Any]
+) -> None:
+    """Say that inputs may be as long as the target, since sentence-transformers cuts them at what is said.
+
+    Raises:
+        MisfitError: if more than the limit hangs on the number.
+    """
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None or limit < 1 or limit >= strategy.target_len:
+        return
+    rope = _rope_of(config) if isinstance(family, Rotary) else {}
+    kind = rope.get("rope_type", "default")
+    if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
+        raise _refuse(
+            family, strategy, f"its rope scaling of type {kind} is made for at most {limit} tokens; use "
+            f"@{limit} or less, or save_pretrained"
+        )  # fmt: skip
+    if isinstance(family, Opaque):
+        raise _refuse(
+            family,
+            strategy,
+            f"its files limit inputs to {limit} tokens; use @{limit} or less, or save_pretrained",
+        )
+    config.max_position_embeddings = strategy.target_len
+    # RoFormer computes its table anew at the new length
+    state.pop("encoder.embed_positions.weight", None)
+
+
 def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
     kind = rope.get("rope_type", "default")
     if kind not in _STACKABLE:
@@ -150,10 +186,14 @@ def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
-    # one factor for queries and one for keys: the scores carry its square
-    temperature = (
-        1.0 if strategy.logn else float(strategy.query_scale(torch.tensor(strategy.target_len)) ** 0.5)
-    )
+    kind = rope.get("rope_type", "default")
+    if kind != "default" and not (kind == "linear" and rope.get("factor", 1.0) == 1):
+        raise MisfitError(
+            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers, which would "
+            "drop the base's own; use save_pretrained, or export ntk or pi."
+        )
+    # the checkpoint is the model with logn=off, which has YaRN's own temperature
+    unscaled = dataclasses.replace(strategy, logn=False)
     return {
         **rope,
         "rope_type": "yarn",
@@ -161,7 +201,7 @@ def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
         "original_max_position_embeddings": strategy.trained_len,
         "beta_fast": strategy.beta_fast,
         "beta_slow": strategy.beta_slow,
-        "attention_factor": temperature,
+        "attention_factor": float(unscaled.rotary_scale(torch.tensor(strategy.target_len))),
     }
 
 

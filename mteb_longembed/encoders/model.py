@@ -20,6 +20,7 @@ from mteb_longembed.errors import LongEmbedError
 from .bases.resolve import ResolvedModel
 from .engine.engine import Engine
 from .engine.processes import Pool, cores_shared, encode_in_pool
+from .engine.reading import Reading
 from .engine.running import Features
 from .engine.store import EmbeddingStore
 from .modules import LongTransformer
@@ -62,6 +63,8 @@ class LongSentenceTransformer(SentenceTransformer):
     store: EmbeddingStore | None = None
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
+    #: How much of the texts the last call of `encode` read; equal texts count once.
+    reading: Reading | None = None
 
     def pool_in_fp32(self) -> Self:
         """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
@@ -110,6 +113,7 @@ class LongSentenceTransformer(SentenceTransformer):
         for places, features in engine.encode(unique, show=show_progress_bar):
             for place, value in zip(places, finish(features), strict=True):
                 done[place] = value
+        self.reading = engine.reading
         if unique is not inputs:
             place_of = {text: place for place, text in enumerate(unique)}
             done = [done[place_of[text]] for text in inputs]

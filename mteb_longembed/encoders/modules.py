@@ -28,6 +28,9 @@ from .strategies import Strategy
 #: Token-wise features that windows cut and that are padded with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
+#: Short texts, of which a tokenizer must make some token.
+PROBES = ("a", "the", "1", "文")
+
 
 class LongTransformer(Transformer):
     """A sentence-transformers `Transformer` whose positions go through a strategy."""
@@ -63,6 +66,10 @@ class LongTransformer(Transformer):
         transformer.max_seq_length = strategy.target_len
         return transformer
 
+    def __repr__(self) -> str:
+        strategy = self.strategy
+        return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
+
     # ---- input -------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
@@ -89,10 +96,35 @@ class LongTransformer(Transformer):
         """The tokenizer, which a model of texts always has."""
         return cast("PreTrainedTokenizerBase", self.tokenizer)
 
+    @property  # type: ignore[override]
+    def max_seq_length(self) -> int | None:
+        """Tokens kept of a text: at most the strategy's target, and a user may lower it.
+
+        Raises:
+            InputError: when it is set beyond the target, for which there are no positions.
+        """
+        return super().max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int | None) -> None:
+        self._check_length(value)
+        if self.tokenizer is not None:
+            self.tokenizer.model_max_length = value
+
+    def _check_length(self, value: int | None) -> None:
+        target = self.strategy.target_len
+        if value is not None and value > target:
+            raise InputError(
+                f"max_seq_length must be at most {target} tokens, the target this model is extended to, got "
+                f"{value}; extend the base to a longer target instead."
+            )
+
     @property
     def longest(self) -> int:
-        """Tokens kept of a text: `max_seq_length`, which the strategy's target sets and a user may lower."""
+        """Tokens kept of a text: `max_seq_length`, and the target where it is None."""
         length = self.max_seq_length
+        # the tokenizer's own limit may have been set past `max_seq_length`
+        self._check_length(length)
         return self.strategy.target_len if length is None else length
 
     def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
@@ -140,9 +172,16 @@ class LongTransformer(Transformer):
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and behind a text."""
-        mask = self._words("a", return_special_tokens_mask=True)["special_tokens_mask"]
-        before = mask.index(0)
-        return before, mask[::-1].index(0)
+        for text in PROBES:
+            ids = self._words(text)["input_ids"]
+            bare = self._words(text, add_special_tokens=False)["input_ids"]
+            for before in range(len(ids) - len(bare) + 1):
+                if bare and ids[before : before + len(bare)] == bare:
+                    return before, len(ids) - len(bare) - before
+        raise ModelError(
+            "the tokenizer puts different tokens into a text with and without its special tokens, so that windows "
+            "of the text cannot have them; use a strategy other than pcw."
+        )
 
     def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
         """`[b]` leading tokens of each document that belong to special tokens or prompt.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .bases.resolve import ResolvedModel
 from .engine.engine import Engine
+from .engine.reading import Reading
 from .modules import LongTransformer
 
 
@@ -18,6 +19,8 @@ class LongMultiVectorEncoder(MultiVectorEncoder):
 
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
+    #: How much of the texts the last call of `encode` read; equal texts count once.
+    reading: Reading | None = None
 
     @property
     def first(self) -> LongTransformer:
@@ -77,4 +80,5 @@ class LongMultiVectorEncoder(MultiVectorEncoder):
                 rows = token_pooling.pool(rows, task=task)
             for place, row in zip(places, rows, strict=True):
                 done[unique[place]] = row.cpu() if save_to_cpu else row
+        self.reading = engine.reading
         return [done[text] for text in inputs]

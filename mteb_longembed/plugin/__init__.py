@@ -58,6 +58,12 @@ def _shown_models() -> tuple[Register, ...]:
     return (register_shown_models,)
 
 
+def _command() -> tuple[Register, ...]:
+    from .command_line import register_command
+
+    return (register_command,)
+
+
 def _check_watched(mteb: ModuleType) -> None:
     for name in _REGISTER:
         if importlib.util.find_spec(name) is None:
@@ -71,4 +77,5 @@ _REGISTER: dict[str, Callable[[], tuple[Register, ...]]] = {
     "mteb.benchmarks.benchmarks": _benchmark,
     "mteb.benchmarks._leaderboard_menu": _menu,
     "mteb.leaderboard": _shown_models,
+    "mteb.cli": _command,
 }

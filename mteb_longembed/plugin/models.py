@@ -77,6 +77,10 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             return default
 
     def _make(self, name: ModelName) -> _Made:
+        # a mistake in the name is told before sentence-transformers is imported, which takes seconds
+        from mteb_longembed.encoders.bases.values import read_values
+
+        read_values(name)
         entry = ZOO.get(name.base)
         base = super().get(entry.hub_id if entry else name.base)
         if base is not None and "API" in base.framework:
@@ -93,7 +97,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
 def _is_ours(name: str) -> bool:
     # cheap tests first: mteb asks for hundreds of names, and only ours are worth importing torch
-    return is_extended_name(name) or _is_saved(name)
+    return name in ZOO or is_extended_name(name) or _is_saved(name)
 
 
 def _is_saved(name: str) -> bool:

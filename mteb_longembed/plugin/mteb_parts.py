@@ -30,7 +30,8 @@ def rebind(name: str, old: object, new: object) -> None:
 
 def moved(name: str) -> LongEmbedError:
     """The error where mteb no longer has a name."""
+    own = metadata.version("mteb-longembed")
     return LongEmbedError(
-        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {metadata.version('mteb-longembed')} registers: "
+        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {own} registers: "
         "install another version of one of the two."
     )

@@ -1,51 +1,71 @@
-"""mteb's result and prediction files, written whole or not at all.
+"""mteb's result and prediction files: written whole or not at all, and by one process at a time.
 
-mteb 2.26 writes them in place: a run killed in that moment leaves half a file, on which the next run of the
-same command ends with a JSONDecodeError. Here they are written under another name and renamed, whatever the
-model: stock ones and APIs too.
+mteb 2.26 writes them in place: a run killed in that moment leaves half a file, on which the next run of the same
+command ends with a JSONDecodeError. Two processes that evaluate different splits of one task each write the file
+without the other's split. Here files are written under another name beside their place, forced to the disk and
+renamed, while a lock is held; splits that another process has written meanwhile are kept. This holds for any model:
+stock ones and APIs too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from filelock import FileLock
+
+from mteb_longembed.errors import StorageError
+
 from .mteb_parts import moved, part
+
+#: The lock of a folder: an empty file, which stays.
+LOCK = ".mteb-longembed.lock"
+#: How names of files end that are not in their place yet; nothing of mteb's or ours looks for them.
+PART = ".part"
 
 
 def saving_results(save: Callable[..., None]) -> Callable[..., None]:
-    """`ResultCache.save_to_cache`, with all its files renamed into place.
+    """`ResultCache.save_to_cache`, with all its files renamed into place and with the splits of other processes.
 
     Args:
         save: mteb's method.
     """
 
     @functools.wraps(save)
-    def save_to_cache(self: Any, task_result: Any, *args: Any, **kwargs: Any) -> None:
-        asked: list[Path] = []
-        with tempfile.TemporaryDirectory(prefix="mteb-longembed-") as made:
-            elsewhere = copy.copy(self)
-
-            def path_elsewhere(*args: Any, **kwargs: Any) -> Path:
-                asked.append(self.get_task_result_path(*args, **kwargs))
-                _copy_settings(asked[-1].parent, Path(made))
-                return Path(made) / asked[-1].name
-
-            elsewhere.get_task_result_path = path_elsewhere
-            save(elsewhere, task_result, *args, **kwargs)
-            # the results last: where they are, all is
-            for path in sorted(Path(made).iterdir(), key=lambda path: path.name == asked[-1].name):
-                asked[-1].parent.mkdir(parents=True, exist_ok=True)
-                with _renamed_to(asked[-1].parent / path.name) as part:
-                    shutil.copyfile(path, part)
+    def save_to_cache(
+        self: Any, task_result: Any, model_name: Any, model_revision: str | None = None, **kwargs: Any
+    ) -> None:
+        target = self.get_task_result_path(task_result.task_name, model_name, model_revision)
+        with _locked(target.parent):
+            made = target.parent / f".{target.name}.{os.getpid()}{PART}"
+            made.mkdir()
+            try:
+                for path in target.parent.glob("*.jsonl"):  # mteb reads them and adds to them
+                    shutil.copyfile(path, made / path.name)
+                elsewhere = copy.copy(self)
+                # a kill must not leave half a file under a name that looks like a result
+                unfinished = made / f"{target.name}{PART}"
+                elsewhere.get_task_result_path = lambda *args, **kwargs: unfinished
+                save(
+                    elsewhere,
+                    _with_splits_of_others(task_result, target),
+                    model_name,
+                    model_revision,
+                    **kwargs,
+                )
+                # the results last: where they are, all is
+                for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
+                    _put(path, target.parent / path.name.removesuffix(PART))
+            finally:
+                _remove(made)
 
     return save_to_cache
 
@@ -61,19 +81,19 @@ def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
     def save_task_predictions(
         self: Any, predictions: Any, model: Any, prediction_folder: Path, *args: Any, **kwargs: Any
     ) -> None:
-        path = self._predictions_path(prediction_folder)
-        with _renamed_to(path) as part:
+        path = Path(prediction_folder) / self.prediction_file_name
+        with _locked(path.parent), _renamed_to(path) as made:
             if path.exists():  # mteb adds to it
-                shutil.copyfile(path, part)
+                shutil.copyfile(path, made)
             elsewhere = copy.copy(self)
-            elsewhere._predictions_path = lambda folder: part
+            elsewhere._predictions_path = lambda folder: made
             save(elsewhere, predictions, model, prediction_folder, *args, **kwargs)
 
     return save_task_predictions
 
 
 def register_writers(mteb: ModuleType) -> None:
-    """Have mteb rename its result and prediction files into place, so that a kill never leaves half a file."""
+    """Have mteb write its result and prediction files as this module says."""
     for owner, name, saving in (
         ("ResultCache", "save_to_cache", saving_results),
         ("AbsTask", "_save_task_predictions", saving_predictions),
@@ -86,18 +106,102 @@ def register_writers(mteb: ModuleType) -> None:
             setattr(writer, name, saving(save))
 
 
-def _copy_settings(folder: Path, target: Path) -> None:
-    """Files that mteb reads and adds to."""
-    for path in folder.glob("*.jsonl"):
-        shutil.copyfile(path, target / path.name)
+def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
+    """Write lines of the form `KEY: TEXT` into a file beside results, among those of other keys; all that it has.
+
+    Args:
+        path: the file.
+        lines: text by key; nothing is written where there are none.
+    """
+    if not lines:
+        return _lines(path)
+    with _locked(path.parent):
+        known = _lines(path) | lines
+        with _renamed_to(path) as made:
+            made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
+    return known
+
+
+def _lines(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    pairs = (line.partition(": ") for line in path.read_text(encoding="utf-8").splitlines())
+    return {key: text for key, _, text in pairs}
+
+
+def _with_splits_of_others(result: Any, path: Path) -> Any:
+    """The result with the splits and subsets that are on the disk alone, of the same data."""
+    from mteb.results import TaskResult
+
+    if not path.is_file():
+        return result
+    try:
+        known = TaskResult.from_disk(path)
+    except ValueError:  # half a file, written before this package was installed
+        return result
+    if not known.is_mergeable(result):
+        return result
+    scores = dict(result.scores)
+    for split, entries in known.scores.items():
+        own = {entry["hf_subset"] for entry in scores.get(split, ())}
+        others = [entry for entry in entries if entry["hf_subset"] not in own]
+        if others:
+            scores[split] = [*scores.get(split, ()), *others]
+    return result if scores == result.scores else result.model_copy(update={"scores": scores})
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder, for this process alone; what killed processes left half written is removed.
+
+    Raises:
+        StorageError: if the disk does not take what is written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / LOCK):
+            for left in folder.glob(f".*{PART}"):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+            yield
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(
+            f"results cannot be written to {folder} ({error.strerror or error}): make room or give the right to "
+            "write there; the same command then goes on from what is finished."
+        ) from error
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of unfinished files; where that fails twice, the next writer does it."""
+    for _ in range(2):
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _renamed_to(path: Path) -> Iterator[Path]:
-    """Where to write what is to become `path`; its suffix is none that mteb or our reports look for."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Where to write what is to become `path`."""
+    made = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
-        yield part
-        part.replace(path)
+        yield made
+        _put(made, path)
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            made.unlink(missing_ok=True)
+
+
+def _put(made: Path, path: Path) -> None:
+    """Force a finished file to the disk and give it its name, so that a power cut leaves the old or the new one."""
+    with made.open("rb+") as file:
+        os.fsync(file.fileno())
+    made.replace(path)
+    if os.name == "posix":  # other systems cannot open a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -27,8 +27,10 @@ def register_tasks(mteb: ModuleType) -> None:
 def register_benchmark(benchmarks: ModuleType) -> None:
     """Add our benchmark to what `mteb.get_benchmark` finds, which are this module's attributes."""
     from mteb_longembed.tasks.benchmark import make_benchmark
+    from mteb_longembed.tasks.wider import make_wider_benchmark
 
     benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
+    benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]
     for cache in ("_build_registry", "_build_aliases_registry"):
         part("mteb.benchmarks.get_benchmark", cache).cache_clear()
 

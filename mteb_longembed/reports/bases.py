@@ -10,6 +10,7 @@ from mteb_longembed.reports.published import trained_len
 from mteb_longembed.reports.results import Model
 from mteb_longembed.reports.scoreboard import Line
 
+_OURS = "mteb-longembed/"
 # The paper's order; what it does not have comes after.
 _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
@@ -75,7 +76,17 @@ def labels(models: Iterable[Model]) -> dict[Model, str]:
     """One unambiguous label for each model: its name, and the revision where a name has several."""
     unique = list(dict.fromkeys(models))
     counts = Counter(model.name.full for model in unique)
-    return {
-        model: f"{model.name.full} ({model.revision[:8]})" if counts[model.name.full] > 1 else model.name.full
-        for model in unique
-    }
+    found = {}
+    for model in unique:
+        label = shortened(model.name.full)
+        found[model] = f"{label} ({model.revision[:8]})" if counts[model.name.full] > 1 else label
+    return found
+
+
+def shortened(name: str) -> str:
+    """A model's name without our own organisation, which the embedded models carry.
+
+    >>> shortened("mteb-longembed/mini-rope+ntk@4096"), shortened("intfloat/e5-base-v2")
+    ('mini-rope+ntk@4096', 'intfloat/e5-base-v2')
+    """
+    return name.removeprefix(_OURS)

@@ -16,6 +16,7 @@ PUBLISHED = "published"
 
 # Tokens; the paper's {0.25, 0.5, 1, 2, 4, 8, 16, 32} x 1,024.
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+QUERIES_PER_LENGTH = 50  # of Passkey and Needle, generated or published
 _LENGTH_SPLITS = tuple(f"test_{length}" for length in LENGTHS)
 
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: sortable tables, the figures as inline SVG, values under the mouse.
+"""One self-contained HTML page: what follows, tables to search and sort, and the figures as inline SVG.
 
 The page loads nothing: styles, script and pictures stand in it, and its own policy forbids the rest.
 """
@@ -7,97 +7,74 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+
 from mteb_longembed.reports.figures.drawing import Drawing
+from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.tables.table import Cell, Table
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+# Tables with so many rows get a field to search them.
+_SEARCHABLE = 12
 
 
-def write(tables: Sequence[Table], drawings: Sequence[Drawing], problems: Sequence[str] = ()) -> str:
+def write(
+    tables: Sequence[Table],
+    drawings: Sequence[Drawing],
+    problems: Sequence[str] = (),
+    head: Overview | None = None,
+    title: str = "LongEmbed report",
+) -> str:
     """The page's text.
 
     Args:
         tables: In the order shown.
         drawings: In the order shown, below the tables.
         problems: One sentence for each file that was skipped.
+        head: What the page opens with.
+        title: The page's title.
     """
-    skipped = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        '<head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        "<title>LongEmbed report</title>",
-        f"<style>\n{_asset('report.css')}</style></head>",
-        "<body>",
-        "<h1>LongEmbed report</h1>",
-        f'<h2>Skipped files</h2><ul class="skipped">{skipped}</ul>' if problems else "",
-        _contents([(t.key, t.title) for t in tables] + [(d.key, d.title) for d in drawings]),
-        *map(_table, tables),
-        "<h2>Figures</h2>" if drawings else "",
-        *map(_figure, drawings),
-        '<div id="tip" role="tooltip" hidden></div>',
-        f"<script>\n{_asset('report.js')}</script>",
-        "</body></html>",
-        "",
-    ]
-    return "\n".join(part for part in parts if part) + "\n"
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
+    return environment.from_string(_asset("report.html.j2")).render(
+        tables=list(tables),
+        drawings=list(drawings),
+        overview=head,
+        title=title,
+        problems=problems,
+        searchable=_SEARCHABLE,
+        css=Markup(_asset("report.css")),
+        script=Markup(_asset("report.js")),
+    )
 
 
 def _asset(name: str) -> str:
     return (files("mteb_longembed.reports") / "data" / name).read_text(encoding="utf-8")
 
 
-def _contents(parts: Sequence[tuple[str, str]]) -> str:
-    links = "".join(f'<li><a href="#{escape(key)}">{escape(title)}</a></li>' for key, title in parts)
-    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
+def _breakable(title: str) -> Markup:
+    """A title such as SummScreenFD, or a model's name, that may go on in a second line at a new word."""
+    return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(title))))
 
 
-def _table(table: Table) -> str:
-    words = [table.is_words(i) for i in range(len(table.header))]
-    header = "".join(
-        f'<th scope="col"{_class("words" if is_words else "")}>'
-        f'<button type="button">{_breakable(title)}</button></th>'
-        for title, is_words in zip(table.header, words, strict=True)
-    )
-    rows = "\n".join(
-        "<tr>" + "".join(_cell(cell, w) for cell, w in zip(row, words, strict=True)) + "</tr>"
-        for row in table.rows
-    )
-    notes = "".join(f'<p class="notes">{escape(note)}</p>' for note in table.notes)
-    return (
-        f'<section id="{escape(table.key)}"><h2>{escape(table.title)}</h2><div class="wide"><table>\n'
-        f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{notes}</section>"
-    )
-
-
-def _cell(cell: Cell, is_words: bool) -> str:
-    names = [
-        name
-        for name, holds in (("words", is_words), ("best", cell.is_best), ("partial", cell.is_partial))
-        if holds
-    ]
-    value = ""
+def _attributes(cell: Cell, is_words: bool) -> Markup:
+    """A cell's classes, and its exact value for sorting and for the mouse."""
+    flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
+    names = " ".join(name for name, holds in flags.items() if holds)
+    found = Markup(' class="{}"').format(names) if names else Markup("")
     if cell.number is not None:
         digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
-        value = f' data-value="{cell.number!r}" data-tip="{cell.number:,.{digits}f}"'
-    return f"<td{_class(' '.join(names))}{value}>{_breakable(cell.text)}</td>"
+        tip = f"{cell.number:,.{digits}f}"
+        if cell.interval is not None:
+            tip += f", 95 % interval {cell.interval[0]:.1f} to {cell.interval[1]:.1f}"
+        number = str(cell.number).replace("inf", "Infinity")
+        found += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
+    return found
 
 
-def _breakable(title: str) -> str:
-    """A title such as SummScreenFD, or a model's name, that may go on in a second line at a new word."""
-    return re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", escape(title))
-
-
-def _class(names: str) -> str:
-    return f' class="{names}"' if names else ""
-
-
-def _figure(drawing: Drawing) -> str:
+def _picture(drawing: Drawing) -> Markup:
     svg = drawing.svg()
     # Inside HTML there is neither an XML declaration nor a document type.
     svg = svg[svg.index("<svg") :]
@@ -108,6 +85,4 @@ def _figure(drawing: Drawing) -> str:
     for name, text in drawing.tips.items():
         mark = f'id="{drawing.key}.{name}"'
         svg = svg.replace(mark, f'{mark} tabindex="0" data-tip="{escape(text)}"', 1)
-    label = escape(drawing.title)
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-    return f'<figure id="{escape(drawing.key)}">{svg}</figure>'
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.title)}"', 1))

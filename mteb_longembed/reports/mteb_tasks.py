@@ -1,7 +1,10 @@
-"""A task with its data, by name: the one place where reports ask mteb for anything."""
+"""Tasks with their data, and facts about models: the one place where reports ask mteb for anything."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -31,3 +34,51 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
     return task
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What mteb's metadata states about a model; None where it states nothing.
+
+    Args:
+        max_tokens: The longest input in tokens.
+        is_unlimited: Whether mteb says that the model has no longest input.
+        n_parameters: Number of parameters.
+        is_open: Whether the weights are public.
+    """
+
+    max_tokens: int | None = None
+    is_unlimited: bool = False
+    n_parameters: int | None = None
+    is_open: bool | None = None
+
+
+def model_facts(names: Iterable[str]) -> dict[str, ModelFacts]:
+    """What the installed mteb states about each model, without network.
+
+    A model that moved to another organisation is found by the rest of its name, where only one model has it.
+
+    Args:
+        names: Hub ids.
+    """
+    import mteb
+
+    metas: dict[str, Any] = {}
+    by_short: dict[str, list[Any]] = {}
+    for meta in mteb.get_model_metas():
+        if meta.name:
+            metas[meta.name] = meta
+            by_short.setdefault(meta.name.rsplit("/", 1)[-1], []).append(meta)
+    found = {}
+    for name in names:
+        same_short = by_short.get(name.rsplit("/", 1)[-1], [])
+        known = metas.get(name) or (same_short[0] if len(same_short) == 1 else None)
+        found[name] = ModelFacts() if known is None else _facts(known)
+    return found
+
+
+def _facts(meta: Any) -> ModelFacts:
+    limit = meta.max_tokens
+    is_unlimited = limit is not None and math.isinf(limit)
+    max_tokens = None if limit is None or is_unlimited else int(limit)
+    return ModelFacts(max_tokens, is_unlimited, meta.n_parameters, meta.open_weights)

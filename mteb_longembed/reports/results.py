@@ -52,6 +52,8 @@ class Result:
         metrics: Scores from 0 to 1 by metric, e.g. `ndcg_at_10`.
         dataset_revision: The revision of the data that the scores belong to.
         path: The file they come from.
+        mteb_version: The version of mteb that wrote it, empty when unknown.
+        date: The day of the run, empty when the file does not say it.
     """
 
     model: Model
@@ -60,6 +62,8 @@ class Result:
     metrics: Mapping[str, float] = field(hash=False)
     dataset_revision: str
     path: Path
+    mteb_version: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,6 @@ class Results:
 
     rows: tuple[Result, ...]
     problems: tuple[str, ...]
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models in order of appearance."""
-        return tuple(dict.fromkeys(row.model for row in self.rows))
 
 
 def load_results(folders: Sequence[Path | str]) -> Results:
@@ -134,8 +133,9 @@ def _read_file(path: Path) -> list[Result]:
         raise DataError(f"it names the task {task!r}, not {path.stem!r}.")
     model = _read_model(path.parent)
     revision = str(data.get("dataset_revision") or "")
+    version, day = str(data.get("mteb_version") or ""), str(data.get("date") or "")[:10]
     return [
-        Result(model, task, split, _metrics(scores, split), revision, path)
+        Result(model, task, split, _metrics(scores, split), revision, path, version, day)
         for split, scores in _splits(data).items()
     ]
 

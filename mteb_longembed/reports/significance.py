@@ -1,31 +1,21 @@
-"""Is a difference real? Paired bootstrap intervals and randomisation tests over queries, by scipy.
-
-Source: Smucker, Allan & Carterette 2007, A comparison of statistical significance tests for information
-    retrieval evaluation, https://doi.org/10.1145/1321440.1321528; Efron 1987 for the BCa interval.
-"""
+"""Two models query by query: the paired interval and test of every split, as a table."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from scipy import stats
 
 from mteb_longembed.errors import DataError, UnknownNameError
+from mteb_longembed.reports.bases import shortened
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.predictions import Predictions, query_scores
 from mteb_longembed.reports.results import Result
-from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
+from mteb_longembed.reports.tables.table import MISSING, Cell, Table, difference_cell, number_cell, text_cell
+from mteb_longembed.statistics.bootstrap import BCA_MAX, N_RESAMPLES, difference_interval, mean_of_means
+from mteb_longembed.statistics.paired import adjust, pair, randomisation_test
 
-CONFIDENCE = 0.95
 ALL_LENGTHS = "mean"
-N_RESAMPLES = 9999
-# Resamples held in memory at once: with NarrativeQA's 10,449 queries about 40 MB.
-_BATCH = 500
-# BCa leaves out every query once, which is quadratic, and corrects a bias that vanishes with many.
-_BCA_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -72,72 +62,22 @@ def compare(
     Raises:
         DataError: If the two have not the same queries.
     """
-    pairs = [_paired(task, split, a, b) for a, b in zip(first, second, strict=True)]
-    differences = [b - a for a, b in pairs]
-    rng = np.random.default_rng(seed)
-    low, high = _interval(differences, rng)
+    try:
+        pairs = [pair(a, b) for a, b in zip(first, second, strict=True)]
+    except DataError as error:
+        raise DataError(f"{task}, {split}: {error}") from None
+    ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    interval = difference_interval(ours, theirs, seed=seed)
     return Comparison(
         task,
         split,
-        sum(map(len, differences)),
-        100 * float(np.mean([a.mean() for a, _ in pairs])),
-        100 * float(np.mean([b.mean() for _, b in pairs])),
-        100 * low,
-        100 * high,
-        _p_value(differences, rng),
+        sum(map(len, ours)),
+        100 * float(mean_of_means(*ours)),
+        100 * float(mean_of_means(*theirs)),
+        100 * interval.low,
+        100 * interval.high,
+        randomisation_test(ours, theirs, seed=seed),
     )
-
-
-def _paired(
-    task: str, split: str, a: Mapping[str, float], b: Mapping[str, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    if a.keys() != b.keys() or not a:
-        raise DataError(
-            f"{task}, {split}: a paired test needs the same queries on both sides, "
-            f"the models have {len(a)} and {len(b)}, {len(a.keys() & b.keys())} of them shared."
-        )
-    queries = sorted(a)
-    return np.array([a[q] for q in queries]), np.array([b[q] for q in queries])
-
-
-def _mean_of_means(*groups: Any, axis: int = -1) -> Any:
-    return sum(np.mean(group, axis=axis) for group in groups) / len(groups)
-
-
-def _interval(differences: Sequence[np.ndarray], rng: np.random.Generator) -> tuple[float, float]:
-    if all(np.ptp(group) == 0 for group in differences) or min(map(len, differences)) < 2:
-        # No spread to resample: BCa would divide by zero.
-        mean = float(_mean_of_means(*differences))
-        return mean, mean
-    # Each group is resampled by itself: a length keeps its number of queries.
-    result = stats.bootstrap(
-        tuple(differences),
-        _mean_of_means,
-        vectorized=True,
-        n_resamples=N_RESAMPLES,
-        batch=_BATCH,
-        confidence_level=CONFIDENCE,
-        method="BCa" if len(differences) == 1 and len(differences[0]) <= _BCA_MAX else "percentile",
-        rng=rng,
-    )
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
-
-
-def _p_value(differences: Sequence[np.ndarray], rng: np.random.Generator) -> float:
-    if all(not group.any() for group in differences):
-        return 1.0
-    # One row of weighted differences: their sum is the mean of the groups' means.
-    weighted = np.concatenate([group / (len(group) * len(differences)) for group in differences])
-    result = stats.permutation_test(
-        (weighted,),
-        lambda sample, axis: np.sum(sample, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=N_RESAMPLES,
-        batch=_BATCH,
-        rng=rng,
-    )
-    return float(result.pvalue)
 
 
 def compare_models(
@@ -177,7 +117,7 @@ def compare_models(
 
 def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str]) -> Table:
     """The comparisons as a table; p-values once as they are and once adjusted for their number."""
-    adjusted = stats.false_discovery_control([c.p_value for c in comparisons]) if comparisons else []
+    adjusted = adjust([c.p_value for c in comparisons])
     rows = tuple(
         (
             text_cell(c.task),
@@ -186,18 +126,31 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
             number_cell(c.first),
             number_cell(c.second),
             difference_cell(c.second, c.first),
-            Cell(f"{c.low:+.1f} to {c.high:+.1f}"),
+            Cell(MISSING if math.isnan(c.low) else f"{c.low:+.1f} to {c.high:+.1f}"),
             Cell(f"{c.p_value:.4f}", c.p_value),
-            Cell(f"{p:.4f}", float(p)),
+            Cell(f"{p:.4f}", p),
         )
         for c, p in zip(comparisons, adjusted, strict=True)
     )
-    header = ("Task", "Split", "Queries", *models, "Difference", "95 % interval", "p", "p adjusted")
+    header = (
+        "Task",
+        "Split",
+        "Queries",
+        *map(shortened, models),
+        "Difference",
+        "95 % interval",
+        "p",
+        "p adjusted",
+    )
     notes = (
         f"Interval: paired bootstrap over queries (BCa; percentile for means over lengths and above "
-        f"{_BCA_MAX:,} queries); p: two-sided paired randomisation test, {N_RESAMPLES:,} resamples; "
+        f"{BCA_MAX:,} queries); p: two-sided paired randomisation test, {N_RESAMPLES:,} resamples; "
         "adjusted: Benjamini-Hochberg over the rows.",
     )
     return Table(
-        "significance", f"Is the difference real? {models[1]} against {models[0]}", header, rows, notes
+        "significance",
+        f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}",
+        header,
+        rows,
+        notes,
     )

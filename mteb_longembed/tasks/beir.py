@@ -1,7 +1,8 @@
-"""A retrieval task from a folder in BEIR's file format, for data sets that mteb does not have."""
+"""A retrieval task from local files, such as a folder in BEIR's format, for data sets that mteb does not have."""
 
 from __future__ import annotations
 
+import hashlib
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,15 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.tasks.jsonl import read_rows
+from mteb_longembed.tasks.jsonl import first_object, read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+
+#: Names under which files hold ids and texts: BEIR's, those of the LongEmbed data set, and plain ones.
+_DOCUMENT_ID = ("_id", "id", "doc_id")
+_QUERY_ID = ("_id", "id", "qid", "query_id")
+_QUERY_TEXT = ("text", "query")
+_JUDGED_QUERY = ("query-id", "query_id", "qid")
+_JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id")
 
 
 def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
@@ -21,17 +29,52 @@ def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and lines with tabs
     between query id, document id and score, under a heading. Queries without judgements there are left out.
+    LongEmbed's own layout, with `qrels.jsonl` in place of `qrels/SPLIT.tsv`, is read too.
 
     Raises:
         DataError: a file is missing or damaged, or the judgements name an unknown query or document.
     """
     root = Path(folder).resolve()
-    for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{split}.tsv"):
-        _find(root, name)
+    corpus, queries = _find(root, "corpus.jsonl"), _find(root, "queries.jsonl")
+    flat = [root / f"qrels.jsonl{ending}" for ending in ("", ".gz")]
+    qrels = next((path for path in flat if path.is_file()), None) or _find(root, f"qrels/{split}.tsv")
+    return files_task(corpus, queries, qrels, name=root.name, split=split)
+
+
+def files_task(
+    corpus: str | Path,
+    queries: str | Path,
+    qrels: str | Path,
+    *,
+    name: str | None = None,
+    split: str = "test",
+) -> AbsTaskRetrieval:
+    """The task in three files: documents, queries, and which document answers which query.
+
+    Args:
+        corpus: JSON Lines with an id (`_id`, `id` or `doc_id`), `text` and perhaps `title`.
+        queries: JSON Lines with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
+        qrels: lines with tabs between query id, document id and score under a heading (BEIR), or JSON Lines with
+            a query's and a document's id and perhaps `score`.
+        name: of the task; default the corpus file's name and a hash of the three files, so that results of other data
+            are never taken for these.
+        split: what the one split is called.
+
+    Raises:
+        DataError: a file is missing or damaged, or the judgements name an unknown query or document.
+    """
+    paths = [Path(path).resolve() for path in (corpus, queries, qrels)]
+    for path in paths:
+        if not path.is_file():
+            raise DataError(f"{path}: expected a file, there is none.")
+    digest = hashlib.sha256(
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)
+    ).hexdigest()
+    name = name or f"{paths[0].name.partition('.')[0]}-{digest[:8]}"
     metadata = LongEmbedMetadata(
-        name=root.name,
-        description="Read from a folder in BEIR's file format.",
-        dataset={"path": root.name, "revision": "local"},
+        name=name,
+        description="Read from local files.",
+        dataset={"path": name, "revision": digest[:16]},
         type="Retrieval",
         category="t2t",
         modalities=["text"],
@@ -39,25 +82,22 @@ def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
         eval_langs=["eng-Latn"],
         main_score="ndcg_at_10",
     )
-    body = {"metadata": metadata, "folder": root}
-    return types.new_class("BeirFolder", (_BeirFolder,), exec_body=lambda names: names.update(body))()
+    body = {"metadata": metadata, "files": tuple(paths)}
+    return types.new_class("LocalFiles", (_LocalFiles,), exec_body=lambda names: names.update(body))()
 
 
-class _BeirFolder(AbsTaskRetrieval):
-    folder: Path
+class _LocalFiles(AbsTaskRetrieval):
+    files: tuple[Path, Path, Path]
     k_values = K_VALUES
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
         if self.data_loaded:
             return
         (split,) = self.metadata.eval_splits
-        documents = read_rows(
-            _find(self.folder, "corpus.jsonl"), ("_id", "title", "text"), blank=("title", "text")
-        )
-        corpus = {row["_id"]: f"{row['title']} {row['text']}".strip() for _, row in documents}
-        asked = read_rows(_find(self.folder, "queries.jsonl"), ("_id", "text"))
-        queries = {row["_id"]: row["text"] for _, row in asked}
-        path = _find(self.folder, f"qrels/{split}.tsv")
+        corpus = read_corpus(self.files[0])
+        key, text = _column(self.files[1], _QUERY_ID), _column(self.files[1], _QUERY_TEXT)
+        queries = {row[key]: row[text] for _, row in read_rows(self.files[1], (key, text))}
+        path = self.files[2]
         judgements: dict[str, dict[str, int]] = {}
         for number, query, document, score in _judgements(path):
             for what, name, known in (("query", query, queries), ("document", document, corpus)):
@@ -78,6 +118,32 @@ class _BeirFolder(AbsTaskRetrieval):
         self.data_loaded = True
 
 
+def read_corpus(path: Path) -> dict[str, str]:
+    """Document id -> title and text of a JSON Lines file.
+
+    Raises:
+        DataError: the file is missing or damaged, or an id stands there twice: names file and line.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: expected a file, there is none.")
+    key = _column(path, _DOCUMENT_ID)
+    corpus: dict[str, str] = {}
+    for number, row in read_rows(path, (key, "title", "text"), blank=("title", "text")):
+        if row[key] in corpus:
+            raise DataError(f"{path}, line {number}: expected each id once, got {row[key]!r} again.")
+        corpus[row[key]] = f"{row['title']} {row['text']}".strip()
+    return corpus
+
+
+def _column(path: Path, names: tuple[str, ...]) -> str:
+    """Which of these columns a file's first line has; the first of them where it has none, for the error's sake."""
+    try:
+        found = first_object(path)
+    except DataError:
+        return names[0]
+    return next((name for name in names if name in found), names[0])
+
+
 def _find(root: Path, name: str) -> Path:
     for ending in ("", ".gz"):
         if (root / (name + ending)).is_file():
@@ -86,6 +152,11 @@ def _find(root: Path, name: str) -> Path:
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    if ".jsonl" in path.name:
+        query, document = _column(path, _JUDGED_QUERY), _column(path, _JUDGED_DOCUMENT)
+        for number, row in read_rows(path, (query, document, "score"), blank=("score",)):
+            yield number, row[query], row[document], int(row["score"] or 1)
+        return
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     for number, line in enumerate(lines, start=1):
         fields = line.split("\t")

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from datasets import Dataset
-from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import constants, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
+from mteb_longembed.hub import download
 from mteb_longembed.tasks.jsonl import read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 
@@ -169,7 +170,7 @@ def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
     reason = f"does not exist at {REVISION[:7]}"
     for name in names:
         try:
-            path = Path(hf_hub_download(REPOSITORY, name, repo_type="dataset", revision=REVISION))
+            path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
             return path, f"{REPOSITORY}/{name}"
         except RemoteEntryNotFoundError:
             continue

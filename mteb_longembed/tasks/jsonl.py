@@ -49,6 +49,20 @@ def read_rows(
         raise DataError(f"{name}: expected JSON lines with {', '.join(columns)}, the file is empty.")
 
 
+def first_object(path: Path) -> dict[str, Any]:
+    """The first line of a JSON Lines file, as it stands there.
+
+    Raises:
+        DataError: the file is cut off, or holds no text.
+    """
+    line = next((line for line in _lines(path, str(path)) if line.strip()), "null")
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _lines(path: Path, name: str) -> Iterator[str]:
     number = 0
     try:

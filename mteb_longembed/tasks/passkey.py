@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 
 from mteb_longembed.tasks.draws import Draws
+from mteb_longembed.tasks.haystack import Haystack, Hidden
+from mteb_longembed.tasks.languages import ENGLISH
 from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
-from mteb_longembed.tasks.people import FIRST_NAMES, LAST_NAMES
-from mteb_longembed.tasks.synthetic import LENGTHS, Hidden, Recipe, SyntheticRetrieval
+from mteb_longembed.tasks.synthetic import LENGTHS, Recipe, SyntheticRetrieval
 
-FILLER = (
-    "The grass is green. ",
-    "The sky is blue. ",
-    "The sun is yellow. ",
-    "Here we go. ",
-    "There and back again. ",
-)
-_FILLER_WORDS = 19
+_WORDS_PER_TOKEN = 0.75
+# Names, digits and rare words break into many tokens: the hidden text is counted as about 33 tokens, so that
+# the documents of the shortest split still fit. The published documents have exactly this much filler.
+_HIDDEN_WORDS = 25
 
 
 class LongEmbedPasskey(SyntheticRetrieval):
@@ -50,43 +47,53 @@ class LongEmbedPasskey(SyntheticRetrieval):
         sample_creation="created",
         bibtex_citation=CITATION,
     )
-    max_documents = 10_000
+    generator = "g1"
 
     @classmethod
     def variant(
-        cls, *, seed: int = 0, n_documents: int = 100, depth: float | None = None
+        cls, *, seed: int = 0, n_documents: int = 100, depth: float | None = None, language: str = ENGLISH
     ) -> SyntheticRetrieval:
-        """The task with another seed, more documents or a fixed depth, under a name and revision of its own.
+        """The task with another seed, language, number of documents or depth, under its own name and revision.
 
         Args:
             seed: 0 is the benchmark's.
             n_documents: documents a split, 50 to 10,000; always 50 queries.
             depth: 0 (the beginning) to 1 (the end); None is random.
+            language: three letters, such as `deu` or `zho`: a file in `data/languages`.
 
         Raises:
             InputError: a value outside its range.
+            UnknownNameError: a language without a data file.
 
         >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
         'LongEmbedPasskey-seed7-depth0.5'
         """
-        recipe = Recipe(seed, n_documents, depth)
+        recipe = Recipe(seed, n_documents, depth, language)
         return cls._variant(recipe, {}, recipe.suffix(), "")
+
+    @classmethod
+    def most_documents(cls) -> int:
+        """As many as there are people, and 10,000 at most."""
+        return min(10_000, cls.language().n_people)
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """One pass key a document: no two people and no two keys of a split are the same."""
-        people = draws.distinct(n, len(FIRST_NAMES) * len(LAST_NAMES))
-        keys = draws.distinct(n, 90_000)
-        made = []
-        for person, key in zip(people, keys, strict=True):
-            first, last = divmod(person, len(LAST_NAMES))
-            name, digits = f"{FIRST_NAMES[first]} {LAST_NAMES[last]}", key + 10_000
-            text = f"{name}'s pass key is {digits}. Remember it. {digits} is the pass key for {name}."
-            made.append(Hidden(text, f"what is the pass key for {name}?"))
-        return made
+        return cls.language().passkeys(draws, n)
 
     @classmethod
-    def sentences(cls, draws: Draws, n_words: int) -> Sequence[str]:
-        """The five filler sentences over and over."""
-        rounds = n_words // _FILLER_WORDS + 1
-        return [sentence for sentence, _ in zip(cycle(FILLER), range(rounds * len(FILLER)), strict=False)]
+    def sentences(cls, draws: Draws) -> Iterator[str]:
+        """The filler sentences over and over."""
+        return cycle(cls.language().passkey.filler)
+
+    @classmethod
+    def n_chars(cls, length: int) -> int:
+        """The language's characters a token; English has a rule of its own in `make_haystack`."""
+        return round(length * (cls.language().passkey.chars_per_token or 0))
+
+    @classmethod
+    def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
+        """In English 0.75 words a token, as published; elsewhere the language's characters a token."""
+        if cls.language().passkey.chars_per_token is not None:
+            return super().make_haystack(draws, length, hidden)
+        return Haystack(cls.sentences(draws), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

@@ -6,14 +6,19 @@ import re
 from typing import Any
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.harder import KINDS
+from mteb_longembed.tasks.languages import ENGLISH, known_languages
 from mteb_longembed.tasks.needle import LongEmbedNeedle
 from mteb_longembed.tasks.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.synthetic import SyntheticRetrieval
 
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
-    rf"({'|'.join(_TASKS)})(?=-)(?:-seed(\d{{1,18}}))?(?:-docs(\d{{1,9}}))?(?:-depth(\d(?:\.\d{{1,9}})?))?"
+    rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
+    rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join(KINDS)}))?"
+    r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
 )
+_READ = {"seed": int, "n_documents": int, "depth": float}
 
 
 def find_variant(name: str) -> type[SyntheticRetrieval] | None:
@@ -30,15 +35,14 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    task, seed, n_documents, depth = found.groups()
-    options: dict[str, Any] = {}
-    if seed is not None:
-        options["seed"] = int(seed)
-    if n_documents is not None:
-        options["n_documents"] = int(n_documents)
-    if depth is not None:
-        options["depth"] = float(depth)
-    return type(_TASKS[task].variant(**options))
+    given = {key: value for key, value in found.groupdict().items() if value is not None}
+    task = _TASKS[given.pop("task")]
+    if "kind" in given and task is not LongEmbedNeedle:
+        return None
+    if "language" in given and given["language"] not in set(known_languages()) - {ENGLISH}:
+        return None
+    options: dict[str, Any] = {key: _READ.get(key, str)(value) for key, value in given.items()}
+    return type(task.variant(**options))
 
 
 class TaskRegistry(dict[str, Any]):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,8 +27,11 @@ from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
 from mteb_longembed.tuning.data import open_data, prepare_data
 from mteb_longembed.tuning.losses import loss_for
 from mteb_longembed.tuning.positions import AddedRows, MovedDocuments
+from mteb_longembed.tuning.settings import TuningSettings
 
 TUNABLE = ("pi", "rp")
+#: Settings that a resumed run may change: they decide about speed, not about the result.
+_FREE = ("mini_batch_size", "save_steps", "bf16")
 
 
 def tune(
@@ -37,21 +39,9 @@ def tune(
     data: str | Path | Dataset,
     out: str | Path,
     *,
-    epochs: float = 3,
-    batch_size: int = 512,
-    mini_batch_size: int = 32,
-    lr: float = 5e-4,
-    warmup_steps: int = 100,
-    weight_decay: float = 0.01,
-    temperature: float = 0.01,
-    n_negatives: int = 7,
-    max_len: int = 192,
-    save_steps: int = 100,
-    max_steps: int | None = None,
-    seed: int = 42,
-    bf16: bool | None = None,
     device: str | None = None,
     trust_remote_code: bool = False,
+    **settings: Any,
 ) -> SentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model with absolute positions, and nothing else.
 
@@ -67,21 +57,9 @@ def tune(
             re-ranker's, one for the positive and each negative: distillation); a local file (JSON lines,
             CSV, Parquet), a folder of them, or a dataset on the hub.
         out: folder for the tuned model; checkpoints go to its subfolder, and the same call resumes from them.
-        epochs: passes over the data.
-        batch_size: rows that serve as each other's negatives.
-        mini_batch_size: rows in memory at once.
-        lr: highest learning rate, after `warmup_steps` steps of linear warm-up, before linear decay to 0.
-        warmup_steps: optimiser steps.
-        weight_decay: of the new rows.
-        temperature: of InfoNCE, and of the student's distribution in distillation.
-        n_negatives: hard negatives a row; missing ones are drawn from the other rows' positives.
-        max_len: tokens of a query or document, at most the trained length.
-        save_steps: optimiser steps between checkpoints.
-        max_steps: optimiser steps in place of `epochs`.
-        seed: of the order of the data, the drawn negatives and the positions.
-        bf16: mixed precision; default where a GPU supports it.
         device: where to train; default the best there is.
         trust_remote_code: run the base repository's own model code.
+        settings: the fields of `TuningSettings`, such as `epochs=3` or `lr=5e-4`.
 
     Returns:
         The tuned model, also saved in `out`; `longembed.load(out)` opens it.
@@ -92,22 +70,8 @@ def tune(
         MisfitError: if the strategy or the model's positions cannot be tuned.
         DataError, HubError: if the data cannot be used or had.
     """
+    how = TuningSettings(**settings)
     out = Path(out)
-    _check_numbers(
-        epochs=epochs,
-        batch_size=batch_size,
-        mini_batch_size=mini_batch_size,
-        lr=lr,
-        temperature=temperature,
-        max_len=max_len,
-        save_steps=save_steps,
-        max_steps=1 if max_steps is None else max_steps,
-    )
-    if n_negatives < 0 or warmup_steps < 0 or weight_decay < 0:
-        raise InputError(
-            "n_negatives, warmup_steps and weight_decay must be at least 0, got "
-            f"{n_negatives}, {warmup_steps} and {weight_decay}."
-        )
     if isinstance(model, SentenceTransformer):
         _check_model(model)
         tuned = copy.deepcopy(model).float()
@@ -116,61 +80,56 @@ def tune(
         resolved = resolve(replace(name, trust_remote_code=True) if trust_remote_code else name)
         _check_resolved(resolved)
         tuned = None
-    rows = prepare_data(open_data(data), n_negatives, seed)
+    rows = prepare_data(open_data(data), how.n_negatives, how.seed)
     distil = "scores" in rows.column_names
     if tuned is None:
         tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
-    if max_len > strategy.trained_len:
-        raise InputError(f"max_len must be at most the trained {strategy.trained_len} tokens, got {max_len}.")
-    settings = {
+    if how.max_len > strategy.trained_len:
+        raise InputError(
+            f"max_len must be at most the trained {strategy.trained_len} tokens, got {how.max_len}."
+        )
+    # what a resumed run must have in common with the one before
+    same = {key: value for key, value in asdict(how).items() if key not in _FREE}
+    identity = {
         "model": tuned.model_card_data.model_name,
         "revision": tuned.model_card_data.base_model_revision,
         "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
         "rows": len(rows),
-        "epochs": epochs,
-        "max_steps": max_steps,
-        "batch_size": batch_size,
-        "lr": lr,
-        "warmup_steps": warmup_steps,
-        "weight_decay": weight_decay,
-        "temperature": temperature,
-        "n_negatives": n_negatives,
-        "max_len": max_len,
-        "seed": seed,
+        **same,
     }
-    resume_from = claim(out, settings)
+    resume_from = claim(out, identity)
     table = isolate_rows(tuned)
     prompts = _prompts(tuned, rows.column_names)
     collator = MovedDocumentsCollator(
         preprocess_fn=tuned.preprocess,
         prompts=prompts,
-        max_length=max_len,
+        max_length=how.max_len,
         highest_offset=strategy.target_len - strategy.trained_len,
-        seed=seed,
+        seed=how.seed,
     )
     on_gpu = torch.cuda.is_available() and tuned.device.type == "cuda"
     arguments = TrainingArguments(
         output_dir=str(checkpoints_in(out)),
-        num_train_epochs=epochs,
-        max_steps=max_steps or -1,
-        per_device_train_batch_size=batch_size,
-        learning_rate=lr,
-        warmup_steps=warmup_steps,
-        weight_decay=weight_decay,
+        num_train_epochs=how.epochs,
+        max_steps=how.max_steps or -1,
+        per_device_train_batch_size=how.batch_size,
+        learning_rate=how.lr,
+        warmup_steps=how.warmup_steps,
+        weight_decay=how.weight_decay,
         prompts=prompts,
         batch_sampler=BatchSamplers.NO_DUPLICATES,
         save_strategy="steps",
-        save_steps=save_steps,
+        save_steps=how.save_steps,
         save_total_limit=2,
-        logging_steps=max(1, save_steps // 10),
-        seed=seed,
-        data_seed=seed,
-        bf16=on_gpu and torch.cuda.is_bf16_supported() if bf16 is None else bf16,
+        logging_steps=max(1, how.save_steps // 10),
+        seed=how.seed,
+        data_seed=how.seed,
+        bf16=on_gpu and torch.cuda.is_bf16_supported() if how.bf16 is None else how.bf16,
         use_cpu=tuned.device.type == "cpu",
         report_to="none",
     )
-    loss = loss_for(tuned, distil=distil, temperature=temperature, mini_batch_size=mini_batch_size)
+    loss = loss_for(tuned, distil=distil, temperature=how.temperature, mini_batch_size=how.mini_batch_size)
     trainer = RowTrainer(
         model=tuned,
         args=arguments,
@@ -237,12 +196,6 @@ def restore(model: SentenceTransformer, table: AddedRows) -> None:
     first: Any = model[0]
     first.model.embeddings.position_embeddings = table.to_embedding()
     first.family = first.family.family
-
-
-def _check_numbers(**values: float) -> None:
-    for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be above 0, got {value}.")
 
 
 def _check_resolved(resolved: ResolvedModel) -> None:

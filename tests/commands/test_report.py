@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 from pathlib import Path
 
 import pytest
 
+from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import InputError, UnknownNameError
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "reports" / "data"
 GOLDEN = DATA / "golden.md"
 
 
@@ -40,7 +42,7 @@ def test_tables_go_into_files_of_their_own(tmp_path, capsys):
     assert {"main-generated.csv", "main-published.csv", "passkey-generated.csv"} <= names
     with (tmp_path / "main-published.csv").open(encoding="utf-8") as file:
         header, *rows = csv.reader(file)
-    assert header[:4] == ["Model", "Parameters", "Tokens", "Passkey"]
+    assert header[:4] == ["Model", "Size", "Tokens", "Passkey"]
     numbers = header.index("Average") + 1
     assert all(float(cell) >= 0 for row in rows for cell in row[1:numbers] if cell)
     assert "109482240" in {row[1] for row in rows}
@@ -54,6 +56,7 @@ def test_figures_and_page_are_written(tmp_path, capsys):
     assert "improvement-intfloat__e5-base-v2-generated.svg" in names
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "notes.json" in page
+    assert f", by mteb-longembed {__version__}" in page
 
 
 def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):
@@ -81,3 +84,96 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 def test_options_that_need_another_say_so(options, message):
     with pytest.raises(InputError, match=message):
         _run(DATA / "results", *options)
+
+
+@pytest.mark.parametrize("option", ["--output", "--figures", "--html"])
+def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
+    file = tmp_path / "there"
+    file.write_text("kept")
+    target = file / "report.html" if option == "--html" else file
+    with pytest.raises(
+        InputError, match=f"^{option} writes into a folder, but .*there' is a file: name another.$"
+    ):
+        _run(DATA / "results", option, target)
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("option", ["--output", "--figures", "--html"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_path):
+    def mkdir(self, *args, **kwargs):
+        raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(InputError, match=f"^{option} cannot make the folder .*: No such file or directory.$"):
+        _run(DATA / "results", option, tmp_path / "x" / "y")
+
+
+def test_a_page_where_a_folder_is_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"--html writes one file, but .* is a folder"):
+        _run(DATA / "results", "--html", tmp_path)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    def write_text(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(InputError, match=r"main-generated.csv' cannot be written: No space left on device"):
+        _run(DATA / "results", "--format", "csv", "--output", tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--bases", "--tuned", "--absolute"])
+def test_a_name_that_is_in_no_result_is_told(option):
+    values = {"--tuned": ["nosuch", "nosuch"], "--absolute": ["nosuch", "--rotary", "nosuch"]}.get(
+        option, ["nosuch"]
+    )
+    with pytest.raises(UnknownNameError, match=r"unknown .* in the results 'nosuch': known: .*e5-base-v2"):
+        _run(DATA / "results", option, *values)
+
+
+def test_significance_takes_a_name_without_its_target(toy_run, toy_task, capsys):
+    folders = ["--predictions", toy_run.good, toy_run.poor]
+    _run(toy_run.results, *folders, "--significance", "toy/poor", "toy/good+pi", "--format", "csv")
+    assert "toy/good+pi@512" in capsys.readouterr().out
+
+
+def test_predictions_give_intervals_of_their_own_number_of_queries(toy_run, toy_task, capsys):
+    _run(toy_run.results, "--predictions", toy_run.good, "--format", "json")
+    tables = {table["key"]: table for table in json.loads(capsys.readouterr().out)["tables"]}
+    row = next(row for row in tables["passkey-generated"]["rows"] if row[0] == "toy/good+pi@512")
+    cell = row[tables["passkey-generated"]["columns"].index("256")]
+    # Wilson's interval of 16 of 20 right answers: 15 are known, and one of the others comes first by chance.
+    assert (cell["number"], cell["low"]) == (80, pytest.approx(58.4, abs=0.1))
+    assert cell["high"] == pytest.approx(91.9, abs=0.1)
+
+
+def test_json_is_all_of_standard_output(tmp_path, capsys):
+    _run(DATA / "results", "--format", "json", "--html", tmp_path / "r.html")
+    data = json.loads(capsys.readouterr().out)
+    assert {table["key"] for table in data["tables"]} >= {"main-generated", "passkey-generated"}
+
+
+def test_the_public_table_needs_no_results(capsys):
+    _run("--published", "--format", "csv", "--window", "mismatch", "--size", "1B-", "--advertised", "8k-")
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert "GritLM/GritLM-7B" in {row["Model"] for row in rows}
+    assert all("‡" in row["As evaluated"] and float(row["Size"]) >= 1e9 for row in rows)
+    assert all(float(row["Advertised"]) >= 8192 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give RESULTS folders, or --published"),
+        ([DATA / "results", "--window", "512"], "--window is about the public results"),
+    ],
+)
+def test_nothing_to_report_says_so(options, message):
+    with pytest.raises(InputError, match=message):
+        _run(*options)
+
+
+def test_a_range_that_is_none_keeps_its_sentence(capsys):
+    with pytest.raises(SystemExit):
+        _run("--published", "--size", "large")
+    assert "a range has the form MIN-MAX" in capsys.readouterr().err

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mteb_longembed import cli
+from mteb_longembed.commands.run import _searching
+from mteb_longembed.errors import ModelError
 from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
 from mteb_longembed.tasks.hub import DATA_VARIABLE
 from tests import published_data, tiny
@@ -79,3 +83,124 @@ def test_a_wrong_command_line_is_one_sentence(arguments, told, capsys) -> None:
     assert cli.main(["run", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"mteb-longembed: {told}")
+
+
+def scores(folder: Path) -> dict[str, dict]:
+    return {
+        file.parts[-3]: json.loads(file.read_text())["scores"]
+        for file in folder.rglob("LongEmbedSummScreenFD.json")
+    }
+
+
+def test_several_models_all_run_and_end_in_one_table(model, tmp_path, capsys) -> None:
+    other = model.replace("rp@64", "pcw@64")
+    assert (
+        cli.main(
+            ["run", "-t", "LongEmbedSummScreenFD", "-m", model, "-v", "1", f"--model={other}", "-m", model]
+        )
+        == 0
+    )
+    shown = capsys.readouterr().out
+    found = scores(tmp_path / "results")
+    assert {name.partition("+")[2] for name in found} == {"rp@64", "pcw@64"}
+    rows = [line.split() for line in shown.splitlines() if "LongEmbedSummScreenFD" in line and "+" in line]
+    main = [100 * values["validation"][0]["main_score"] for values in found.values()]
+    assert sorted(float(row[-1]) for row in rows if row[-2] == "validation") == sorted(
+        round(s, 1) for s in main
+    )
+    assert "on LongEmbedSummScreenFD: read " in shown
+    assert shown.splitlines()[-1] == "Next: mteb-longembed report results"
+
+
+def test_a_model_that_cannot_run_does_not_cost_the_others(model, tmp_path, capsys) -> None:
+    absent = f"{tmp_path}/nowhere/model+rp@64"
+    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", absent, "-m", model]) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
+    assert absent in told[0] and told[1].startswith("mteb-longembed: 1 task did not run")
+    assert names(tmp_path / "results") == {"LongEmbedSummScreenFD"}
+
+
+def test_a_misspelt_model_among_several_is_told_before_any_runs(model, tmp_path, capsys) -> None:
+    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "-m", "e5-base+nkt"]) == 2
+    assert "unknown strategy 'nkt': did you mean 'ntk'?" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_was_cut_stands_beside_the_results_and_is_told_again(model, tmp_path, capsys) -> None:
+    command = ["run", "-t", "LongEmbedSummScreenFD", "-m", model]
+    assert cli.main(command) == 0
+    [file] = (tmp_path / "results").rglob("*.read.txt")
+    first = file.read_text()
+    assert first.startswith("validation: read ") and file.name == "LongEmbedSummScreenFD.read.txt"
+    assert first.removeprefix("validation: ").strip() in capsys.readouterr().out
+    assert cli.main(command) == 0  # nothing is encoded again
+    assert file.read_text() == first
+    assert first.removeprefix("validation: ").strip() in capsys.readouterr().out
+
+
+def test_json_is_all_that_stands_on_standard_output(model, tmp_path, capfd) -> None:
+    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "LongEmbedQMSum", "-m", model, "--json"]) == 2
+    found = json.loads(capfd.readouterr().out)
+    [(_, stored)] = scores(tmp_path / "results").items()
+    [row] = found["scores"]
+    assert (row["task"], row["split"]) == ("LongEmbedSummScreenFD", "validation")
+    assert row["score"] == stored["validation"][0]["main_score"]
+    assert list(found["failed"]) == ["LongEmbedQMSum"] and found["results"] == "results"
+
+
+@pytest.mark.parametrize("quiet", [["-q"], ["-v", "0"]])
+def test_quiet_leaves_the_table_alone(model, capfd, quiet, recwarn) -> None:
+    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, *quiet]) == 0
+    told = capfd.readouterr()
+    assert told.err == ""
+    lines = [line for line in told.out.splitlines() if line.strip()]
+    assert len(lines) == 4 and "LongEmbedSummScreenFD" in lines[-1]  # title, header, rule, scores
+    assert not [warning for warning in recwarn if issubclass(warning.category, FutureWarning)]
+
+
+def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tmp_path) -> None:
+    found = []
+    for index in ("exact", "faiss"):
+        folder, predictions = f"results-{index}", f"predictions-{index}"
+        where = ["--output-folder", folder, "--prediction-folder", predictions]
+        assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "--index", index, *where]) == 0
+        [stored] = scores(tmp_path / folder).values()
+        ranked = json.loads((tmp_path / predictions / "LongEmbedSummScreenFD_predictions.json").read_text())
+        found.append((stored["validation"][0], ranked["default"]["validation"]))
+    (exact, by_exact), (faiss, by_faiss) = found
+    numbers = {key: value for key, value in exact.items() if isinstance(value, float)}
+    assert numbers == pytest.approx({key: faiss[key] for key in numbers}, nan_ok=True)
+    assert "main_score" in numbers
+    assert by_exact.keys() == by_faiss.keys()
+    for query, documents in by_exact.items():
+        assert documents == pytest.approx(by_faiss[query], abs=1e-5)
+
+
+def test_faiss_without_embeddings_is_one_sentence() -> None:
+    lexical = SimpleNamespace(mteb_model_meta=SimpleNamespace(name="bm25"))
+    with pytest.raises(
+        ModelError, match="--index faiss needs a model that gives one vector a document, got bm25"
+    ):
+        _searching(lexical, LongEmbedSummScreenFD(), "faiss")
+    assert _searching(lexical, LongEmbedSummScreenFD(), "exact") is lexical
+
+
+def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, capsys) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", interrupted)
+    assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model]) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        last
+        == "mteb-longembed: interrupted; what was finished is kept, and the same command goes on from there."
+    )
+
+
+def test_help_shows_mtebs_options_and_ours(capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", "--help"])
+    shown = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert "--eval-splits" in shown and "--index {exact,faiss}" in shown

@@ -121,6 +121,7 @@ def test_the_given_model_stays_as_it_is(tmp_path):
         ("mistral", "se", "acts on each document while it runs; use ntk, pi, yarn"),
         ("mistral", "gp", "acts on each document while it runs"),
         ("mistral", "dynamic", "acts on each document while it runs"),
+        ("linear", "yarn", "rope scaling of type linear has no setting in transformers"),
     ],
 )
 def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
@@ -128,6 +129,13 @@ def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
     with pytest.raises(MisfitError, match=message):
         export(ours, tmp_path / "plain")
     assert not (tmp_path / "plain").exists()
+
+
+def test_none_beyond_the_trained_length_is_not_cut_by_the_readers_limit(tmp_path):
+    ours = extend(base("mistral", tmp_path), "none", LT, LO, device="cpu")
+    assert export(ours, tmp_path / "plain") == []
+    got = SentenceTransformer(str(tmp_path / "plain"), device="cpu").encode(LONG)
+    assert np.abs(got - ours.encode(LONG)).max() < 1e-5
 
 
 def test_bad_input_gets_one_sentence(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError, UnknownNameError
 from tests import tiny
@@ -76,7 +77,7 @@ def test_the_name_is_the_canonical_one_and_the_revision_ours(base, folder):
     assert model.model_card_data.model_name == "someone/tiny+pi@64,logn=off"
     assert extend(folder, "gp").model_card_data.model_name == "local/model+gp@128"
     revision = extend(folder, "gp").model_card_data.base_model_revision
-    assert revision.endswith("-le1") and len(revision) == 44
+    assert revision.endswith(f"-{ALGORITHM}") and len(revision) == 44
 
 
 def test_a_name_and_its_parts_are_one_model(folder):
@@ -154,7 +155,7 @@ def test_a_multi_process_pool_gives_the_same_embeddings(base):
         (
             lambda b: extend(b, "gp", g=3),
             InputError,
-            r"gp has no parameter 'g'; its parameters: logn, factor",
+            r"unknown parameter of gp 'g': known: factor, logn",
         ),
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),

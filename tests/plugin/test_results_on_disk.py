@@ -15,6 +15,8 @@ from mteb.cache import ResultCache
 from mteb.results import TaskResult
 
 import mteb_longembed  # noqa: F401  protects mteb's writers where it is not installed
+from mteb_longembed.errors import LongEmbedError, StorageError
+from mteb_longembed.plugin.results_on_disk import LOCK, keep_lines
 
 META = mteb.get_model_meta("mteb/baseline-random-encoder")
 SPLITS = ["test_256", "test_512"]
@@ -52,6 +54,36 @@ for ending in sys.argv[2:]:
     assert os.waitpid(child, 0)[1] == signal.SIGKILL, ending
 """
 
+# both children have read the empty results folder before either of them writes
+TWO_WRITERS = """
+import os, pathlib, sys, time
+import mteb_longembed, mteb
+
+folder = pathlib.Path(sys.argv[1])
+model = mteb.get_model("mteb/baseline-random-encoder")
+save = mteb.ResultCache.save_to_cache
+splits = sys.argv[2:]
+
+def save_when_all_are_here(self, *args, **kwargs):
+    (folder / f"ready{os.getpid()}").touch()
+    while len(list(folder.glob("ready*"))) < len(splits):
+        time.sleep(0.01)
+    save(self, *args, **kwargs)
+
+mteb.ResultCache.save_to_cache = save_when_all_are_here
+children = {}
+for split in splits:
+    child = os.fork()
+    if not child:
+        task = mteb.get_task("LongEmbedPasskey", eval_splits=[split])
+        cache, predictions = mteb.ResultCache(folder), folder / "predictions"
+        mteb.evaluate(model, task, cache=cache, prediction_folder=predictions, show_progress_bar=False)
+        os._exit(0)
+    children[child] = split
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0, children[child]
+"""
+
 
 def result(score: float) -> TaskResult:
     task = mteb.get_task("NFCorpus")
@@ -66,7 +98,9 @@ def cache(tmp_path: Path) -> ResultCache:
 
 def files(folder: Path) -> dict[str, Any]:
     """Contents of all JSON files, without the time of day."""
-    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("*.json")}
+    found = [p for p in folder.rglob("*.json") if not p.parent.name.endswith(".part")]
+    assert {p.name for p in folder.rglob("*.json") if p not in found} <= {"model_meta.json"}
+    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in found}
     for content in contents.values():
         content.pop("date", None)
     return contents
@@ -80,7 +114,7 @@ def test_the_result_files_are_mtebs_own(tmp_path: Path) -> None:
     assert ours == theirs
     assert {Path(name).name for name in ours} == {"NFCorpus.json", "model_meta.json"}
     names = [{p.name for p in (tmp_path / kind).rglob("*")} for kind in ("ours", "stock")]
-    assert names[0] == names[1]
+    assert names[0] == names[1] | {LOCK}
     assert ResultCache(tmp_path / "ours").load_task_result("NFCorpus", META).get_score() == 0.5
 
 
@@ -94,7 +128,7 @@ def test_the_prediction_files_are_mtebs_own_and_added_to(tmp_path: Path) -> None
     ours = files(tmp_path / "ours")
     assert ours == files(tmp_path / "stock")
     assert list(ours["LongEmbedPasskey_predictions.json"]["default"]) == SPLITS
-    assert [p.name for p in (tmp_path / "ours").iterdir()] == ["LongEmbedPasskey_predictions.json"]
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
 def test_an_error_while_writing_leaves_the_old_result(
@@ -119,7 +153,7 @@ def test_an_error_while_writing_leaves_the_old_predictions_and_nothing_else(tmp_
     with pytest.raises(TypeError):
         task._save_task_predictions({"q0": {"d0": object()}}, model, tmp_path, "test_512", "default")
     assert files(tmp_path) == before
-    assert len(list(tmp_path.iterdir())) == 1
+    assert {p.name for p in tmp_path.iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
@@ -135,3 +169,84 @@ def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(tmp_pa
         assert set(found["LongEmbedPasskey.json"]["scores"]) == {"test_256"}
         written = SPLITS[:1] if "predictions" in ending else SPLITS
         assert list(found["LongEmbedPasskey_predictions.json"]["default"]) == written
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
+def test_two_processes_that_evaluate_different_splits_keep_both(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TWO_WRITERS, str(tmp_path), *SPLITS]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = {Path(name).name: content for name, content in files(tmp_path).items()}
+    assert set(found["LongEmbedPasskey.json"]["scores"]) == set(SPLITS)
+    assert set(found["LongEmbedPasskey_predictions.json"]["default"]) == set(SPLITS)
+    [settings] = tmp_path.rglob("run_settings.jsonl")
+    assert all(split in settings.read_text() for split in SPLITS)
+
+
+def test_results_of_other_data_are_not_kept(cache: ResultCache) -> None:
+    old = result(0.5)
+    cache.save_to_cache(
+        old.model_copy(update={"dataset_revision": "another", "scores": {**old.scores, "dev": []}}), META
+    )
+    cache.save_to_cache(result(0.7), META)
+    found = cache.load_task_result("NFCorpus", META)
+    assert set(found.scores) == {"test"} and found.get_score() == 0.7
+
+
+def test_nothing_is_written_outside_the_results_folder(
+    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "full"
+    full.write_text("no folder, so that nothing can be made in it")
+    monkeypatch.setattr("tempfile.tempdir", str(full))
+    cache.save_to_cache(result(0.5), META)
+    assert cache.load_task_result("NFCorpus", META).get_score() == 0.5
+
+
+def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
+    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append("rename"), replace(a, b)))
+    cache.save_to_cache(result(0.5), META)
+    assert order == ["fsync", "rename", "fsync"] * 3
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
+    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.save_to_cache(result(0.5), META)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def full(self: TaskResult, path: Path) -> None:
+        path.write_text('{"half')
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(TaskResult, "to_disk", full)
+    with pytest.raises(
+        StorageError, match=r"cannot be written to .* \(No space left on device\): make room"
+    ) as told:
+        cache.save_to_cache(result(0.7), META)
+    assert isinstance(told.value, LongEmbedError)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_what_a_killed_process_left_is_removed(cache: ResultCache, tmp_path: Path) -> None:
+    cache.save_to_cache(result(0.5), META)
+    [folder] = {path.parent for path in tmp_path.rglob("NFCorpus.json")}
+    (folder / ".NFCorpus.json.1.part").mkdir()
+    (folder / ".NFCorpus.json.1.part" / "NFCorpus.json").write_text('{"half')
+    (folder / ".x.2.part").write_text("half")
+    cache.save_to_cache(result(0.7), META)
+    assert not list(folder.glob("*.part"))
+
+
+def test_lines_beside_the_results_are_added_to(tmp_path: Path) -> None:
+    file = tmp_path / "Task.read.txt"
+    assert keep_lines(file, {}) == {} and not file.exists()
+    keep_lines(file, {"a": "one: two", "b": "three"})
+    assert keep_lines(file, {"b": "four"}) == {"a": "one: two", "b": "four"}
+    assert file.read_text() == "a: one: two\nb: four\n"

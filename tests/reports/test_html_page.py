@@ -11,7 +11,9 @@ import pytest
 
 from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import heatmap
+from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.tables.main import main_tables
+from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
 
 pytest.importorskip("matplotlib")
@@ -23,7 +25,11 @@ BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
     drawings = [heatmap.draw(data) for data in heatmap.heatmap_data(made)]
-    return html_page.write(main_tables(made), drawings, ["skipped a <file>"])
+    many = Table(
+        "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
+    )
+    head = overview([], made, written="2026-01-02")
+    return html_page.write([*main_tables(made), many], drawings, ["skipped a <file>"], head)
 
 
 class _Ids(HTMLParser):
@@ -56,7 +62,29 @@ def test_ids_are_unique_and_every_reference_has_one(page):
 
 def test_the_contents_link_every_table_and_figure(page):
     linked = re.findall(r'<li><a href="#([^"]+)"', page)
-    assert linked == ["main-generated", "heatmap-passkey-generated", "heatmap-needle-generated"]
+    assert linked == ["main-generated", "many", "heatmap-passkey-generated", "heatmap-needle-generated"]
+
+
+def test_the_page_opens_with_what_follows_and_a_legend(page):
+    assert page.index('id="overview"') < page.index('class="legend"') < page.index('id="main-generated"')
+    assert "has the highest average of 3 complete models" in page
+    assert "<dt>Written</dt><dd>2026-01-02</dd>" in page
+
+
+def test_the_page_has_a_dark_mode_and_room_for_narrow_screens(page):
+    assert "prefers-color-scheme: dark" in page
+    assert "width=device-width" in page
+    assert "@media (max-width" in page
+
+
+def test_only_long_tables_have_a_field_to_search(page):
+    assert page.count('type="search"') == 1
+    assert page.index('id="many"') < page.index('type="search"')
+
+
+def test_intervals_stand_below_their_scores(page):
+    # 50 % of fifty queries at eight lengths.
+    assert "50.0<small>[45,55]</small>" in page
 
 
 def test_names_are_escaped(page):
@@ -65,20 +93,25 @@ def test_names_are_escaped(page):
 
 
 def test_cells_carry_their_value_for_sorting_and_for_the_mouse(page):
-    assert 'data-value="50.0" data-tip="50.000"' in page
-    assert f"{BASE}+pi@4096 ♦, 256 tokens: 50.0 %" in page
+    assert 'data-value="50.0" data-tip="50.000' in page
+    assert f"{BASE}+pi@4096 ♦, 256 tokens: 50.0 %, 95 % interval 37 to 63" in page
 
 
 # Clicks on "Average" twice, then moves the mouse over the first cell of the first figure.
 _PROBE = """
 <script>
 const heads = [...document.querySelectorAll("thead button")];
-const rows = () => [...document.querySelectorAll("tbody tr")];
+const rows = () => [...document.querySelectorAll("#main-generated tbody tr")];
 const names = () => rows().map((row) => row.cells[0].textContent).join(" ");
 const average = heads.find((button) => button.textContent === "Average");
 average.click(); average.click();
 document.body.dataset.sorted = names();
 document.querySelector("figure [data-tip]").dispatchEvent(new MouseEvent("mousemove", {bubbles: true}));
+const field = document.querySelector("input[type=search]");
+field.value = "m1 org"; field.dispatchEvent(new Event("input"));
+const hits = [...field.closest("section").querySelectorAll("tbody tr")].filter((row) => !row.hidden);
+document.body.dataset.hits = hits.length + ": " + field.closest("p").querySelector("output").textContent;
+document.body.dataset.wide = document.documentElement.scrollWidth <= innerWidth;
 document.body.dataset.shown = document.getElementById("tip").textContent;
 </script>
 """
@@ -91,7 +124,14 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     done = subprocess.run(
-        [BROWSER, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+        [
+            BROWSER,
+            *flags,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--window-size=420,900",
+            "--dump-dom",
+            path.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -100,4 +140,6 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     )
     dom = html.unescape(done.stdout)
     assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
-    assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %"' in dom
+    assert 'data-hits="11: 11 of 20 rows"' in dom
+    assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but in boxes that scroll
+    assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %, 95 % interval 37 to 63"' in dom

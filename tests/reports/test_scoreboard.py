@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.statistics.bootstrap import mean_interval
 from tests.reports.made import BASE, GENERATED, PUBLISHED, line, rows
 
 
@@ -80,3 +82,30 @@ def test_another_revision_of_generated_data_gets_lines_of_its_own():
 
 def test_two_revisions_of_a_model_are_two_lines():
     assert len(score_lines(rows(BASE, 0.5) + rows(BASE, 0.6, revision="r2"))) == 2
+
+
+def test_single_queries_give_ndcg_its_bootstrap_interval_and_the_average_one_too():
+    made = rows("a/b", 0.5)
+    scores = {f"q{i}": i / 40 for i in range(41)}  # mean 0.5
+    by_query = {
+        ("a/b", "r1", row.task): {row.split: scores} for row in made if row.metrics and "test" in row.split
+    }
+    by_query |= {("a/b", "r1", "LongEmbedSummScreenFD"): {"validation": scores}}
+    real = {
+        key: value for key, value in by_query.items() if key[2] not in ("LongEmbedPasskey", "LongEmbedNeedle")
+    }
+    (without,), (with_queries,) = score_lines(made), score_lines(made, real)
+    assert without.scores["QMSum"].interval is None and without.average.interval is None
+    expected = mean_interval(list(scores.values()))
+    found = with_queries.scores["QMSum"].interval
+    assert (found.low, found.high) == (pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
+    # By hand: the half widths of six means joined; Passkey and Needle by Wilson.
+    parts = [with_queries.scores[column.key].interval for column in COLUMNS]
+    half = math.sqrt(sum((part.mean - part.low) ** 2 for part in parts)) / 6
+    assert with_queries.average.interval.low == pytest.approx(50 - half)
+
+
+def test_queries_of_another_revision_say_nothing():
+    made = rows("a/b", 0.5, only=["QMSum"])
+    (line,) = score_lines(made, {("a/b", "r2", "LongEmbedQMSum"): {"test": {"q1": 0.0, "q2": 1.0}}})
+    assert line.scores["QMSum"].interval is None

@@ -14,6 +14,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 from mteb.types import PromptType
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
@@ -116,9 +117,9 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,center=corpus", "dense", "cosine", "-le1-se1"),
-        ("+pi@128,vectors=4", "late-interaction", "MaxSim", "-le1"),
-        ("+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-le1-se1-bm25_0_3_0"),
+        ("+pi@128,center=corpus", "dense", "cosine", f"-{ALGORITHM}-se1"),
+        ("+pi@128,vectors=4", "late-interaction", "MaxSim", f"-{ALGORITHM}"),
+        ("+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", f"-{ALGORITHM}-se1-bm25_0_3_0"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):

@@ -8,9 +8,11 @@ from statistics import mean
 import pytest
 
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.passkey import FILLER
-from mteb_longembed.tasks.people import FIRST_NAMES, LAST_NAMES
+from mteb_longembed.tasks.languages import find_language
 from mteb_longembed.tasks.synthetic import LENGTHS
+
+ENGLISH = find_language("eng")
+FILLER = ENGLISH.passkey.filler
 
 # Characters of the published data: shortest, mean and longest document; mean query (LEMBPasskeyRetrieval).
 PUBLISHED = {
@@ -62,7 +64,7 @@ def test_all_else_is_the_papers_filler() -> None:
 
 
 def test_names_are_plain_and_never_words_of_filler_or_query() -> None:
-    names = FIRST_NAMES + LAST_NAMES
+    names = ENGLISH.first_names + ENGLISH.last_names
     assert len(set(names)) == len(names)
     assert all(name.isascii() and name.isalpha() for name in names)
     words = re.findall(r"\w+", "".join(FILLER).lower() + "what is the pass key for remember it will may")

@@ -6,10 +6,13 @@ import re
 
 import numpy as np
 
+from mteb_longembed.tasks.languages import find_language
 from mteb_longembed.tasks.needle import LongEmbedNeedle, facts
-from mteb_longembed.tasks.passkey import FILLER, LongEmbedPasskey
-from mteb_longembed.tasks.people import FIRST_NAMES, LAST_NAMES
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
 from training import facts as recipe
+
+ENGLISH = find_language("eng")
+NAMES = ENGLISH.first_names + ENGLISH.last_names
 
 
 def words(text):
@@ -36,18 +39,24 @@ def recipe_sentences(n=1500):
 
 def test_no_name_of_the_benchmark_is_a_word_of_the_recipe():
     lists = {w for s in recipe_sentences() for w in words(s)}
-    assert not lists & {name.lower() for name in FIRST_NAMES + LAST_NAMES}
+    assert not lists & {name.lower() for name in NAMES}
 
 
 def test_no_syllable_name_of_many_is_a_name_of_the_benchmark():
     rng = np.random.default_rng(0)
     made = {recipe.syllable_name(rng) for _ in range(20_000)}
     assert len(made) > 19_000
-    assert not made & {name.lower() for name in FIRST_NAMES + LAST_NAMES}
+    assert not made & {name.lower() for name in NAMES}
 
 
 def test_no_filler_word_that_says_something_is_a_word_of_the_recipe():
-    said = {w for sentence in FILLER for w in words(sentence)} - {"the", "is", "we", "and", "here"}
+    said = {w for sentence in ENGLISH.passkey.filler for w in words(sentence)} - {
+        "the",
+        "is",
+        "we",
+        "and",
+        "here",
+    }
     assert {"grass", "yellow", "back"} <= said
     assert not said & {w for s in recipe_sentences() for w in words(s)}
 
@@ -56,7 +65,7 @@ def test_no_three_words_in_a_row_are_shared_with_passkey_or_needle():
     ours = set().union(*map(threes, recipe_sentences()))
     passkey = LongEmbedPasskey.generate("test_256")
     texts = [row["text"] for row in passkey["corpus"]] + [row["text"] for row in passkey["queries"]]
-    needle = [value for fact in facts() for value in fact.values() if isinstance(value, str)]
+    needle = [value for fact in facts() for value in (fact.fact, fact.query, fact.answer)]
     assert len(ours) > 500
     assert LongEmbedNeedle.metadata.name == "LongEmbedNeedle"
     for text in texts + needle:

@@ -186,7 +186,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
 def test_names_that_cannot_be_tuned_are_refused_before_weights_load(
     tmp_path, base, monkeypatch, name, error, said
 ):
-    monkeypatch.setattr(trainer_module, "extend", lambda *a, **k: pytest.fail("weights were loaded"))
+    monkeypatch.setattr(trainer_module, "build", lambda *a, **k: pytest.fail("weights were loaded"))
     with pytest.raises(error, match=said):
         tune(f"{tmp_path}/base/model{name}", pairs(), tmp_path / "out", **SMALL)
 

@@ -93,10 +93,12 @@ class PlannedAttention:
         if key not in self._tables:
             while len(self._tables) >= 4:
                 self._tables.pop(next(iter(self._tables)), None)
-            self._tables[key] = [
-                (p.tiles, self._turn(p.query_at, device), self._turn(p.key_at, device))
-                for p in self.plan.passes(n, causal=causal)
-            ]
+            # ordinary tensors even where `encode` makes them: training after it saves them for its gradients
+            with torch.inference_mode(False):
+                self._tables[key] = [
+                    (p.tiles, self._turn(p.query_at, device), self._turn(p.key_at, device))
+                    for p in self.plan.passes(n, causal=causal)
+                ]
         return self._tables[key]
 
     def _turn(self, at: Tensor | None, device: torch.device) -> _Turn:

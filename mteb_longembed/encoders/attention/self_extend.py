@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +32,20 @@ class SelfExtendPlan(Plan):
         if not causal:
             passes.append(Pass(at_least_after(n, w), grouped, shifted))
         return passes
+
+
+@dataclass(frozen=True)
+class DocumentSelfExtendPlan(Plan):
+    """`SelfExtendPlan` with sizes that each document's length decides.
+
+    Args:
+        sizes: tokens of a document -> `g` and `w`.
+    """
+
+    sizes: Callable[[int], tuple[int, int]]
+
+    def passes(self, n: int, *, causal: bool) -> list[Pass]:
+        return SelfExtendPlan(*self.sizes(n)).passes(n, causal=causal)
 
 
 @dataclass(frozen=True)

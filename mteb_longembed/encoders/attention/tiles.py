@@ -80,6 +80,7 @@ def _block_size(left: int, right: int) -> int:
 
 
 @lru_cache(maxsize=16)
+@torch.inference_mode(False)
 def _band_mask(size: int, left: int, right: int) -> Tensor:
     """Mask of `size` rows over the `left + size + right` columns around them."""
     behind = torch.arange(size)[:, None] + left - torch.arange(left + size + right)

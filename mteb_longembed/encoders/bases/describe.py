@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants, hf_hub_download
+from huggingface_hub import constants
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -25,6 +25,7 @@ from transformers import AutoConfig, PretrainedConfig
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.hub import download
 from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
 
 from .e5rope import is_e5rope, native_config
@@ -231,7 +232,7 @@ def _reader(path: str, revision: str | None) -> Any:
                 return None
         else:
             try:
-                file = Path(hf_hub_download(path, name, revision=revision))
+                file = download(path, name, revision=revision)
             except LocalEntryNotFoundError as error:
                 if optional:
                     return None
@@ -264,7 +265,7 @@ def unreachable(path: str) -> HubError:
 
 def _commit(path: str, revision: str | None) -> str | None:
     """The commit that the cache holds for a revision: the name of the snapshot's folder."""
-    snapshot = Path(hf_hub_download(path, "config.json", revision=revision)).parent.name
+    snapshot = download(path, "config.json", revision=revision).parent.name
     return snapshot if re.fullmatch(r"[0-9a-f]{40}", snapshot) else revision
 
 

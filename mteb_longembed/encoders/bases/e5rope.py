@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import hf_hub_download, snapshot_download
+from huggingface_hub import snapshot_download
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
 
 from mteb_longembed.errors import ModelError
+from mteb_longembed.hub import download, hub_answers
 
 #: What the authors' configuration says is what ours says, under these names.
 _SAME = (
@@ -156,18 +157,26 @@ def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
         revision: commit, branch or tag on the hub.
     """
     local = Path(path).is_dir()
-    config = (
-        Path(path, "config.json") if local else Path(hf_hub_download(path, "config.json", revision=revision))
-    )
+    config = Path(path, "config.json") if local else download(path, "config.json", revision=revision)
     if not config.is_file() or not is_e5rope(json.loads(config.read_text(encoding="utf-8"))):
         yield path
         return
     folder = path
     if not local:
         small = ["*.json", "*.txt", "*_Pooling/*"]
-        folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "*.safetensors"])
+        folder = snapshot_download(
+            path,
+            revision=revision,
+            allow_patterns=[*small, "*.safetensors"],
+            local_files_only=not hub_answers(),
+        )
         if not list(Path(folder).glob("*.safetensors")):
-            folder = snapshot_download(path, revision=revision, allow_patterns=[*small, "pytorch_model.bin"])
+            folder = snapshot_download(
+                path,
+                revision=revision,
+                allow_patterns=[*small, "pytorch_model.bin"],
+                local_files_only=not hub_answers(),
+            )
     with tempfile.TemporaryDirectory() as target:
         convert(folder, target)
         yield target

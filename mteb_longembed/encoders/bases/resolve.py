@@ -15,15 +15,12 @@ from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName
-from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
 
 from .describe import BaseInfo, describe, is_folder, pooling_and_similarity, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
 from .representation import Representation, SearchSettings
 from .saved import is_saved_extended, saved_modules, saved_strategy, saved_vectors
-
-#: Short spellings of compute types -> torch's names.
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+from .values import DTYPES, read_values
 
 
 @dataclass(frozen=True)
@@ -64,23 +61,17 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         InputError: if a value breaks its rule.
         HubError, ModelError: if the base cannot be had, or is no embedding model.
     """
-    kind = get_strategy(name.strategy)
-    params = read_parameters(name.strategy, kind.declared(), name.params)
-    dtype = None if name.dtype is None else _dtype(name.dtype)
-    trained_len = None if name.trained_len is None else read_tokens("trained_len", name.trained_len)
-    target_len = None if name.target_len is None else read_tokens("the target", name.target_len)
-    trusted = Parameter("trust_remote_code", switch=True).read(name.trust_remote_code)
-    representation = Representation.read(name.vectors, name.strategy, "windows" in kind.hooks())
-    search = SearchSettings.read(name.search)
+    said = read_values(name)
+    kind, dtype, trained_len, target_len = said.kind, said.dtype, said.trained_len, said.target_len
     if loaded is not None:
         base = _describe_loaded(loaded)
     elif is_folder(name.base) and is_saved_extended(name.base):
-        _check_as_saved(name, trusted)
-        return _resolve_saved(Path(name.base), search)
+        _check_as_saved(name, said.trusted)
+        return _resolve_saved(Path(name.base), said.search)
     else:
-        base = describe(name.base, revision=name.revision, trust_remote_code=trusted)
-        if representation.vectors is not None:
-            representation.check(base.name, *pooling_and_similarity(base))
+        base = describe(name.base, revision=name.revision, trust_remote_code=said.trusted)
+        if said.representation.vectors is not None:
+            said.representation.check(base.name, *pooling_and_similarity(base))
     base.family.check_fit(kind, base.name)
     length = trained_len or base.trained_len
     if length is None:
@@ -89,7 +80,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
     stretch = base.entry.stretch if base.entry else None
     if stretch is None:
         target = target_len or default_target_len(name.strategy, length)
-        strategy = kind(trained_len=length, target_len=target, **params)
+        strategy = kind(trained_len=length, target_len=target, **said.params)
         settings.update(strategy.settings())
     else:
         strategy = _as_stretched(base, name, stretch, length, target_len)
@@ -101,16 +92,16 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         settings["trained_len"] = length
     if base.runs_code:
         settings["trust_remote_code"] = True
-    settings.update(representation.settings())
-    settings.update(search.settings())
+    settings.update(said.representation.settings())
+    settings.update(said.search.settings())
     return ResolvedModel(
         name=canonical_name(base.name, name.strategy, strategy.target_len, settings),
         revision=f"{base.revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         dtype=dtype,
-        representation=representation,
-        search=search,
+        representation=said.representation,
+        search=said.search,
     )
 
 
@@ -194,15 +185,3 @@ def check_first_module(name: str, model: Any) -> None:
         raise ModelError(
             f"{name} starts with a {type(model[0]).__name__}, only a Transformer can be extended."
         )
-
-
-def _dtype(name: str) -> str:
-    """Torch's name of a compute type.
-
-    Raises:
-        InputError: if it is none that a model can compute in.
-    """
-    full = DTYPES.get(name, name)
-    if full not in DTYPES.values():
-        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
-    return full

@@ -15,6 +15,7 @@ from .batching import Budget, plan
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
 from .fingerprint import model_key
 from .progress import TokenBar
+from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
 from .store import EmbeddingStore, record_key
 from .tokenizing import Ids
@@ -25,6 +26,7 @@ class TextModule(Protocol):
 
     strategy: Strategy
     model: Any
+    tokenizer: Any
 
     @property
     def config(self) -> PretrainedConfig:
@@ -84,6 +86,7 @@ class Engine:
         self.device = device
         self.prompt = prompt
         self.kwargs = kwargs or {}
+        self.reading = Reading()
         self.store = store
         self.key = model_key(model, prompt, device) if store is not None else ""
         self.budget = budget_of(model, device.type, batch_size)
@@ -113,12 +116,20 @@ class Engine:
                 raise TypeError("all inputs of one call must be texts")
             return ids
 
+        self.reading = Reading()
         with TokenBar(sum(expected), show=show) as bar:
             for block in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
+                self._note(block, texts, max_len)
                 for batch in plan([len(ids) for ids in block.ids], self.budget):
                     yield from self._batch(block, batch, texts)
                     bar.advance(sum(len(block.ids[i]) for i in batch))
+
+    def _note(self, block: Block, texts: list[str], max_len: int) -> None:
+        """Count what is read of a block's texts, and say once where it is less than half."""
+        own = [texts[i] for i in block.places]
+        self.reading.add(reading_of(self.model.first.tokenizer, own, block.ids, max_len))
+        warn_once(self.model, self.reading, max_len)
 
     def _batch(
         self, block: Block, batch: list[int], texts: list[str]

@@ -52,8 +52,9 @@ class Family:
         if not cls.fits(strategy):
             fitting = ", ".join(key for key, other in STRATEGIES.items() if cls.fits(other))
             raise MisfitError(
-                f"{strategy.key()} does not fit {base}, a model with {cls.name} positions: {strategy.key()} acts on "
-                f"{' or '.join(sorted(strategy.hooks()))}, which such models do not have; these fit: {fitting}."
+                f"{strategy.key()} does not fit {base}, a model with {cls.name} positions: {strategy.key()} acts "
+                f"through {' or '.join(sorted(strategy.hooks()))}, and in such models only "
+                f"{', '.join(sorted(cls.hooks))} can be reached; these fit: {fitting}."
             )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:

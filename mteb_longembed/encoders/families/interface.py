@@ -21,7 +21,7 @@ from transformers.masking_utils import flash_attention_mask
 from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import ModelError
+from mteb_longembed.errors import LongEmbedError, ModelError
 
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
@@ -188,9 +188,14 @@ def trial(
     tokens by their positions alone.
 
     Raises:
-        ModelError: if some attention layer never came to our function.
+        ModelError: if some attention layer never came to our function, or the model does not run through it.
     """
-    embeddings: Any = model.get_input_embeddings()
+    try:
+        embeddings: Any = model.get_input_embeddings()
+    except NotImplementedError:
+        embeddings = None
+    if not isinstance(getattr(embeddings, "num_embeddings", None), int):
+        raise ModelError(f"{type(model).__name__} has no table of token embeddings: it is no model of texts.")
     vocabulary: int = embeddings.num_embeddings
     token = next(
         i
@@ -204,6 +209,14 @@ def trial(
         with torch.no_grad():
             model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
         calls = settings.trial
+    except LongEmbedError:
+        raise
+    except Exception as error:
+        # whatever a model's own code raises: it asks for something that the chosen attention does not give
+        raise ModelError(
+            f"{type(model).__name__} does not run through a chosen attention function, so it cannot be extended "
+            f"inside attention: {type(error).__name__}: {error}."
+        ) from error
     finally:
         settings.trial = None
         model.train(training)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ClassVar
 
 import torch
@@ -56,10 +57,13 @@ class DistanceBias:
         return bias.permute(2, 0, 1)
 
     def _learned(self, distance: Tensor) -> Tensor:
-        buckets = self.layer._relative_position_bucket(
-            distance.long(), True, self.layer.relative_attention_num_buckets,
-            self.layer.relative_attention_max_distance,
+        settings = (
+            True, self.layer.relative_attention_num_buckets, self.layer.relative_attention_max_distance
         )  # fmt: skip
+        bucket = self.layer._relative_position_bucket
+        # UMT5's takes them from the layer itself
+        own = len(inspect.signature(bucket).parameters) == 1
+        buckets = bucket(distance.long()) if own else bucket(distance.long(), *settings)
         return self.layer.relative_attention_bias(buckets)
 
 

@@ -93,7 +93,9 @@ class _SelfAttention(nn.Module):
         inv_freq = self.rotation.inv_freq.to(hidden_states.device)
         angles = mapped_angles(self.longembed.strategy, p, lengths.to(p.device), inv_freq, _THETA)[:, None]
         turn = angles.cos(), angles.sin()
-        q, k = self.rotation.apply(q, turn), self.rotation.apply(k, turn)
+        size = self.longembed.strategy.rotary_scale(lengths.to(p.device)).view(-1, 1, 1, 1)
+        scaled = turn[0] * size, turn[1] * size
+        q, k = self.rotation.apply(q, scaled), self.rotation.apply(k, scaled)
         v = self.rotation.apply(v, turn) if self.rotary_value else v
         if real is not None and bool(real.all()):
             real = None

@@ -80,6 +80,9 @@ class MappedRotary(nn.Module):
         rope = config.rope_parameters if nested is None else config.rope_parameters["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
+        # a base that encoded before may still hold the frequencies of that input's length: two tokens reset it
+        device = next((b.device for b in base.buffers()), torch.device("cpu"))
+        self._own(torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device), self.layer_type)
         # Not a buffer: model.bfloat16() must not round it.
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
         self.interleaved, self.scaling = self._probe()
@@ -134,7 +137,8 @@ class MappedRotary(nn.Module):
             self.strategy, position_ids.expand(len(n), -1), n, self.frequencies(n), self.theta
         )
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        cos, sin = angles.cos() * self.scaling, angles.sin() * self.scaling
+        size = self.scaling * self.strategy.rotary_scale(n).view(-1, 1, 1)
+        cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
@@ -159,6 +163,16 @@ def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, th
     return p.float()[..., None] * inv_freq.view(-1, 1, inv_freq.shape[-1])
 
 
+def lift_window(config: PretrainedConfig, strategy: Strategy) -> None:
+    """Widen a sliding window that training never felt, so that it never cuts an extended document up.
+
+    The window stays a number: transformers asks for one wherever a layer is said to slide.
+    """
+    window = getattr(config, "sliding_window", None)
+    if window is not None and strategy.trained_len <= window < strategy.target_len:
+        config.sliding_window = strategy.target_len
+
+
 class Rotary(Family):
     """Mistral, Llama, Qwen, Gemma, ModernBERT, GTE, Jina v3 ...: any native model with a rotary module."""
 
@@ -174,18 +188,20 @@ class Rotary(Family):
         acts_inside = "attention" in strategy.hooks()
         if getattr(model.config, "attn_logit_softcapping", None) is not None:
             # Soft capping needs the model's own (eager) attention, which strategies outside of it can share.
-            if acts_inside or strategy.logn:
+            lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
+            if acts_inside or bool((strategy.query_scale(lengths) != 1).any()):
                 raise MisfitError(
                     f"{strategy.key()} {'' if acts_inside else 'with logn=on '}acts inside attention, which "
                     f"{type(model).__name__} caps in a way of its own; "
                     + ("use pcw, pi or ntk with logn=off." if acts_inside else "use logn=off.")
                 )
+            if strategy.key() != "none":
+                lift_window(model.config, strategy)
             return
         install(model, self.settings)
         calls = trial(model, self.settings)
         if acts_inside:
-            rotation = Rotation(rotary.inv_freq, rotary.interleaved)
-            self._check_rotation(model, rotation, calls)
+            rotation = self._rotation(model, rotary, calls)
             self.settings.planned = PlannedAttention(strategy.attention(), rotation)
 
     @classmethod
@@ -237,25 +253,42 @@ class Rotary(Family):
                 "rotary module with the full ones; use se or pcw."
             )
 
-    def _check_rotation(
-        self, model: PreTrainedModel, rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]
-    ) -> None:
-        """Turning queries and keys back to position 0 must make all tokens of a one-token text the same."""
-        for module, query, key in calls:
-            if getattr(module, "sliding_window", None) is not None:
-                continue
-            for x in (query.float(), key.float()):
-                back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2], device=x.device)))
-                size = back.abs().max()
-                tolerance = 1e-3 if query.dtype == torch.float32 else 5e-2
-                if (back - back[:, :, :1]).abs().max() > tolerance * size or (
-                    x - x[:, :, :1]
-                ).abs().max() < 1e-6 * size:
-                    raise ModelError(
-                        f"{type(model).__name__} turns queries and keys in a way that {self.strategy.key()} "
-                        "cannot follow; use pi or ntk."
-                    )
+    def _rotation(
+        self, model: PreTrainedModel, rotary: MappedRotary, calls: list[tuple[nn.Module, Tensor, Tensor]]
+    ) -> Rotation:
+        """How the layers turn their queries and keys: with the pairs that the rotary module shows, or the others.
+
+        GLM's module shows halves, and its layers turn neighbours.
+
+        Raises:
+            ModelError: if they do neither.
+        """
+        for interleaved in (rotary.interleaved, not rotary.interleaved):
+            rotation = Rotation(rotary.inv_freq, interleaved)
+            if _turns_back(rotation, calls):
+                return rotation
+        raise ModelError(
+            f"{type(model).__name__} turns queries and keys in a way that {self.strategy.key()} cannot follow; "
+            "use pi or ntk."
+        )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         self.documents.set(lengths)
         return features
+
+
+def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
+    """Whether turning queries and keys back to position 0 makes all tokens of a one-token text the same."""
+    for module, query, key in calls:
+        if getattr(module, "sliding_window", None) is not None:
+            continue
+        for x in (query.float(), key.float()):
+            if 2 * len(rotation.inv_freq) > x.shape[-1]:
+                return False
+            back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2], device=x.device)))
+            size = back.abs().max()
+            tolerance = 1e-3 if query.dtype == torch.float32 else 5e-2
+            moved = (x - x[:, :, :1]).abs().max()
+            if (back - back[:, :, :1]).abs().max() > tolerance * size or moved < 1e-6 * size:
+                return False
+    return True

@@ -115,6 +115,19 @@ class Strategy:
             return torch.ones(shape, dtype=torch.float32, device=n.device)
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
 
+    def rotary_scale(self, n: Tensor) -> Tensor:
+        """What the cosines and sines of documents of `n` tokens are multiplied by, in queries and in keys.
+
+        Dimensions that do not turn are left alone. A score of turned dimensions carries the square.
+
+        Args:
+            n: token counts, any shape.
+
+        Returns:
+            float32 factors, 1 unless a strategy says otherwise.
+        """
+        return torch.ones(n.shape, dtype=torch.float32, device=n.device)
+
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
 
     @property

@@ -14,31 +14,43 @@ from .base import Strategy
 @dataclass(frozen=True, kw_only=True)
 class DualChunkAttention(Strategy):
     """With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): in the same chunk
-    `a - b`, in the one before `min(chunk + a, Lo - 1) - b`, further back `Lo - 1 - b`.
+    `a - b`, in the one before `min(chunk + a, limit) - b`, further back `limit - b`.
 
     Source: An et al. 2024, arXiv:2402.17463, sections 3.1 to 3.3.
-    Differs: the mirror image for bidirectional models (`i < j`: minus what j sees of i) is ours. The paper's
-        text is followed, chunks of 3/4 of the trained length; the authors' code takes 11/16 of it.
+    Differs: the mirror image for bidirectional models (`i < j`: minus what j sees of i) is ours. The defaults
+        follow the paper's text: chunks of 3/4 of the trained length, positions up to `Lo - 1`. The authors'
+        code (ChunkLlama) takes `chunk = 11 * Lo // 16` and `limit = 3 * Lo // 4`.
 
     Args:
         chunk: tokens of a chunk; default `3 * Lo // 4`.
+        limit: the largest relative position; default `Lo - 1`.
 
     Example:
-        >>> DualChunkAttention(trained_len=512, target_len=4096).chunk_len
-        384
+        >>> dca = DualChunkAttention(trained_len=512, target_len=4096)
+        >>> dca.chunk_len, dca.largest
+        (384, 511)
+        >>> theirs = DualChunkAttention(trained_len=512, target_len=4096, chunk=352, limit=384)
     """
 
     chunk: int | None = field(
         default=None, metadata={"help": "tokens of a chunk (default 3/4 of the trained length)"}
     )
+    limit: int | None = field(
+        default=None, metadata={"help": "largest relative position (default Lo - 1; ChunkLlama: 3/4 Lo)"}
+    )
 
     def defaults_by_length(self) -> dict[str, object]:
-        return {"chunk": max(3 * self.trained_len // 4, 1)}
+        return {"chunk": max(3 * self.trained_len // 4, 1), "limit": self.trained_len - 1}
 
     @property
     def chunk_len(self) -> int:
         """`chunk`, which is never None in an instance."""
         return cast("int", self.chunk)
+
+    @property
+    def largest(self) -> int:
+        """`limit`, which is never None in an instance."""
+        return cast("int", self.limit)
 
     def check(self) -> None:
         if not 1 <= self.chunk_len < self.trained_len:
@@ -46,6 +58,11 @@ class DualChunkAttention(Strategy):
                 f"dca's chunk must be at least 1 and below the trained length of {self.trained_len} tokens, "
                 f"got {self.chunk_len}."
             )
+        if not self.chunk_len <= self.largest < self.trained_len:
+            raise InputError(
+                f"dca's limit must be at least the chunk of {self.chunk_len} tokens and below the trained length "
+                f"of {self.trained_len}, got {self.largest}."
+            )
 
     def attention(self) -> DualChunkPlan:
-        return DualChunkPlan(self.chunk_len, self.trained_len - 1)
+        return DualChunkPlan(self.chunk_len, self.largest)

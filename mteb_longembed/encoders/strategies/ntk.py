@@ -19,9 +19,10 @@ class NTKAware(Strategy):
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
     Differs: the learned-table form is ours, not the paper's, which lists NTK as "-" there (docs/adr). With `S`
-        the rows 1..Lo-1 smoothed by a Gaussian of width `sigma` rows and `H = E - S`, it is
-        `Et[t] = S(t/s) + H[t mod Lo]`, row 0 aside: `sigma -> 0` is pi, `sigma -> inf` is rp. Documents of at
-        most `Lo` tokens keep the original rows. The rotary form changes all inputs, as in the paper;
+        the rows 1..Lo-1 smoothed by a Gaussian of width `sigma` rows and `H = E - S`, it is `Et[0] = E[0]` and
+        `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 takes part in nothing but itself. `sigma -> 0`
+        is pi from row `s` on, `sigma -> inf` repeats the rows 1..Lo-1, as rp repeats all. Documents of at most
+        `Lo` tokens keep the original rows. The rotary form changes all inputs, as in the paper;
         `short="keep"` leaves those of at most `Lo` tokens alone.
 
     Args:

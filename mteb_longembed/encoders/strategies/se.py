@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal
 
-from mteb_longembed.encoders.attention.self_extend import SelfExtendPlan
+from mteb_longembed.encoders.attention.plan import Plan
+from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
@@ -22,10 +24,13 @@ class SelfExtend(Strategy):
         the padding.
 
     With the default `g` and `w` the largest relative position of a document of `Lt` tokens is exactly `Lo`,
-    one more than training saw; beyond `Lo` a warning is given.
+    one more than training saw. Beyond `Lo` a warning is given.
+
+    `g="document"` is ours: `g` and `w` are the defaults for the document's own `s = ceil(n / Lo)`, as `gp`
+    chooses its group. A document just above `Lo` then keeps a window of `Lo // 2` and groups of 3 tokens.
 
     Args:
-        g: group size in tokens; default `s + 1`.
+        g: group size in tokens; default `s + 1`. `document`: from the document's own length, and `w` as well.
         w: neighbour window in tokens; default `Lo // s`.
 
     Example:
@@ -35,52 +40,83 @@ class SelfExtend(Strategy):
         >>> [-se.relative(4, j) for j in range(10)]
         [-4, -3, -2, -1, 0, 1, 2, 3, 4, 4]
         >>> se = SelfExtend(trained_len=512, target_len=4096)
-        >>> se.group, se.window
+        >>> se.sizes(4096)
         (9, 64)
+        >>> SelfExtend(trained_len=512, target_len=4096, g="document").sizes(513)
+        (3, 256)
     """
 
-    g: int | None = field(default=None, metadata={"help": "tokens that share a far position (default s + 1)"})
+    g: int | Literal["document"] | None = field(
+        default=None,
+        metadata={"help": "tokens that share a far position (default s + 1), or document: by its own length"},
+    )
     w: int | None = field(
         default=None, metadata={"help": "window of exact positions in tokens (default Lo // s)"}
     )
 
     def defaults_by_length(self) -> dict[str, object]:
-        window = max(min(self.trained_len // self.scale, self.trained_len - 1), 1)
-        return {"g": self.scale + 1, "w": window}
+        return {"g": self.scale + 1, "w": self._window(self.scale)}
 
     @property
     def group(self) -> int:
-        """`g`, which is never None in an instance."""
-        return cast("int", self.g)
+        """`g` of a document of `Lt` tokens."""
+        return self.sizes(self.target_len)[0]
 
     @property
     def window(self) -> int:
-        """`w`, which is never None in an instance."""
-        return cast("int", self.w)
+        """`w` of a document of `Lt` tokens."""
+        return self.sizes(self.target_len)[1]
+
+    def sizes(self, n: int) -> tuple[int, int]:
+        """`g` and `w` for a document of `n` tokens."""
+        if isinstance(self.g, int) and self.w is not None:
+            return self.g, self.w
+        s = max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
+        return s + 1, self._window(s)
+
+    def _window(self, s: int) -> int:
+        """The default window at scale `s`."""
+        return max(min(self.trained_len // s, self.trained_len - 1), 1)
 
     def check(self) -> None:
-        if self.group < 1:
-            raise InputError(f"se's g must be at least 1 token, got {self.group}.")
-        if not 1 <= self.window < self.trained_len:
+        if self.g == "document":
+            if self.w not in (None, self._window(self.scale)):
+                raise InputError(
+                    f"se takes w from each document where g is document, got w={self.w} tokens; leave w out."
+                )
+            return
+        if self.g is not None and (not isinstance(self.g, int) or self.g < 1):
+            raise InputError(f"se's g must be at least 1 token, or document, got {self.g!r}.")
+        group, window = self.group, self.window
+        if not 1 <= window < self.trained_len:
             raise InputError(
                 f"se's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {self.window}."
+                f"got {window}."
             )
-        largest = max(self.relative(self.target_len - 1, 0), self.window - 1)
+        largest = max(self.relative(self.target_len - 1, 0), window - 1)
         if largest > self.trained_len:
             warnings.warn(
-                f"se with g={self.group} and w={self.window} reaches relative position {largest} at "
+                f"se with g={group} and w={window} reaches relative position {largest} at "
                 f"{self.target_len} tokens, beyond the trained {self.trained_len}; use a larger g or "
                 "a smaller w.",
                 stacklevel=4,
             )
 
-    def relative(self, i: int, j: int) -> int:
-        """The relative position at which token i sees token j, by the definition."""
-        if abs(i - j) < self.window:
-            return i - j
-        shift = self.window - self.window // self.group
-        return i // self.group - j // self.group + (shift if i > j else -shift)
+    def relative(self, i: int, j: int, n: int | None = None) -> int:
+        """The relative position at which token i sees token j, by the definition.
 
-    def attention(self) -> SelfExtendPlan:
+        Args:
+            i: the token that looks.
+            j: the token it looks at.
+            n: tokens of the document; default the target length.
+        """
+        group, window = self.sizes(self.target_len if n is None else n)
+        if abs(i - j) < window:
+            return i - j
+        shift = window - window // group
+        return i // group - j // group + (shift if i > j else -shift)
+
+    def attention(self) -> Plan:
+        if self.g == "document":
+            return DocumentSelfExtendPlan(self.sizes)
         return SelfExtendPlan(self.group, self.window)

@@ -21,9 +21,9 @@ class YaRN(Strategy):
     Source: Peng et al. 2023, arXiv:2309.00071, sections 3.2 and 3.4.
     Differs: the ramp runs over the index of the frequency, rounded outwards, as in the authors' code and in
         transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) +
-        1` on queries and on keys, is used where `logn` is off; where it is on, log-n scaling takes its place,
-        for the two together would scale twice. Inputs up to the trained length are untouched; `short="scale"`
-        stretches them too, as a static YaRN does.
+        1` on the cosines and sines of queries and of keys, is used where `logn` is off. Where it is on, log-n
+        scaling takes its place, for the two together would scale twice. Inputs up to the trained length are
+        untouched; `short="scale"` stretches them too, as a static YaRN does.
 
     Args:
         factor: what low frequencies are divided by; default `s`.
@@ -81,11 +81,8 @@ class YaRN(Strategy):
         changed = (n > self.trained_len) | (self.short == "scale")
         return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
 
-    def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
+    def rotary_scale(self, n: Tensor) -> Tensor:
         if self.logn:
-            return super().query_scale(n, seen)
-        # cosines and sines of queries and of keys each carry the factor, so the scores carry its square
-        temperature = (0.1 * math.log(self.stretch) + 1) ** 2
+            return super().rotary_scale(n)
         changed = (n > self.trained_len) | (self.short == "scale")
-        scale = torch.where(changed, temperature, 1.0)
-        return scale if seen is None else scale.expand(torch.broadcast_shapes(n.shape, seen.shape))
+        return torch.where(changed, 0.1 * math.log(self.stretch) + 1, 1.0)

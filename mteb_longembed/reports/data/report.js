@@ -22,6 +22,21 @@ for (const button of document.querySelectorAll("thead button")) {
     table.tBodies[0].append(...rows);
   });
 }
+// Searching: every word must stand somewhere in the row.
+for (const field of document.querySelectorAll(".search input")) {
+  const section = field.closest("section");
+  const rows = [...section.querySelectorAll("tbody tr")];
+  const texts = rows.map((row) => [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase());
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let n = 0;
+    rows.forEach((row, i) => {
+      row.hidden = !words.every((word) => texts[i].includes(word));
+      n += row.hidden ? 0 : 1;
+    });
+    section.querySelector(".search output").textContent = `${n} of ${rows.length} rows`;
+  });
+}
 // Values under the mouse, and under the keyboard's focus.
 const tip = document.getElementById("tip");
 function show(target, x, y) {

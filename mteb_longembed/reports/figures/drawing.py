@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.bases import strategy_rank
+from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -24,6 +25,9 @@ LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "///", "...", "xxx")
 # The paper's heat map: the greener a cell, the higher the accuracy. Lightness alone carries the order.
 GREENS = ("#ffffff", "#d9f0d3", "#a6dba0", "#5aae61", "#1b7837", "#00441b")
+
+# Below so many queries a cell's share says little: 30 give an interval of up to 34 points.
+FEW = 30
 
 _STYLE: Any = {
     "font.size": 9,
@@ -93,8 +97,8 @@ class Drawing:
         artist.set_gid(name)
         self.tips[name] = text
 
-    def legend(self, *all_axes: Axes) -> None:
-        """One legend for all axes below the figure, each label once, in as many rows as it takes."""
+    def legend(self, *all_axes: Axes, note: str = "") -> None:
+        """One legend for all axes below the figure, each label once, in as many rows as it takes, under a note."""
         found: dict[str, Any] = {}
         for axes in all_axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -109,6 +113,8 @@ class Drawing:
             ncols=n_columns,
             frameon=False,
             fontsize=8,
+            title=note or None,
+            title_fontsize=8,
         )
 
     def svg(self) -> str:
@@ -168,6 +174,7 @@ def draw_cells(
     columns: list[str],
     values: list[list[float | None]],
     tips: list[list[str]],
+    counts: list[list[int]] | None = None,
 ) -> None:
     """A heat map in the paper's green, from 0 to 100, with its numbers printed in the cells.
 
@@ -178,20 +185,29 @@ def draw_cells(
         columns: Labels from left to right.
         values: In percent, row by row; None leaves a hatched cell.
         tips: The words for the mouse, row by row.
+        counts: Queries of each cell, printed below its number; a cell of fewer than 30 is grey.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
     greens = LinearSegmentedColormap.from_list("greens", GREENS)
+    greys = LinearSegmentedColormap.from_list("greys", ("#eeeeee", "#777777"))
     for y, row in enumerate(values):
         for x, value in enumerate(row):
             if value is None:
                 # Not measured is neither 0 nor white.
                 cell = Rectangle((x, y), 1, 1, facecolor="#eeeeee", edgecolor="#bbbbbb", hatch="///", lw=0)
             else:
-                cell = Rectangle((x, y), 1, 1, facecolor=greens(value / 100), edgecolor="#dddddd", lw=0.8)
-                ink = "white" if value > 60 else "black"
-                axes.text(x + 0.5, y + 0.5, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=8)
+                n = None if counts is None else counts[y][x]
+                is_grey = n is not None and n < FEW
+                colour = greys(value / 200) if is_grey else greens(value / 100)
+                cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="#dddddd", lw=0.8)
+                ink = "white" if value > 60 and not is_grey else "black"
+                middle = 0.5 if n is None else 0.36
+                text: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+                axes.text(x + 0.5, y + middle, f"{value:.0f}", fontsize=8, **text)
+                if n is not None:
+                    axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **text)
             axes.add_patch(cell)
             drawing.tip(cell, tips[y][x])
     axes.set_xlim(0, len(columns))
@@ -204,7 +220,10 @@ def draw_cells(
 
 
 def draw_lines(
-    drawing: Drawing, axes: Axes, series: Iterable[tuple[str, dict[int, float], dict[int, str], Style]]
+    drawing: Drawing,
+    axes: Axes,
+    series: Iterable[tuple[str, dict[int, float], dict[int, str], Style]],
+    intervals: Mapping[str, Mapping[int, Interval]] | None = None,
 ) -> None:
     """Lines over lengths in tokens, on a logarithmic axis with one tick for each length.
 
@@ -212,9 +231,14 @@ def draw_lines(
         drawing: The drawing, for the tips.
         axes: Where to draw.
         series: Label, values by length, tips by length, and how it looks.
+        intervals: By label and length, the 95 % intervals that are known: drawn as thin bars.
     """
     lengths: set[int] = set()
-    for label, values, tips, style in series:
+    for number, (label, values, tips, style) in enumerate(series):
+        for length, interval in (intervals or {}).get(label, {}).items():
+            # Moved a little from series to series, so that bars of one length stand side by side.
+            x = length * 2 ** (0.03 * (number - 2))
+            axes.plot([x, x], [interval.low, interval.high], color=style.colour, lw=1, alpha=0.6, zorder=1)
         points = sorted(values.items())
         look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
         # Every point is drawn by itself: so each has a text of its own under the mouse.
@@ -230,6 +254,15 @@ def draw_lines(
     axes.minorticks_off()
     axes.grid(axis="y", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
+
+
+INTERVALS = "thin bars: 95 % interval over queries"
+NO_INTERVALS = "no intervals: the scores of single queries are not known"
+
+
+def interval_key(has_intervals: bool) -> str:
+    """What a figure says below about its intervals."""
+    return INTERVALS if has_intervals else NO_INTERVALS
 
 
 def length_label(length: int) -> str:

@@ -9,6 +9,7 @@ from itertools import groupby
 from mteb_longembed.reports.bases import labels
 from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.figures.drawing import Drawing, draw_cells, length_label, new_drawing
+from mteb_longembed.reports.intervals import share_interval
 from mteb_longembed.reports.published import published_lines
 from mteb_longembed.reports.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
@@ -104,8 +105,17 @@ def _key(data: HeatmapData, values: list[list[float | None]]) -> str:
     meanings = [f"{mark} {meaning}" for mark, meaning in _MARKS.items() if mark in ends]
     if any(value is None for row in values for value in row):
         meanings.append("hatched: not measured")
+    if any(value is not None and share_interval(value) is not None for row in values for value in row):
+        half = share_interval(50.0)
+        assert half is not None
+        sure = f"50 queries a cell: a 50 stands for {half.low:.0f} to {half.high:.0f} (95 %)"
+        return "\n".join(filter(None, (", ".join(meanings), sure)))
     return ", ".join(meanings)
 
 
 def _percent(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.1f} %"
+    if value is None:
+        return "not measured"
+    interval = share_interval(value)
+    ends = "" if interval is None else f", 95 % interval {interval.low:.0f} to {interval.high:.0f}"
+    return f"{value:.1f} %{ends}"

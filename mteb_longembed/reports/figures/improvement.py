@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mteb_longembed.reports.bases import group_by_base, strategy_rank
+from mteb_longembed.reports.bases import group_by_base, shortened, strategy_rank
 from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.figures.drawing import Drawing, new_drawing, styles
+from mteb_longembed.reports.figures.drawing import Drawing, interval_key, new_drawing, styles
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
+from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 KEYS = (*(column.key for column in COLUMNS), AVERAGE)
 
@@ -27,7 +29,7 @@ class ImprovementData:
 
     base: str
     data: str
-    bars: tuple[tuple[str, dict[str, float]], ...]
+    bars: tuple[tuple[str, dict[str, Interval]], ...]
 
 
 def improvement_data(lines: Iterable[Line]) -> list[ImprovementData]:
@@ -50,24 +52,28 @@ def improvement_data(lines: Iterable[Line]) -> list[ImprovementData]:
     return found
 
 
-def gains(before: Line, after: Line) -> dict[str, float]:
-    """Points from one line to another by column, where both are whole."""
+def gains(before: Line, after: Line) -> dict[str, Interval]:
+    """Points from one line to another by column, where both are whole; the ends are nan where they are not known."""
     found = {}
     for key in KEYS:
-        low, high = before.whole(key), after.whole(key)
-        if low is not None and high is not None:
-            found[key] = high - low
+        first, second = before.score(key), after.score(key)
+        if first.whole is None or second.whole is None:
+            continue
+        if first.interval is None or second.interval is None:
+            found[key] = Interval(second.whole - first.whole, math.nan, math.nan)
+        else:
+            found[key] = difference_of_intervals(first.interval, second.interval)
     return found
 
 
 def draw(data: ImprovementData) -> Drawing:
     """Draw the bars of one base."""
-    title = f"Points gained over {data.base}, {data_words(data.data)}"
+    title = f"Points gained over {shortened(data.base)}, {data_words(data.data)}"
     key = f"improvement-{data.base.replace('/', '__')}-{data_key(data.data)}"
     return draw_bars(key, title, data.bars)
 
 
-def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]) -> Drawing:
+def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, Interval]]]) -> Drawing:
     """Grouped bars over those of the six columns and their average for which there are bars.
 
     Args:
@@ -91,8 +97,13 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
             if column not in differences:
                 continue
             value = differences[column]
-            (bar,) = axes.bar(x - 0.42 + width * (i + 0.5), value, width * 0.92, **look)
-            drawing.tip(bar, f"{label}, {column}: {value:+.1f} points")
+            middle = x - 0.42 + width * (i + 0.5)
+            (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
+            ends = ""
+            if value.is_known:
+                axes.plot([middle, middle], [value.low, value.high], color="#333333", lw=1)
+                ends = f", 95 % interval {value.low:+.1f} to {value.high:+.1f}"
+            drawing.tip(bar, f"{label}, {column}: {value.mean:+.1f} points{ends}")
         axes.bar([0], [0], label=label, **look)
     axes.axhline(0, color="black", lw=0.8)
     if AVERAGE in keys:  # stands apart from what it is the average of
@@ -102,6 +113,11 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, float]]]
     axes.set_ylabel("Difference (points)")
     axes.grid(axis="y", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
+    n_known = sum(value.is_known for _, differences in series for value in differences.values())
+    n_all = sum(len(differences) for _, differences in series)
+    words = interval_key(n_known > 0)
+    if 0 < n_known < n_all:
+        words += "; where there is none, the scores of single queries are not known"
     drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(axes)
+    drawing.legend(axes, note=words)
     return drawing

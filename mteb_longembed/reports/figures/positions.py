@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mteb_longembed.reports.bases import group_by_base
-from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, new_drawing, style
+from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, interval_key, new_drawing, style
 from mteb_longembed.reports.published import position_kind, trained_len
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
+from mteb_longembed.statistics.intervals import Interval
 
 ABSOLUTE = "absolute"
 ROTARY = "rotary"
@@ -25,11 +26,13 @@ class PositionsData:
         data: The kind of Passkey and Needle data.
         score: A column's key or `Average`.
         best: By kind of positions and target length: the score in percent and the model that reached it.
+        intervals: The 95 % intervals that are known, in percent.
     """
 
     data: str
     score: str
     best: dict[str, dict[int, tuple[float, str]]]
+    intervals: dict[str, dict[int, Interval]] = field(default_factory=dict)
 
 
 def positions_data(
@@ -47,6 +50,7 @@ def positions_data(
     if kinds is None:
         kinds = _known_kinds({group.base for group in groups})
     by_data: dict[str, dict[str, dict[int, tuple[float, str]]]] = {}
+    intervals: dict[str, dict[str, dict[int, Interval]]] = {}
     for group in groups:
         kind = kinds.get(group.base)
         if kind is None:
@@ -59,8 +63,15 @@ def positions_data(
             best = by_data.setdefault(group.data, {}).setdefault(kind, {})
             if target is not None and value > best.get(target, (-1.0, ""))[0]:
                 best[target] = (value, line.model.name.full)
+                known = intervals.setdefault(group.data, {}).setdefault(kind, {})
+                known.pop(target, None)
+                interval = line.score(score).interval
+                if interval is not None:
+                    known[target] = interval
     return [
-        PositionsData(data, score, best) for data, best in by_data.items() if {ABSOLUTE, ROTARY} <= set(best)
+        PositionsData(data, score, best, intervals.get(data, {}))
+        for data, best in by_data.items()
+        if {ABSOLUTE, ROTARY} <= set(best)
     ]
 
 
@@ -89,7 +100,9 @@ def draw(data: PositionsData) -> Drawing:
         for length, (value, name) in best.items():
             # Above the upper line and below the lower one, so that no label lies on a line.
             other = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE].get(length, (0.0, ""))[0]
-            offset, side = (7, "bottom") if value >= other else (-7, "top")
+            is_upper = value > other or (value == other and kind == ROTARY)
+            # Lines mostly rise: there is room above to the left, and below to the right.
+            dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
             label = (
                 "base"
                 if "+" not in name or "+none" in name
@@ -98,16 +111,18 @@ def draw(data: PositionsData) -> Drawing:
             axes.annotate(
                 label,
                 (length, value),
-                (0, offset),
+                (dx, dy),
                 textcoords="offset points",
-                ha="center",
-                va=side,
+                ha=ha,
+                va=va,
                 fontsize=8,
             )
-    draw_lines(drawing, axes, series)
-    axes.margins(x=0.1, y=0.16)
+    names = {kind: f"{_NAMES[kind]} ({kind} positions)" for kind in _NAMES}
+    known = {names[kind]: found for kind, found in data.intervals.items() if found}
+    draw_lines(drawing, axes, series, known)
+    axes.margins(x=0.14, y=0.16)
     axes.set_xlabel("Target length (tokens)")
     axes.set_ylabel(f"{data.score} (%)")
     drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(axes)
+    drawing.legend(axes, note=interval_key(bool(known)))
     return drawing

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mteb_longembed.reports.bases import group_by_base
-from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, length_label, new_drawing, styles
+from mteb_longembed.reports.bases import group_by_base, shortened
+from mteb_longembed.reports.figures.drawing import (
+    Drawing,
+    draw_lines,
+    interval_key,
+    length_label,
+    new_drawing,
+    styles,
+)
 from mteb_longembed.reports.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
+from mteb_longembed.statistics.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -20,11 +28,13 @@ class TargetsPanel:
         base: Its hub id.
         base_score: The base's own length in tokens and score, None when there is no whole result.
         series: For each variant (`+ntk`), the score in percent by target length in tokens.
+        intervals: The 95 % intervals that are known, in percent.
     """
 
     base: str
     base_score: tuple[int, float] | None
     series: dict[str, dict[int, float]]
+    intervals: dict[str, dict[int, Interval]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,10 +61,14 @@ def targets_data(
         if bases is not None and group.base not in bases:
             continue
         series: dict[str, dict[int, float]] = {}
+        intervals: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
             value, target = line.whole(score), line.model.name.target_len
             if value is not None and target is not None:
                 series.setdefault(line.model.name.variant, {})[target] = value
+                interval = line.score(score).interval
+                if interval is not None:
+                    intervals.setdefault(line.model.name.variant, {})[target] = interval
         if len({target for values in series.values() for target in values}) < 2:
             continue
         own = None
@@ -64,7 +78,12 @@ def targets_data(
                 group.line.model.name.target_len or group.line.model.max_tokens,
             )
             own = None if value is None or length is None else (length, value)
-        by_data.setdefault(group.data, []).append(TargetsPanel(group.base, own, series))
+            interval = group.line.score(score).interval
+            if length is not None and interval is not None:
+                for variant, values in series.items():
+                    if length < min(values):  # every strategy starts from the base itself
+                        intervals.setdefault(variant, {})[length] = interval
+        by_data.setdefault(group.data, []).append(TargetsPanel(group.base, own, series, intervals))
     if bases is not None:
         for panels in by_data.values():
             panels.sort(key=lambda panel: bases.index(panel.base))
@@ -88,8 +107,8 @@ def draw(data: TargetsData) -> Drawing:
                 points[panel.base_score[0]] = panel.base_score[1]
             tips = {n: f"{panel.base}{name}, {length_label(n)}: {value:.1f}" for n, value in points.items()}
             lines.append((name, points, tips, looks[name]))
-        draw_lines(drawing, axes, lines)
-        axes.set_title(panel.base, fontsize=9)
+        draw_lines(drawing, axes, lines, panel.intervals)
+        axes.set_title(shortened(panel.base), fontsize=9)
         axes.set_xlabel("Target length (tokens)")
         axes.set_ylabel(f"{data.score} (%)")
     for axes in all_axes[len(data.panels) :]:
@@ -99,5 +118,6 @@ def draw(data: TargetsData) -> Drawing:
     for axes in all_axes:
         axes.set_ylim(low, high)
     drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(*all_axes)
+    note = interval_key(any(panel.intervals for panel in data.panels))
+    drawing.legend(*all_axes, note=note)
     return drawing

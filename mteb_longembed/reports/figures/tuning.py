@@ -10,6 +10,7 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.figures.improvement import draw_bars, gains
 from mteb_longembed.reports.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
+from mteb_longembed.statistics.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class TuningData:
     """Points gained by tuning, on one kind of data: label of the pair, then differences by column."""
 
     data: str
-    bars: tuple[tuple[str, dict[str, float]], ...]
+    bars: tuple[tuple[str, dict[str, Interval]], ...]
 
 
 def tuning_data(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[TuningData]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.reports.bases import shortened
 from mteb_longembed.reports.beir import METRIC, BeirTask, beir_tasks
+from mteb_longembed.reports.given_names import given_name
 from mteb_longembed.reports.results import Model, Result
 from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
 
@@ -51,17 +52,20 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
         number_cell(fmean(task.document_words for task in tasks)),
         *_side_by_side([_average(column) for column in scores]),
     )
-    header = ["Task", "Words per query", "Words per document", *(model.name.full for model in chosen)]
+    header = [
+        "Task",
+        "Words per query",
+        "Words per document",
+        *(shortened(model.name.full) for model in chosen),
+    ]
     if len(chosen) == 2:
         header.append("Difference")
     return Table("beir", "BEIR", tuple(header), (*rows, average), _NOTES)
 
 
 def _find(name: str, by_model: dict[Model, dict[tuple[str, str], float]]) -> Model:
-    for model in by_model:
-        if model.name.full == name:
-            return model
-    raise UnknownNameError("model with BEIR results", name, [model.name.full for model in by_model])
+    models = {model.name.full: model for model in by_model}
+    return models[given_name("model with BEIR results", name, models)]
 
 
 def _score(task: BeirTask, scores: dict[tuple[str, str], float]) -> float | None:

@@ -12,8 +12,9 @@ from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
     Table,
+    interval_notes,
+    length_cells,
     mark_best,
-    number_cell,
     score_cells,
     text_cell,
 )
@@ -51,7 +52,7 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
         rows = [
             [
                 text_cell(names[line.model]),
-                _size(line.model.n_parameters),
+                size_cell(line.model.n_parameters),
                 text_cell(line.model.name.target_len or line.model.max_tokens),
                 *score_cells(line),
             ]
@@ -61,9 +62,9 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
             Table(
                 f"main-{data_key(data)}",
                 f"LongEmbed, {data_title(data)}",
-                ("Model", "Parameters", "Tokens", *SCORE_HEADER),
+                ("Model", "Size", "Tokens", *SCORE_HEADER),
                 mark_best(rows, range(3, len(SCORE_HEADER) + 3)),
-                _notes(members),
+                (*_notes(members), *interval_notes(rows)),
             )
         )
     return tables
@@ -79,15 +80,14 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
             done = [line for line in members if line.by_length[column]]
             # Longer ones than the paper's are shown, and are no part of any mean.
             lengths = sorted({length for line in done for length in line.by_length[column]} | set(LENGTHS))
-            rows = [
-                [text_cell(names[line.model])] + [number_cell(line.by_length[column].get(n)) for n in lengths]
-                for line in done
-            ]
+            rows = [[text_cell(names[line.model])] + length_cells(line, column, lengths) for line in done]
             if rows:
                 title = f"{column} by context length in tokens, Acc@1 in percent, {data_words(data, 'data')}"
                 header = ("Model", *(str(length) for length in lengths))
                 marked = mark_best(rows, range(1, len(header)))
-                tables.append(Table(f"{column.lower()}-{data_key(data)}", title, header, marked))
+                tables.append(
+                    Table(f"{column.lower()}-{data_key(data)}", title, header, marked, interval_notes(rows))
+                )
     return tables
 
 
@@ -96,10 +96,11 @@ def _rank(line: Line) -> tuple[float, int, str]:
     return (-(line.average.value or 0), -n_done, line.model.name.full)
 
 
-def _size(n_parameters: int | None) -> Cell:
-    if n_parameters is None:
+def size_cell(n_parameters: int | None) -> Cell:
+    """A number of parameters, short."""
+    if not n_parameters:  # BM25 has none
         return text_cell(None)
-    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 1e9 else f"{n_parameters / 1e6:.0f}M"
+    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 999_500_000 else f"{n_parameters / 1e6:.0f}M"
     return Cell(short, float(n_parameters))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mteb_longembed.names.in_results import split_model_name
 from mteb_longembed.reports.bases import labels
 from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.intervals import share_interval
 from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words
@@ -15,6 +16,8 @@ from mteb_longembed.reports.tables.table import (
     Cell,
     Table,
     difference_cell,
+    interval_notes,
+    length_cells,
     number_cell,
     score_cells,
     text_cell,
@@ -81,6 +84,7 @@ def _scores_table(data: str, pairs: Sequence[tuple[Line, list[PublishedLine]]]) 
         notes.insert(0, _OTHER_DATA_NOTE)
     if any(cell.is_partial for row in rows for cell in row):
         notes.insert(0, PARTIAL_NOTE)
+    notes += interval_notes(rows)
     return Table(
         f"compared-{data_key(data)}",
         f"Ours beside the published numbers, {data_title(data)}",
@@ -100,8 +104,10 @@ def _lengths_table(column: str, data: str, pairs: Sequence[tuple[Line, list[Publ
             values = theirs.by_length.get(column)
             if not ours or not values:
                 continue
-            rows.append((text_cell(names[line.model]), text_cell("ours"), *_numbers(ours)))
-            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *_numbers(values)))
+            rows.append(
+                (text_cell(names[line.model]), text_cell("ours"), *length_cells(line, column, LENGTHS))
+            )
+            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *_authors(values)))
             differences = [difference_cell(ours.get(n), values.get(n), mark) for n in LENGTHS]
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     if not rows:
@@ -109,12 +115,13 @@ def _lengths_table(column: str, data: str, pairs: Sequence[tuple[Line, list[Publ
     what = data_words(data, "data")
     title = f"{column} by context length in tokens, ours beside the authors', Acc@1 in percent, {what}"
     header = ("Model", "Numbers", *(str(length) for length in LENGTHS))
-    notes = () if data == PUBLISHED else (_OTHER_DATA_NOTE,)
+    notes = (() if data == PUBLISHED else (_OTHER_DATA_NOTE,)) + interval_notes(rows)
     return Table(f"compared-{column.lower()}-{data_key(data)}", title, header, tuple(rows), notes)
 
 
-def _numbers(values: Mapping[int, float]) -> list[Cell]:
-    return [number_cell(values.get(length)) for length in LENGTHS]
+def _authors(values: Mapping[int, float]) -> list[Cell]:
+    cells = [(values[length], share_interval(values[length])) for length in LENGTHS]
+    return [number_cell(value, interval=interval) for value, interval in cells]
 
 
 def _mark(data: str, is_by_length: bool) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from mteb_longembed.reports.bases import BaseGroup, group_by_base
+from mteb_longembed.reports.bases import BaseGroup, group_by_base, shortened
 from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.scoreboard import Line, Score
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title
@@ -12,6 +13,7 @@ from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
     Table,
+    interval_notes,
     mark_best,
     score_cell,
     score_cells,
@@ -36,9 +38,10 @@ def _table(group: BaseGroup) -> Table:
         notes = ["There are no results of the base itself, so no differences."]
     if any(cell.is_partial for row in rows for cell in row):
         notes.append(PARTIAL_NOTE)
+    notes += interval_notes(rows)
     return Table(
         f"strategies-{group.base.replace('/', '__')}-{data_key(group.data)}",
-        f"Strategies on {group.base}, {data_title(group.data)}",
+        f"Strategies on {shortened(group.base)}, {data_title(group.data)}",
         ("Strategy", "Tokens", *SCORE_HEADER),
         mark_best(rows, range(2, len(SCORE_HEADER) + 2)),
         tuple(notes),
@@ -65,4 +68,4 @@ def _with_difference(score: Score, base: Score | None) -> Cell:
     cell = score_cell(score)
     if cell.number is None or base is None or base.whole is None:
         return cell
-    return Cell(f"{cell.text} ({cell.number - base.whole:+.1f})", cell.number)
+    return replace(cell, text=f"{cell.text} ({cell.number - base.whole:+.1f})")

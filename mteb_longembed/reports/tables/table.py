@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mteb_longembed.reports.columns import COLUMNS
+from mteb_longembed.reports.intervals import NOTE as INTERVAL_NOTE
 from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.statistics.intervals import Interval
 
 MISSING = "-"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
@@ -21,12 +23,24 @@ class Cell:
         number: What CSV files carry and columns are sorted by; None for words and for partial results.
         is_best: The best whole result of its column.
         is_partial: A mean of which parts are missing.
+        interval: The lower and the upper end of the number's 95 % interval.
     """
 
     text: str
     number: float | None = None
     is_best: bool = False
     is_partial: bool = False
+    interval: tuple[float, float] | None = None
+
+    @property
+    def bounds(self) -> str:
+        """The interval in whole numbers, such as `[36,41]`; nothing where there is none."""
+        return "" if self.interval is None else f"[{self.interval[0]:.0f},{self.interval[1]:.0f}]"
+
+    @property
+    def shown(self) -> str:
+        """The text with the interval behind it."""
+        return f"{self.text} {self.bounds}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,19 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
+    def without_empty_columns(self) -> Table:
+        """The same table without the columns in which no row has anything."""
+        kept = [i for i in range(len(self.header)) if any(row[i].text != MISSING for row in self.rows)]
+        return replace(
+            self,
+            header=tuple(self.header[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+        )
+
+    def word_columns(self) -> list[bool]:
+        """For each column, whether it holds words."""
+        return [self.is_words(i) for i in range(len(self.header))]
+
     def is_words(self, column: int) -> bool:
         """Whether a column holds words, which stand to the left; numbers, whole or partial, to the right."""
         cells = [row[column] for row in self.rows]
@@ -60,9 +87,12 @@ def text_cell(text: str | int | None) -> Cell:
     return Cell(f"{text:,}", float(text)) if isinstance(text, int) else Cell(text)
 
 
-def number_cell(value: float | None, digits: int = 1) -> Cell:
+def number_cell(value: float | None, digits: int = 1, interval: Interval | None = None) -> Cell:
     """A cell with a score in percent, or with a dash."""
-    return Cell(MISSING) if value is None else Cell(f"{value:,.{digits}f}", float(value))
+    if value is None:
+        return Cell(MISSING)
+    ends = None if interval is None or not interval.is_known else (interval.low, interval.high)
+    return Cell(f"{value:,.{digits}f}", float(value), interval=ends)
 
 
 def difference_cell(value: float | None, reference: float | None, mark: str = "") -> Cell:
@@ -77,7 +107,7 @@ def difference_cell(value: float | None, reference: float | None, mark: str = ""
 def score_cell(score: Score) -> Cell:
     """A score; a partial one shows how many of its parts are there and carries no number."""
     if score.is_whole:
-        return number_cell(score.value)
+        return number_cell(score.value, interval=score.interval)
     if score.n_done == 0:
         return Cell(MISSING, is_partial=True)
     done = f"({score.n_done}/{score.n_all})"
@@ -90,16 +120,33 @@ def score_cells(line: Line) -> list[Cell]:
 
 
 def mark_best(rows: Sequence[Sequence[Cell]], columns: Sequence[int]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the highest number of each of these columns, ties included, where two rows or more have one."""
+    """Mark the one highest number of each of these columns, where two rows or more have one.
+
+    A tie has no best, and a 0.0 is never the best.
+    """
     marked = [list(row) for row in rows]
     for column in columns:
         numbers = [number for row in rows if (number := row[column].number) is not None]
         if len(numbers) < 2:
             continue
-        # Compared as shown: 60.81 and 60.79 are both printed as 60.8 and both are the best.
+        # Compared as shown: 60.81 and 60.79 are both printed as 60.8, a tie.
+        shown = [f"{number:.1f}" for number in numbers]
         best = f"{max(numbers):.1f}"
+        if best == "0.0" or shown.count(best) > 1:
+            continue
         for row in marked:
             number = row[column].number
             if number is not None and f"{number:.1f}" == best:
                 row[column] = replace(row[column], is_best=True)
     return tuple(tuple(row) for row in marked)
+
+
+def length_cells(line: Line, column: str, lengths: Sequence[int]) -> list[Cell]:
+    """A line's accuracies at these context lengths, with their intervals."""
+    values, intervals = line.by_length[column], line.length_intervals[column]
+    return [number_cell(values.get(length), interval=intervals.get(length)) for length in lengths]
+
+
+def interval_notes(rows: Iterable[Sequence[Cell]]) -> tuple[str, ...]:
+    """What the brackets mean, where there are any."""
+    return (INTERVAL_NOTE,) if any(cell.interval for row in rows for cell in row) else ()

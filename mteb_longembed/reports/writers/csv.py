@@ -1,12 +1,14 @@
 """Comma-separated values: full numbers, for other programs.
 
-A partial result is no number: its cell stays empty, and the last column says what there is of it.
+A partial result is no number: its cell stays empty, and the last column says what there is of it. A column with
+intervals is followed by two more, their lower and upper ends.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 
 from mteb_longembed.reports.tables.table import MISSING, Cell, Table
@@ -23,9 +25,15 @@ def _table(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     has_partial = any(cell.is_partial for row in table.rows for cell in row)
-    writer.writerow([*table.header, _PARTIAL] if has_partial else table.header)
+    ranged = [any(row[i].interval for row in table.rows) for i in range(len(table.header))]
+    header: list[str] = []
+    for title, has_ends in zip(table.header, ranged, strict=True):
+        header += [title, f"{title} low", f"{title} high"] if has_ends else [title]
+    writer.writerow([*header, _PARTIAL] if has_partial else header)
     for row in table.rows:
-        values = [_value(cell) for cell in row]
+        values: list[str] = []
+        for cell, has_ends in zip(row, ranged, strict=True):
+            values += [_value(cell), *_ends(cell)] if has_ends else [_value(cell)]
         if has_partial:
             done = [
                 f"{title} {cell.text}"
@@ -40,6 +48,12 @@ def _table(table: Table) -> str:
 def _value(cell: Cell) -> str:
     if cell.is_partial or cell.text == MISSING:
         return ""
-    if cell.number is None:
-        return cell.text
-    return f"{cell.number:.0f}" if cell.number.is_integer() else f"{cell.number:.4f}".rstrip("0")
+    return cell.text if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+
+
+def _ends(cell: Cell) -> list[str]:
+    return ["", ""] if cell.interval is None else [_number(end) for end in cell.interval]
+
+
+def _number(number: float) -> str:
+    return f"{number:.0f}" if number.is_integer() else f"{number:.4f}".rstrip("0")

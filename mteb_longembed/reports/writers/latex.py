@@ -45,7 +45,7 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = _escape(cell.text)
+    text = _escape(cell.shown)
     return rf"\textbf{{{text}}}" if cell.is_best else text
 
 

@@ -22,7 +22,7 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = _escape(cell.text)
+    text = _escape(cell.shown)
     return f"**{text}**" if cell.is_best else text
 
 

@@ -246,7 +246,7 @@ def test_a_revision_of_a_folder_is_refused(folders) -> None:
     ):
         resolve(ModelName(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^a revision belongs to a model on the hub"):
-        load("mini-rope+pi:revision=main")
+        resolve(parse_name("mini-rope+pi:revision=main"))
 
 
 def test_a_misfit_names_both_sides(folders) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.names.zoo import ZOO
@@ -60,7 +61,7 @@ def test_alias_equals_the_repository_on_short_inputs_and_takes_long_ones(hub, al
     assert trained == entry.trained_len or entry.trained_len is None
     assert model.model_card_data.model_name == f"{entry.hub_id}+none@{model.max_seq_length}"
     if entry.revision:
-        assert model.model_card_data.base_model_revision == f"{entry.revision}-le1"
+        assert model.model_card_data.base_model_revision == f"{entry.revision}-{ALGORITHM}"
     assert model[1].pooling_mode == (entry.pooling or mini.pooling)
     for kind, prompt in (("query", entry.query_prompt), ("document", entry.document_prompt)):
         assert model.prompts.get(kind) == (mini.prompts.get(kind, "") if prompt is None else prompt)

@@ -25,7 +25,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["t5", "mt5"])
+@pytest.fixture(scope="module", params=["t5", "mt5", "umt5"])
 def base(request, tmp_path_factory) -> SentenceTransformer:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     folder = tmp_path_factory.mktemp(request.param)
@@ -60,10 +60,14 @@ def oracle(base: SentenceTransformer, key: str, text: str, logn: bool) -> np.nda
     ids = model.tokenizer(text, truncation=True, max_length=LT, return_tensors="pt")
     n = ids["input_ids"].shape[1]
     inner = model[0].model
-    layer = inner.encoder.block[0].layer[0].SelfAttention
-    weight = layer.relative_attention_bias.weight.detach().double().numpy()
-    bias = np.array([[learned(weight, -relative(key, i, j, n)) for j in range(n)] for i in range(n)])
-    layer.compute_bias = lambda *args, **kwargs: torch.from_numpy(bias).float().permute(2, 0, 1)[None]
+    for block in inner.encoder.block:
+        layer = block.layer[0].SelfAttention
+        # T5 learns biases in its first layer, UMT5 in each
+        if hasattr(layer, "relative_attention_bias"):
+            weight = layer.relative_attention_bias.weight.detach().double().numpy()
+            bias = np.array([[learned(weight, -relative(key, i, j, n)) for j in range(n)] for i in range(n)])
+            made = torch.from_numpy(bias).float().permute(2, 0, 1)[None]
+            layer.compute_bias = lambda *args, made=made, **kwargs: made
     if logn and n > LO:
         for block in inner.encoder.block:
             block.layer[0].SelfAttention.q.weight.data *= math.log(n) / math.log(LO)

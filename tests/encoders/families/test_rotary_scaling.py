@@ -115,20 +115,39 @@ def test_yarn_is_transformers_yarn(tmp_path_factory):
     }  # fmt: skip
     theirs, attention_factor = ROPE_INIT_FUNCTIONS["yarn"](config)
     assert torch.allclose(ours, theirs, rtol=1e-6)
-    # without log-n scaling the scores carry transformers' attention factor twice: from queries and from keys
+    # without log-n scaling cosines and sines carry transformers' attention factor
     yarn = STRATEGIES["yarn"](trained_len=LO, target_len=LT, logn=False)
-    scale = yarn.query_scale(torch.tensor([LO, LO + 1]))
-    assert scale.tolist() == pytest.approx([1.0, attention_factor**2])
+    scale = yarn.rotary_scale(torch.tensor([LO, LO + 1]))
+    assert scale.tolist() == pytest.approx([1.0, attention_factor])
 
 
-def test_stock_yarn_of_transformers_equals_ours_without_logn(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stock")
-    base = tiny.sentence_transformer("llama", folder, rope_parameters={"rope_theta": 500.0})
-    stock = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": LO}
+#: test id -> model type, configuration: all dimensions turn, half of them, half of them as neighbours, capped scores
+YARN_BASES = {
+    "llama": ("llama", {}),
+    "partial": ("stablelm", {"num_key_value_heads": 4, "rope": {"partial_rotary_factor": 0.5}}),
+    "partial of phi": ("phi", {"rope": {"partial_rotary_factor": 0.5}}),
+    "partial as neighbours": ("glm", {"head_dim": 8, "rope": {"partial_rotary_factor": 0.5}}),
+    "soft-capped": (
+        "gemma2",
+        {"head_dim": 8, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(YARN_BASES))
+def test_stock_yarn_of_transformers_equals_ours_without_logn(name, tmp_path):
+    kind, config = YARN_BASES[name]
+    config = {"num_key_value_heads": 2, **config}
+    rope = {"rope_theta": 500.0, **config.pop("rope", {})}
+    base = tiny.sentence_transformer(
+        kind, tmp_path, rope_parameters={**rope, "rope_type": "default"}, **config
+    )
+    stock = {**rope, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": LO}
     config = {"rope_parameters": stock, "max_position_embeddings": LT}
-    theirs = type(base)(str(folder / "model"), device="cpu", config_kwargs=config)
+    theirs = type(base)(str(tmp_path / "model"), device="cpu", config_kwargs=config)
     theirs.max_seq_length = LT
-    assert gap(extended(base, "yarn", logn=False, short="scale").encode(TEXTS), theirs.encode(TEXTS)) < 1e-5
+    ours = extended(base, "yarn", logn=False, short="scale")
+    assert gap(ours.encode(TEXTS), theirs.encode(TEXTS)) < 1e-5
 
 
 def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_factory):

@@ -30,3 +30,32 @@ def test_neighbours_stay_exact_across_the_border_and_nothing_exceeds_training():
     assert relative.abs().max() == 15
     assert all(relative[i, i - d] == d for i in range(4, 64) for d in range(4))
     assert (relative == -relative.T).all()
+
+
+@pytest.mark.parametrize("limit", [383, 512])
+def test_the_limit_is_checked(limit):
+    message = (
+        f"limit must be at least the chunk of 384 tokens and below the trained length of 512, got {limit}"
+    )
+    with pytest.raises(InputError, match=message):
+        DualChunkAttention(trained_len=512, target_len=4096, limit=limit)
+
+
+def chunk_llama(i: int, j: int, trained: int) -> int:
+    """ChunkLlama's code, token by token: `chunk_size`, `local_window` and its three sets of positions."""
+    chunk_size, local_window = trained * 3 // 4, trained // 16
+    chunk_len = chunk_size - local_window
+    key = j % chunk_len
+    if i // chunk_len == j // chunk_len:
+        return i % chunk_len - key
+    if i // chunk_len == j // chunk_len + 1:
+        return min(i % chunk_len + chunk_len, chunk_size) - key
+    return chunk_size - key
+
+
+def test_chunk_llamas_own_sizes_can_be_given():
+    dca = DualChunkAttention(trained_len=64, target_len=256, chunk=11 * 64 // 16, limit=3 * 64 // 4)
+    n = 200
+    relative = dca.attention().relative(slice(0, n), n, causal=True)
+    assert all(relative[i, j] == chunk_llama(i, j, 64) for i in range(n) for j in range(i + 1))
+    assert relative.max() == 48

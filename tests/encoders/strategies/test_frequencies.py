@@ -70,13 +70,12 @@ def test_short_scale_stretches_all_inputs():
 def test_yarns_temperature_stands_in_for_logn_and_not_beside_it():
     off = STRATEGIES["yarn"](**LENGTHS, logn=False)
     n = torch.tensor([LO, LT])
-    assert off.query_scale(n).tolist() == pytest.approx([1.0, (0.1 * math.log(8) + 1) ** 2])
-    # a causal model's early tokens get it too: it belongs to the frequencies, not to what a token sees
-    assert off.query_scale(n[1:, None], torch.arange(1, 4)).tolist() == [
-        [pytest.approx(off.query_scale(n)[1])] * 3
-    ]
+    # on the dimensions that turn, of queries and of keys
+    assert off.rotary_scale(n).tolist() == pytest.approx([1.0, 0.1 * math.log(8) + 1])
+    assert off.query_scale(n).tolist() == [1.0, 1.0]
     on = STRATEGIES["yarn"](**LENGTHS)
     assert on.query_scale(n).tolist() == pytest.approx([1.0, math.log(LT) / math.log(LO)])
+    assert on.rotary_scale(n).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,26 @@ def test_short_keep_changes_only_documents_beyond_the_trained_length():
 TABLE = torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
 
 
-def test_tiny_sigma_is_pi_and_huge_sigma_is_rp():
+def test_tiny_sigma_is_pi_from_row_s_on_and_row_one_below():
     lengths = {"trained_len": 32, "target_len": 128}
     pi = STRATEGIES["pi"](**lengths).position_table(TABLE)
     almost_pi = STRATEGIES["ntk"](**lengths, sigma=1e-3).position_table(TABLE)[32:]
-    assert torch.allclose(almost_pi[4:], pi[4:], atol=1e-5)  # row 0 stands aside
+    assert torch.equal(almost_pi[0], TABLE[0])
+    # row 0 is mixed into nothing, where pi would mix it into the rows below s
+    assert torch.allclose(almost_pi[1:4], TABLE[1].expand(3, -1), atol=1e-5)
+    assert torch.allclose(almost_pi[4:], pi[4:], atol=1e-5)
+
+
+def test_huge_sigma_repeats_the_rows_from_one_on():
+    lengths = {"trained_len": 32, "target_len": 128}
     almost_rp = STRATEGIES["ntk"](**lengths, sigma=1e6).position_table(TABLE)[32:]
     want = torch.stack([TABLE[0], *[TABLE[1 + (t - 1) % 31] for t in range(1, 128)]])
     assert torch.allclose(almost_rp, want, atol=1e-4)
+    # rp's rows up to Lo, then one row ahead for each round: row 0 does not come again
+    rp = STRATEGIES["rp"](trained_len=32, target_len=128).position_table(TABLE)
+    assert torch.allclose(almost_rp[:32], rp[:32], atol=1e-4)
+    assert not torch.allclose(almost_rp[32], rp[32], atol=1e-1)
+    assert torch.allclose(almost_rp[32:62], rp[33:63], atol=1e-4)
 
 
 @settings(deadline=None)

@@ -18,7 +18,9 @@ E5 = {"trained_len": 512, "target_len": 4096}
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"g": 0}, "g must be at least 1 token, got 0"),
+        ({"g": 0}, "g must be at least 1 token, or document, got 0"),
+        ({"g": "banana"}, "g must be at least 1 token, or document, got 'banana'"),
+        ({"g": "document", "w": 5}, "takes w from each document where g is document, got w=5 tokens"),
         ({"w": 0}, "w must be at least 1 and below the trained length of 512 tokens, got 0"),
         ({"w": 512}, "w must be at least 1 and below the trained length of 512 tokens, got 512"),
     ],
@@ -69,3 +71,41 @@ def test_the_plan_follows_the_definition(trained, scale, causal):
         [[se.relative(i, j) if j <= i or not causal else 0 for j in range(n)] for i in range(n)]
     )
     assert torch.equal(se.attention().relative(slice(0, n), n, causal=causal).long(), want)
+
+
+def by_document(trained: int, n: int, i: int, j: int) -> int:
+    """g=document by hand: s, g and w are made anew from n."""
+    s = 1
+    while s * trained < n:
+        s += 1
+    g, w = s + 1, trained // s
+    if abs(i - j) < w:
+        return i - j
+    c = w - w // g
+    return i // g - j // g + (c if i > j else -c)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_g_document_takes_group_and_window_from_the_documents_own_length(causal):
+    se = SelfExtend(trained_len=16, target_len=64, g="document")
+    for n in (17, 31, 32, 33, 48, 49, 63, 64):
+        want = torch.tensor(
+            [[by_document(16, n, i, j) if j <= i or not causal else 0 for j in range(n)] for i in range(n)]
+        )
+        got = se.attention().relative(slice(0, n), n, causal=causal).long()
+        assert torch.equal(got, want)
+        assert want.abs().max() <= 16
+
+
+def test_g_document_is_the_default_at_the_target_and_gentler_before_it():
+    lengths = {"trained_len": 512, "target_len": 4096}
+    default, document = SelfExtend(**lengths), SelfExtend(**lengths, g="document")
+    assert [document.sizes(n) for n in (513, 1024, 1025, 4096)] == [(3, 256), (3, 256), (4, 170), (9, 64)]
+    assert document.sizes(4096) == default.sizes(4096) == default.sizes(513)
+    # at 513 tokens the farthest token stands at 341, with the default at 113
+    assert (document.relative(512, 0, 513), default.relative(512, 0, 513)) == (341, 113)
+
+
+def test_the_default_window_may_be_given_beside_g_document():
+    # a default filled in from the lengths is no choice of the user's
+    assert SelfExtend(**E5, g="document", w=64).sizes(513) == (3, 256)

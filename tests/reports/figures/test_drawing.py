@@ -17,8 +17,8 @@ def drawings():
     scores = {f"{BASE}+none@512": 0.3, f"{ROTARY}+none@512": 0.3}
     for i, target in enumerate((1024, 4096)):
         for j, name in enumerate(("pcw", "gp", "pi", "ntk")):
-            scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.05 * i + 0.01 * j
-            scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.05 * i + 0.01 * j
+            scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.06 * i + 0.02 * j
+            scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
     points = [depth.DepthPoint(512, i / 50, i % 2) for i in range(50)]
     curve = diagnosis.DiagnosisData(
@@ -34,6 +34,7 @@ def drawings():
         depth.draw(depth.depth_data("m", "t", points)),
         *map(improvement.draw, improvement.improvement_data(made)),
         *map(targets.draw, targets.targets_data(made)),
+        *map(targets.draw, targets.targets_data(made, "Passkey")),
         *map(tuning.draw, tuning.tuning_data(made, pair)),
         *map(positions.draw, positions.positions_data(made)),
         diagnosis.draw(curve),
@@ -50,6 +51,65 @@ def test_every_text_lies_inside_its_picture(drawings):
         width, height = drawing.figure.get_size_inches()
         assert drawn.x0 >= 0 and drawn.x1 <= width, drawing.key
         assert drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
+
+
+def _texts(figure):
+    """All texts that are drawn: not those of ticks beyond the ends of an axis."""
+    from matplotlib.text import Text
+
+    hidden = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            hidden |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
+        if not axes.get_visible():
+            hidden |= set(axes.findobj(Text))
+    found = figure.findobj(Text)
+    return [text for text in found if text.get_visible() and text.get_text().strip() and text not in hidden]
+
+
+def test_no_two_texts_overlap(drawings):
+    from itertools import combinations
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for drawing in drawings:
+        canvas = FigureCanvasAgg(drawing.figure)
+        canvas.draw()
+        boxes = {
+            text: text.get_window_extent(canvas.get_renderer()).padded(-1) for text in _texts(drawing.figure)
+        }
+        for (a, first), (b, second) in combinations(boxes.items(), 2):
+            assert not first.overlaps(second), (drawing.key, a.get_text(), b.get_text())
+
+
+def test_scores_over_lengths_carry_their_intervals(drawings):
+    (drawing,) = (drawing for drawing in drawings if drawing.key.startswith("targets-passkey"))
+    bars = [
+        line
+        for line in drawing.figure.axes[0].lines
+        if len(set(line.get_xdata())) == 1 < len(line.get_xdata())
+    ]
+    # Two target lengths and the base's own, for each of four strategies.
+    assert len(bars) == 12
+    low, high = bars[0].get_ydata()
+    assert low < 30 < high or low < 36 < high
+    assert "95 % interval" in drawing.figure.legends[0].get_title().get_text()
+
+
+def test_an_average_without_single_queries_says_that_it_has_no_interval(drawings):
+    (drawing,) = (drawing for drawing in drawings if drawing.key.startswith("targets-average"))
+    assert drawing.figure.legends[0].get_title().get_text().startswith("no intervals")
+
+
+def test_depth_maps_print_the_queries_of_each_cell_and_are_grey_below_thirty():
+    points = [depth.DepthPoint(512, 0.1, 1.0)] * 30 + [depth.DepthPoint(1024, 0.1, 1.0)] * 29
+    drawing = depth.draw(depth.depth_data("mteb-longembed/m", "t", points))
+    (axes,) = drawing.figure.axes
+    assert [text.get_text() for text in axes.texts] == ["100", "n=30", "100", "n=29", "100", "n=59"]
+    many, few, both = (patch.get_facecolor() for patch in axes.patches[:3])
+    assert few[0] == few[1] == few[2] and many[0] != many[1] and both == many
+    assert "mteb-longembed/" not in " ".join(text.get_text() for text in _texts(drawing.figure))
 
 
 def test_every_tip_is_in_the_svg(drawings):
@@ -96,9 +156,10 @@ def test_the_heat_map_explains_the_marks_that_are_in_it():
     def key(found):
         return heatmap.draw(heatmap.heatmap_data(found)[0]).figure.get_supxlabel()
 
-    assert key(lines({f"{BASE}+pi@4096": 0.3})) == "♦ 4k tokens or more"
-    assert key(lines({BASE: 0.3})) == ""
-    partial = lines({f"{BASE}+none@512": 0.3}, splits=["test_256"])
+    assert key(lines({f"{BASE}+pi@4096": 0.305})) == "♦ 4k tokens or more"
+    assert key(lines({BASE: 0.305})) == ""
+    assert key(lines({BASE: 0.3})) == "50 queries a cell: a 50 stands for 37 to 63 (95 %)"
+    partial = lines({f"{BASE}+none@512": 0.305}, splits=["test_256"])
     assert key(partial) == "▲ reads fewer than 4k tokens, hatched: not measured"
 
 

@@ -34,9 +34,43 @@ def test_a_partial_mean_shows_its_parts_and_is_never_the_best():
     assert any("Partial" in note for note in table.notes)
 
 
-def test_ties_as_printed_are_all_best():
+def test_a_tie_as_printed_has_no_best():
     (table,) = main_tables(lines({"a/b": 0.6081, "a/c": 0.6079, "a/d": 0.6}))
-    assert [row[-1].is_best for row in table.rows] == [True, True, False]
+    assert not any(row[-1].is_best for row in table.rows)
+
+
+def test_one_highest_number_is_the_best():
+    (table,) = main_tables(lines({"a/b": 0.61, "a/c": 0.6, "a/d": 0.6}))
+    assert [row[-1].is_best for row in table.rows] == [True, False, False]
+
+
+def test_zero_is_never_the_best():
+    (table,) = main_tables(lines({"a/b": 0.0, "a/c": 0.0004}))
+    assert not any(cell.is_best for row in table.rows for cell in row)
+
+
+def test_a_column_without_any_result_is_left_out():
+    (table,) = main_tables(lines({"a/b": 0.5, "a/c": 0.6}, only=["Passkey", "QMSum"]))
+    assert table.without_empty_columns().header == ("Model", "Passkey", "QMSum", "Average")
+
+
+def test_accuracies_carry_the_interval_of_their_fifty_queries():
+    (table,) = length_tables(lines({"a/b": 0.5}, only=["Passkey"]))
+    cell = table.rows[0][1]
+    # Wilson's interval of 25 out of 50, by hand: 36.6 to 63.4.
+    assert cell.shown == "50.0 [37,63]"
+    assert table.notes[0].startswith("[low,high]: 95 % interval")
+
+
+def test_an_accuracy_that_is_not_of_fifty_queries_has_no_interval():
+    (table,) = length_tables(lines({"a/b": 0.41}, only=["Passkey"]))
+    assert table.rows[0][1].shown == "41.0"
+    assert table.notes == ()
+
+
+def test_our_own_organisation_is_not_repeated():
+    (table,) = main_tables(lines({"mteb-longembed/mini-rope+ntk@4096": 0.5}))
+    assert table.rows[0][0].text == "mini-rope+ntk@4096"
 
 
 def test_lengths_beyond_the_papers_get_columns():

@@ -1,0 +1,5 @@
+"""`compare`: which way of embedding long documents is best for a user's model and data, and at what cost.
+
+What lives here: the contenders, their cells (one contender on one split of one task), costs, ranking, recommendation
+and the page. May import every room but `commands`, `plugin` and `tuning`; mteb runs the cells.
+"""

@@ -1,0 +1,242 @@
+"""The comparison itself: contenders on tasks, cell by cell, within a budget, with what was finished kept."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import mteb
+import torch
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.contenders import BM25, Contender, fused
+from mteb_longembed.comparing.costs import Cost, probe, share_read, tokens_of
+from mteb_longembed.comparing.ranking import Row, rank
+from mteb_longembed.comparing.recommendation import Recommendation, recommend
+from mteb_longembed.encoders.engine.progress import one_bar
+from mteb_longembed.errors import DataError, InputError, LongEmbedError
+
+_SECONDS_PER_MINUTE = 60.0
+
+
+@dataclass
+class Comparison:
+    """What a comparison found.
+
+    Args:
+        rows: ranked, the best first.
+        recommendation: what to do.
+        tasks: names of the tasks.
+        n_queries: queries that all contenders answered.
+        skipped: cells that the budget left out, one sentence each.
+        left_out: contenders that could not run, one sentence each.
+        seconds: wall time of each contender's cells, reading of stored embeddings included.
+        proxy: whether the queries were drawn from the documents.
+    """
+
+    rows: list[Row]
+    recommendation: Recommendation
+    tasks: list[str]
+    n_queries: int
+    skipped: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    proxy: bool = False
+
+
+def compare(
+    contenders: Sequence[Contender],
+    tasks: Sequence[AbsTaskRetrieval],
+    folder: Path,
+    *,
+    budget: float | None = None,
+    device: str | None = None,
+    fuse: bool = True,
+    proxy: bool = False,
+    show: bool = True,
+    say: Callable[[str], None] = print,
+) -> Comparison:
+    """Run every contender on every task, and rank them on the queries that all of them answered.
+
+    Args:
+        contenders: who takes part.
+        tasks: mteb retrieval tasks.
+        folder: mteb's results folder; what it has already is not run again.
+        budget: seconds; cells that would go beyond it are left out and named.
+        device: where models run; default the best there is.
+        fuse: whether the best contender joined with BM25 takes part too.
+        proxy: whether the queries were drawn from the documents.
+        show: whether a progress bar is shown.
+        say: where sentences for people go.
+
+    Raises:
+        InputError: if there is no contender, or the budget does not suffice for one of them.
+        DataError: if a corpus is empty, or no query has a relevant document.
+    """
+    if not contenders:
+        raise InputError("compare needs at least one contender, got none.")
+    cells = Cells(Path(folder))
+    corpora = {(task.metadata.name, split): _corpus(task, split) for task in tasks for split in _loaded(task)}
+    work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
+    total = sum(
+        tokens_of(texts, c.target_len) for c in contenders if c.name != BM25 for texts in corpora.values()
+    )
+    say(
+        f"{len(contenders)} contenders read {total:,} tokens at most in "
+        f"{sum(map(len, corpora.values())):,} documents; equal work is done once."
+    )
+    with one_bar(total, "Comparing", show=show):
+        for contender in contenders:
+            work.run(contender, say)
+        if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
+            work.run(joined, say)
+    scores = work.complete()
+    rows = rank(scores, work.costs)
+    names = [task.metadata.name for task in tasks]
+    n_queries = sum(map(len, next(iter(scores.values())).values()))
+    return Comparison(
+        rows,
+        recommend(rows, names, n_queries, proxy=proxy),
+        names,
+        n_queries,
+        work.skipped,
+        work.left_out,
+        work.seconds,
+        proxy,
+    )
+
+
+@dataclass
+class _Work:
+    """What is done and what is left of one comparison."""
+
+    cells: Cells
+    tasks: Sequence[AbsTaskRetrieval]
+    corpora: Mapping[tuple[str, str], list[str]]
+    started: float
+    budget: float | None
+    device: str | None
+    scores: dict[Contender, dict[tuple[str, str], dict[str, float]]] = field(default_factory=dict)
+    costs: dict[Contender, Cost] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def run(self, contender: Contender, say: Callable[[str], None]) -> None:
+        """All cells of one contender; an error of ours costs this contender only."""
+        began = time.monotonic()
+        try:
+            meta = mteb.get_model_meta(contender.name)
+            model: Any = None
+            if not self._take_finished(contender, meta):
+                model = mteb.get_model(contender.name, device=self.device)
+                self._cells(contender, meta, model)
+        except (LongEmbedError, ImportError) as error:
+            reason = str(error).partition("\n")[0]
+            if contender.name == BM25 and isinstance(error, ImportError):
+                reason = "it needs pip install mteb-longembed[bm25]."
+            self.left_out.append(f"{contender.name} is left out: {reason}")
+            self.scores.pop(contender, None)
+            say(self.left_out[-1])
+        finally:
+            self.seconds[contender.name] = time.monotonic() - began
+            model = None
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def _take_finished(self, contender: Contender, meta: Any) -> bool:
+        """Take all cells from an earlier run, if all are there: then no weights need to load."""
+        cost = self.cells.find_cost(meta)
+        found = {
+            (task.metadata.name, split): self.cells.find(meta, task, split)
+            for task in self.tasks
+            for split in task.eval_splits
+        }
+        whole = {key: scores for key, scores in found.items() if scores is not None}
+        if cost is None or len(whole) < len(found):
+            return False
+        texts = [text for corpus in self.corpora.values() for text in corpus]
+        self.costs[contender] = replace(cost, share_read=share_read(texts, contender.target_len))
+        self.scores[contender] = whole
+        return True
+
+    def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
+        texts = [text for corpus in self.corpora.values() for text in corpus]
+        encoder = _encoder(model)
+        store = getattr(encoder, "store", None)
+        if encoder is not None:
+            encoder.store = None  # a probe must not read what another contender has finished
+        cost = self.costs[contender] = probe(encoder, texts, contender.target_len)
+        if encoder is not None:
+            encoder.store = store
+        self.cells.keep_cost(meta, cost)
+        for task in self.tasks:
+            for split in task.eval_splits:
+                key = (task.metadata.name, split)
+                expected = 0.0
+                if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
+                    expected = tokens_of(self.corpora[key], contender.target_len) / cost.tokens_per_second
+                if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
+                    self.skipped.append(
+                        f"{contender.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
+                    )
+                    continue
+                found = self.cells.run(model, meta, task, split)
+                self.scores.setdefault(contender, {})[key] = found
+
+    def best_dense(self) -> Contender | None:
+        """The contender with the highest mean so far, of those that embed documents."""
+        whole = {
+            c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
+        }
+        if not any(c.name == BM25 for c in self.scores) or not whole:
+            return None
+
+        def mean(contender: Contender) -> float:
+            by_split = [sum(scores.values()) / len(scores) for scores in whole[contender].values()]
+            return sum(by_split) / len(by_split)
+
+        return max(whole, key=mean)
+
+    def complete(self) -> dict[Contender, dict[tuple[str, str], dict[str, float]]]:
+        """The contenders with all cells: only these have answered the same queries."""
+        whole = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
+        if not whole:
+            why = (self.left_out + self.skipped)[:1]
+            raise InputError(
+                "compare must finish one contender at least, got none: give a larger --budget or fewer tasks"
+                f"{f' ({why[0]})' if why else ''}."
+            )
+        return whole
+
+
+def _encoder(model: Any) -> Any:
+    """What encodes inside an mteb model, None where nothing of ours does."""
+    inner = getattr(model, "model", None)
+    return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
+
+
+def _loaded(task: AbsTaskRetrieval) -> Sequence[str]:
+    if not isinstance(task, AbsTaskRetrieval):
+        raise InputError(f"compare takes retrieval tasks, got {task.metadata.name} ({task.metadata.type}).")
+    if not task.data_loaded:
+        task.load_data()
+        task.convert_v1_dataset_format_to_v2(None)
+    return task.eval_splits
+
+
+def _corpus(task: AbsTaskRetrieval, split: str) -> list[str]:
+    texts: list[str] = []
+    for subset in task.hf_subsets:
+        corpus = task.dataset[subset][split]["corpus"]
+        titles = corpus["title"] if "title" in corpus.column_names else [""] * len(corpus)
+        texts += [f"{title or ''} {text}".strip() for title, text in zip(titles, corpus["text"], strict=True)]
+    if not texts:
+        raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
+    return texts

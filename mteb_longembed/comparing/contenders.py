@@ -1,0 +1,110 @@
+"""Who takes part in a comparison: names that fit each base, from the registries of strategies and families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.zoo import ZOO, entry_of
+
+BM25 = "bm25"
+#: What is tried beside the plain strategies, by the strategy that it builds on: small windows, several vectors,
+#: corpus centring.
+BEYOND = (
+    "pcw:size=128,overlap=64,short=cut",
+    "pcw:size=128,overlap=64,short=cut,center=corpus",
+    "pcw:size=128,vectors=window",
+    "pcw:size=128,vectors=window,center=corpus",
+)
+_FUSED = "fuse=bm25"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to embed documents.
+
+    Args:
+        name: what `mteb run -m` takes.
+        base: the base it belongs to, as the user wrote it; empty for BM25.
+        is_base: whether it is the base as it is.
+        trained_len: the base's trained length in tokens; None for what has none.
+        target_len: tokens that are read of a document; None for all.
+    """
+
+    name: str
+    base: str
+    is_base: bool = False
+    trained_len: int | None = None
+    target_len: int | None = None
+
+
+def contenders_of(
+    base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
+) -> list[Contender]:
+    """Every contender of a base: the base as it is, each strategy that fits, and what lies beyond the paper.
+
+    Args:
+        base: alias, hub id or folder; a name with a strategy is a single contender.
+        strategies: registry keys to narrow to; default all. The base itself always takes part.
+        target_len: tokens to extend to; default 8 times the trained length.
+
+    Raises:
+        UnknownNameError: if no strategy has one of the keys.
+        InputError: if the base cannot be extended by any of them.
+        HubError, ModelError: if the base cannot be had, or is no embedding model.
+    """
+    for key in strategies or ():
+        get_strategy(key)
+    if is_extended_name(base) and base not in ZOO:
+        return [_contender(base, base)]
+    if (entry := entry_of(base)) is not None and entry.kind == "mteb":
+        return [Contender(base, base, is_base=True)]
+    first = _contender(f"{base}+none", base)
+    found = [first]
+    refused: list[str] = []
+    for tail in _tails(strategies, target_len):
+        try:
+            found.append(_contender(f"{base}+{tail}", base))
+        except MisfitError as error:
+            refused.append(str(error))
+        except InputError:
+            if tail in STRATEGIES and strategies:
+                raise
+    if len(found) == 1 and strategies:
+        raise InputError(f"none of {', '.join(strategies)} fits {base}: {refused[0]}")
+    return found
+
+
+def fused(best: Contender) -> Contender | None:
+    """A contender joined with BM25, None where it cannot be."""
+    sign = "," if ":" in best.name or "," in best.name else ":"
+    try:
+        return _contender(f"{best.name}{sign}{_FUSED}", best.base)
+    except InputError:
+        return None
+
+
+def _tails(strategies: Sequence[str] | None, target_len: int | str | None) -> Iterator[str]:
+    keys = [key for key in STRATEGIES if key != "none" and (strategies is None or key in strategies)]
+    beyond = [tail for tail in BEYOND if tail.partition(":")[0] in keys]
+    for tail in [*keys, *beyond]:
+        key, colon, settings = tail.partition(":")
+        yield f"{key}{'' if target_len is None else f'@{target_len}'}{colon}{settings}"
+
+
+def _contender(name: str, base: str) -> Contender:
+    parsed: ModelName = parse_name(name)
+    resolved = resolve(parsed)
+    strategy = resolved.strategy
+    # the canonical name of what is added, behind the base as the user wrote it
+    return Contender(
+        parsed.base + resolved.name.removeprefix(resolved.base.name),
+        base,
+        is_base=parsed.strategy == "none" and strategy.target_len == strategy.trained_len,
+        trained_len=strategy.trained_len,
+        target_len=strategy.target_len,
+    )

@@ -1,0 +1,71 @@
+"""What a contender costs: tokens a second, vectors and bytes a document, and how much of the text it reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: A rough length, for estimates only: characters a token.
+_CHARS_PER_TOKEN = 4.5
+#: A probe encodes more documents until it took this long, in seconds.
+_PROBE_SECONDS = 1.0
+_PROBE_DOCUMENTS = 16
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a contender costs.
+
+    Args:
+        tokens_per_second: of documents, measured without stored embeddings; None where nothing is encoded.
+        vectors: mean vectors a document; None where there are none.
+        bytes: mean bytes of a document's vectors in fp32.
+        share_read: share of the corpus' text that is read, from 0 to 1.
+    """
+
+    tokens_per_second: float | None
+    vectors: float | None
+    bytes: float | None
+    share_read: float
+
+
+def tokens_of(texts: Sequence[str], target_len: int | None) -> int:
+    """About how many tokens are read of some texts."""
+    longest = float("inf") if target_len is None else target_len
+    return int(sum(min(len(text) / _CHARS_PER_TOKEN + 2, longest) for text in texts))
+
+
+def share_read(texts: Sequence[str], target_len: int | None) -> float:
+    """About which share of some texts is read."""
+    whole = tokens_of(texts, None)
+    return tokens_of(texts, target_len) / whole if whole else 1.0
+
+
+def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
+    """Measure a model on a few documents of middle length.
+
+    Args:
+        model: a SentenceTransformer or MultiVectorEncoder; None where nothing is encoded (BM25) or where it runs
+            elsewhere (an API).
+        texts: the corpus.
+        target_len: tokens that the model reads of a document.
+    """
+    read = share_read(texts, target_len)
+    if model is None or not texts:
+        return Cost(None, None, None, read)
+    middle = sorted(texts, key=len)[len(texts) // 2 :][:_PROBE_DOCUMENTS]
+    # a first, short call pays for what is made once
+    model.encode(middle[:1], show_progress_bar=False)
+    tokens, vectors, started = 0, [], time.perf_counter()
+    for text in middle:
+        vectors.append(np.atleast_2d(np.asarray(model.encode([text], show_progress_bar=False)[0])))
+        tokens += tokens_of([text], target_len)
+        if time.perf_counter() - started > _PROBE_SECONDS:
+            break
+    seconds = time.perf_counter() - started
+    count = float(np.mean([len(rows) for rows in vectors]))
+    return Cost(tokens / seconds, count, count * vectors[0].shape[1] * 4, read)

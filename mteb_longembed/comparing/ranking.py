@@ -1,0 +1,136 @@
+"""Scores by query -> a ranked table: intervals, paired differences to the base and to the best, adjusted p."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mteb_longembed.comparing.contenders import BM25, Contender
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.statistics.bootstrap import difference_interval, mean_of_means_interval
+from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.paired import adjust, randomisation_test
+
+#: (task, split) -> query id -> score from 0 to 1.
+Scores = Mapping[tuple[str, str], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender's line.
+
+    Args:
+        contender: who.
+        score: mean over tasks of the mean over splits, in percent.
+        gain: paired difference to its base, in points; None for the base and for what has none.
+        p_value: of that difference, adjusted for the number of contenders.
+        loss: paired difference to the best contender, in points; None for the best.
+        cost: what encoding costs.
+        by_split: score in percent by task and split, with its interval.
+    """
+
+    contender: Contender
+    score: Interval
+    gain: Interval | None
+    p_value: float | None
+    loss: Interval | None
+    cost: Cost
+    by_split: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What `mteb run -m` takes."""
+        return self.contender.name
+
+    @property
+    def is_base(self) -> bool:
+        """Whether this is a base as it is."""
+        return self.contender.is_base and not self.is_bm25
+
+    @property
+    def is_bm25(self) -> bool:
+        """Whether this is BM25, which embeds nothing."""
+        return self.contender.name == BM25
+
+    @property
+    def searches(self) -> bool:
+        """Whether the name has search parameters, so that it is no model but a search."""
+        return any(f"{key}=" in self.name for key in ("center", "fuse"))
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens that are encoded in a second; None where nothing is encoded."""
+        return self.cost.tokens_per_second
+
+    @property
+    def seconds_per_million(self) -> float | None:
+        """Seconds for a million tokens of documents: 0 for BM25, None where it was not measured."""
+        if self.is_bm25:
+            return 0.0
+        return None if self.tokens_per_second is None else 1e6 / self.tokens_per_second
+
+
+def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *, seed: int = 0) -> list[Row]:
+    """The contenders, the best first; all must have answered the same queries.
+
+    Splits of one task weigh the same, and so do tasks.
+
+    Args:
+        scores: by contender.
+        costs: by contender.
+        seed: where the resampling starts.
+    """
+    order = {contender: _groups(found) for contender, found in scores.items()}
+    means = {contender: float(sum(map(np.mean, groups)) / len(groups)) for contender, groups in order.items()}
+    ranked = sorted(order, key=lambda contender: -means[contender])
+    bases = {contender.base: contender for contender in ranked if contender.is_base}
+    compared = [c for c in ranked if bases.get(c.base, c) is not c]
+    tests = [randomisation_test(order[bases[c.base]], order[c], seed=seed) for c in compared]
+    p_values = dict(zip(compared, adjust(tests), strict=True))
+    rows = []
+    for contender in ranked:
+        base = bases.get(contender.base)
+        rows.append(
+            Row(
+                contender,
+                score=_percent(mean_of_means_interval(order[contender], seed=seed)),
+                gain=_difference(order, base, contender, seed),
+                p_value=p_values.get(contender),
+                loss=_difference(order, ranked[0], contender, seed),
+                cost=costs[contender],
+                by_split={
+                    key: _percent(mean_of_means_interval([list(by_query.values())], seed=seed))
+                    for key, by_query in scores[contender].items()
+                },
+            )
+        )
+    return rows
+
+
+def _difference(
+    order: Mapping[Contender, list[NDArray[np.float64]]],
+    first: Contender | None,
+    second: Contender,
+    seed: int,
+) -> Interval | None:
+    if first is None or first is second:
+        return None
+    return _percent(difference_interval(order[first], order[second], seed=seed))
+
+
+def _groups(found: Scores) -> list[NDArray[np.float64]]:
+    """One array a split, queries in one order; scaled so that the mean of their means weighs tasks equally."""
+    keys = sorted(found)
+    n_splits = {task: sum(other == task for other, _ in keys) for task, _ in keys}
+    weight = len(keys) / len(n_splits)
+    return [
+        np.array([found[key][query] for query in sorted(found[key])]) * weight / n_splits[key[0]]
+        for key in keys
+    ]
+
+
+def _percent(interval: Interval) -> Interval:
+    return Interval(100 * interval.mean, 100 * interval.low, 100 * interval.high)

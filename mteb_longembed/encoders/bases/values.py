@@ -1,0 +1,74 @@
+"""The values that stand in a name, read and checked before anything heavy is imported or the hub is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
+
+from .representation import Representation, SearchSettings
+
+#: Short spellings of compute types -> torch's names.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class NameValues:
+    """What a name says beside its base, as typed values.
+
+    Args:
+        kind: class of the strategy.
+        params: the strategy's own parameters.
+        dtype: compute type by torch's name; None for the checkpoint's own.
+        trained_len: tokens; None for what the base's files say.
+        target_len: tokens; None for the default.
+        trusted: whether code of the base may run.
+        representation: how many vectors a document has.
+        search: what changes search and no vector.
+    """
+
+    kind: type[Strategy]
+    params: dict[str, Any]
+    dtype: str | None
+    trained_len: int | None
+    target_len: int | None
+    trusted: bool
+    representation: Representation
+    search: SearchSettings
+
+
+def read_values(name: ModelName) -> NameValues:
+    """Read the values of a name; the base is not looked at.
+
+    Raises:
+        UnknownNameError: if no strategy has this key, or it has no such parameter.
+        InputError: if a value breaks its rule.
+        MisfitError: if vectors are asked for that the strategy does not make.
+    """
+    kind = get_strategy(name.strategy)
+    return NameValues(
+        kind=kind,
+        params=read_parameters(name.strategy, kind.declared(), name.params),
+        dtype=None if name.dtype is None else _dtype(name.dtype),
+        trained_len=None if name.trained_len is None else read_tokens("trained_len", name.trained_len),
+        target_len=None if name.target_len is None else read_tokens("the target", name.target_len),
+        trusted=Parameter("trust_remote_code", switch=True).read(name.trust_remote_code),
+        representation=Representation.read(name.vectors, name.strategy, "windows" in kind.hooks()),
+        search=SearchSettings.read(name.search),
+    )
+
+
+def _dtype(name: str) -> str:
+    """Torch's name of a compute type.
+
+    Raises:
+        InputError: if it is none that a model can compute in.
+    """
+    full = DTYPES.get(name, name)
+    if full not in DTYPES.values():
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
+    return full

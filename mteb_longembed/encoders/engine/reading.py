@@ -1,0 +1,93 @@
+"""How much of the documents a model reads: what truncation to its longest input leaves out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .tokenizing import Ids, cutter_of
+
+logger = logging.getLogger(__name__)
+#: Texts, and characters of each, from which the tokens a character are measured.
+_SAMPLE_TEXTS, _SAMPLE_CHARS = 32, 20_000
+#: Tokens a character where a tokenizer cannot be asked cheaply: English.
+_ENGLISH = 1 / 4.5
+
+
+@dataclass
+class Reading:
+    """Tokens read of some documents, and tokens that they have.
+
+    Args:
+        documents: how many were read.
+        read: tokens that the model took, of all documents together.
+        whole: tokens of the whole documents; those of cut ones are estimated from their characters.
+        halved: documents of which more than half was cut away.
+    """
+
+    documents: int = 0
+    read: int = 0
+    whole: int = 0
+    halved: int = 0
+
+    def add(self, other: Reading) -> None:
+        """Count other documents too."""
+        self.documents += other.documents
+        self.read += other.read
+        self.whole += other.whole
+        self.halved += other.halved
+
+    def __str__(self) -> str:
+        """One line for people.
+
+        >>> str(Reading(documents=2, read=1024, whole=26800))
+        'read 512 of about 13,400 tokens a document on average, 4 %'
+        >>> str(Reading(documents=2, read=600, whole=600))
+        'read all 300 tokens a document on average'
+        """
+        read, whole = (round(n / max(self.documents, 1)) for n in (self.read, self.whole))
+        if self.read >= self.whole:
+            return f"read all {read:,} tokens a document on average"
+        share = 100 * self.read / self.whole
+        return f"read {read:,} of about {whole:,} tokens a document on average, {share:.{0 if share >= 1 else 1}f} %"
+
+
+def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len: int) -> Reading:
+    """What was read of texts whose ids, cut to `max_len` tokens, are these.
+
+    Args:
+        tokenizer: the model's.
+        texts: the whole texts.
+        ids: token ids that the model takes.
+        max_len: tokens kept of each text.
+    """
+    read = sum(map(len, ids))
+    cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
+    rate = _tokens_a_character(tokenizer, [text for text, _ in cut]) if cut else 0.0
+    lost = [(max(round(len(text) * rate) - n, 0), n) for text, n in cut]
+    return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
+
+
+def warn_once(model: Any, reading: Reading, max_len: int) -> None:
+    """Log a warning, once for a model, where more than half of a text is cut away."""
+    if not reading.halved or model.__dict__.get("_told_of_cut"):
+        return
+    model.__dict__["_told_of_cut"] = True
+    logger.warning(
+        "more than half of %s texts lies beyond the %s tokens that the model takes and is cut away; an extended "
+        "model takes more (told once; logger %s).",
+        f"{reading.halved:,} of {reading.documents:,}",
+        f"{max_len:,}",
+        __name__,
+    )
+
+
+def _tokens_a_character(tokenizer: Any, texts: Sequence[str]) -> float:
+    cutter = cutter_of(tokenizer)
+    if cutter is None:
+        return _ENGLISH
+    sample = [text[:_SAMPLE_CHARS] for text in texts[:_SAMPLE_TEXTS]]
+    found = cutter.contents(sample, max(map(len, sample)))
+    return sum(map(len, found)) / max(sum(map(len, sample)), 1)

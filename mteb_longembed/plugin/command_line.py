@@ -1,0 +1,52 @@
+"""The stock `mteb` command: our errors and an interrupt end it in one sentence instead of a traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from mteb_longembed.errors import INTERRUPTED, LongEmbedError
+
+from .mteb_parts import part, rebind
+
+#: `1` shows the traceback of our errors too.
+TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
+
+
+def register_command(cli: ModuleType) -> None:
+    """Have the `mteb` command tell our errors in one sentence."""
+    main = part(cli.__name__, "main")
+    if not hasattr(main, "__wrapped__"):  # registering again changes nothing
+        rebind("main", main, in_one_sentence(main))
+
+
+def in_one_sentence(main: Callable[..., Any]) -> Callable[..., Any]:
+    """The main function of a command that ends in a sentence and an exit status; other errors pass.
+
+    Only the function of the command is changed: `sys.excepthook` stays whoever's it is.
+
+    Args:
+        main: the function.
+    """
+
+    @functools.wraps(main)
+    def told(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return main(*args, **kwargs)
+        except LongEmbedError as error:
+            if os.environ.get(TRACEBACK_VARIABLE) == "1":
+                raise
+            print(f"mteb-longembed: {error}", file=sys.stderr)
+            status = 2
+        except KeyboardInterrupt:
+            if os.environ.get(TRACEBACK_VARIABLE) == "1" or sys.argv[1:2] != ["run"]:
+                raise
+            print(f"mteb-longembed: {INTERRUPTED}", file=sys.stderr)
+            status = 130
+        sys.exit(status)
+
+    return told

@@ -1,0 +1,154 @@
+"""What a report opens with: what was run, when, with which versions, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mteb_longembed.reports.bases import group_by_base, labels, shortened
+from mteb_longembed.reports.columns import COLUMNS
+from mteb_longembed.reports.results import Result
+from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.tables.main import data_words
+from mteb_longembed.statistics.paired import adjust
+
+_SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The head of a report.
+
+    Args:
+        facts: Pairs of a title and what there is to say.
+        conclusions: Sentences.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    conclusions: tuple[str, ...]
+
+
+def overview(
+    results: Sequence[Result],
+    lines: Sequence[Line],
+    *,
+    written: str,
+    public_commit: str = "",
+    n_public: int = 0,
+    n_mismatches: int = 0,
+    comparisons: Sequence[Comparison] = (),
+) -> Overview:
+    """Gather the head.
+
+    Args:
+        results: Rows of result files.
+        lines: Their score lines.
+        written: When and by what the report was written.
+        public_commit: The commit of the public results, where they are shown.
+        n_public: Their number.
+        n_mismatches: How many of them are marked.
+        comparisons: What the significance table shows.
+    """
+    facts = [("Written", written)]
+    if results:
+        names = sorted({shortened(row.model.name.full) for row in results})
+        tasks = sorted({row.task for row in results})
+        facts += [
+            ("Models", f"{len(names)}: {_some(names)}"),
+            ("Tasks", f"{len(tasks)}: {_some(tasks, 20)}"),
+            ("Run", _days(row.date for row in results)),
+            (
+                "mteb",
+                ", ".join(sorted({row.mteb_version for row in results if row.mteb_version})) or "unknown",
+            ),
+            (
+                "Model revisions",
+                f"{len({row.model.revision for row in results})}, in the results' own folders",
+            ),
+        ]
+    conclusions = [*_best(lines), *_strategies(lines)]
+    if comparisons:
+        p_values = adjust([c.p_value for c in comparisons])
+        n_real = sum(p < _SIGNIFICANT for p in p_values)
+        conclusions.append(
+            f"{n_real} of {len(p_values)} compared differences are real at a false discovery rate of 5 %."
+        )
+    if public_commit:
+        facts.append(("Public results", f"{n_public} model revisions at {public_commit[:12]}"))
+        conclusions.append(
+            f"{n_mismatches} of {n_public} public rows score as if the model had read far fewer or far more tokens "
+            "than it advertises (marked ‡): compare these with care."
+        )
+    return Overview(
+        tuple(facts), tuple(conclusions) or ("There are too few whole scores to conclude anything.",)
+    )
+
+
+def _best(lines: Sequence[Line]) -> list[str]:
+    found = []
+    names = labels(line.model for line in lines)
+    for data in dict.fromkeys(line.data for line in lines):
+        members = [line for line in lines if line.data == data]
+        ranked = sorted(
+            (line for line in members if line.average.whole is not None),
+            key=lambda line: -(line.average.whole or 0),
+        )
+        what = data_words(data, "data")
+        if len(ranked) > 1:
+            first, second = ranked[:2]
+            margin = (first.average.whole or 0) - (second.average.whole or 0)
+            found.append(
+                f"On {what}, {names[first.model]} has the highest average of {len(ranked)} complete models: "
+                f"{first.average.whole:.1f}, {margin:.1f} points before {names[second.model]}."
+            )
+        n_partial = len(members) - len(ranked)
+        if n_partial:
+            models = "model has" if n_partial == 1 else "models have"
+            found.append(f"On {what}, {n_partial} {models} only a part of the tasks and no average.")
+    return found
+
+
+def _strategies(lines: Sequence[Line]) -> list[str]:
+    """The best strategy of every base, by the average or else by the first column that all of them have."""
+    found = []
+    for group in group_by_base(lines):
+        if group.line is None:
+            continue
+        for key in (AVERAGE, *(column.key for column in COLUMNS)):
+            base = group.line.score(key)
+            scores = [(line, line.score(key)) for line in group.variants if line.whole(key) is not None]
+            if base.whole is None or not scores:
+                continue
+            line, best = max(scores, key=lambda pair: pair[1].whole or 0)
+            gain = (best.whole or 0) - base.whole
+            name = line.model.name.full[len(group.base) :]
+            found.append(
+                f"{shortened(group.base)}, {data_words(group.data, 'data')}: {_of(len(scores))}{name} has "
+                f"the best {key}, {gain:+.1f} points over the base{_sure(best, base)}."
+            )
+            break
+    return found
+
+
+def _of(n: int) -> str:
+    return f"of {n} extensions, " if n > 1 else ""
+
+
+def _sure(best: Score, base: Score) -> str:
+    if best.interval is None or base.interval is None:
+        return "; how sure that is, only the scores of single queries can say (--predictions)"
+    if best.interval.low > base.interval.high:
+        return "; the 95 % intervals do not overlap"
+    return "; the 95 % intervals overlap: test it with --significance"
+
+
+def _days(dates: Iterable[str]) -> str:
+    known = sorted({date for date in dates if date})
+    if not known:
+        return "the result files carry no date"
+    return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
+
+
+def _some(names: Sequence[str], n: int = 8) -> str:
+    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")

@@ -1,0 +1,84 @@
+"""Is a difference real? The paired randomisation test over queries, and its adjustment for many tests.
+
+Source: Smucker, Allan & Carterette 2007, A comparison of statistical significance tests for information
+    retrieval evaluation, https://doi.org/10.1145/1321440.1321528; Benjamini & Hochberg 1995.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from mteb_longembed.errors import DataError
+from mteb_longembed.statistics.bootstrap import N_RESAMPLES, differences
+
+_BATCH = 500
+
+
+def pair(
+    first: Mapping[str, float], second: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two models' scores in one order of queries.
+
+    Args:
+        first: Score by query id.
+        second: Score by query id, of the other model.
+
+    Raises:
+        DataError: If the two do not have the same queries, or have none.
+
+    >>> pair({"b": 1, "a": 0}, {"a": 0.5, "b": 0})
+    (array([0., 1.]), array([0.5, 0. ]))
+    """
+    if first.keys() != second.keys() or not first:
+        raise DataError(
+            "a paired test needs the same queries on both sides, "
+            f"the models have {len(first)} and {len(second)}, {len(first.keys() & second.keys())} of them shared."
+        )
+    queries = sorted(first)
+    return np.array([first[q] for q in queries], float), np.array([second[q] for q in queries], float)
+
+
+def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, seed: int = 0) -> float:
+    """The two-sided p-value of a mean difference: how often do random signs give one as large?
+
+    All sign patterns are tried where there are at most 9,999 of them, else 9,999 random ones.
+
+    Args:
+        first: For each group (one split each), one score for each query; groups weigh the same.
+        second: The same of the other model, the same queries in the same order.
+        seed: Where the random signs start; the answer is the same every time.
+
+    Raises:
+        DataError: If the two differ in the number of groups or of queries.
+
+    >>> randomisation_test([[0, 0, 0]], [[1, 1, 1]])  # 2 of the 2 ** 3 patterns are as extreme
+    0.25
+    """
+    found = differences(first, second)
+    if all(not group.any() for group in found):
+        return 1.0
+    # One row of weighted differences: their sum is the mean of the groups' means.
+    weighted = np.concatenate([group / (len(group) * len(found)) for group in found])
+    result = stats.permutation_test(
+        (weighted,),
+        lambda sample, axis: np.sum(sample, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=N_RESAMPLES,
+        batch=_BATCH,
+        rng=np.random.default_rng(seed),
+    )
+    return float(result.pvalue)
+
+
+def adjust(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number, by Benjamini and Hochberg: the expected share of false discoveries.
+
+    >>> [round(p, 3) for p in adjust([0.01, 0.04, 0.03])]
+    [0.03, 0.04, 0.04]
+    """
+    return [float(p) for p in stats.false_discovery_control(p_values)] if len(p_values) else []

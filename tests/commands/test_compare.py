@@ -1,0 +1,79 @@
+"""The command line of `compare`: what is asked, what is printed, what is written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed import cli
+from mteb_longembed.commands import compare
+from mteb_longembed.errors import InputError
+from tests import tiny
+
+
+def parse(*line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    compare.add_arguments(parser)
+    return parser.parse_args(list(line))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("90s", 90), ("2h", 7200), ("1.5", 90)])
+def test_a_budget_is_a_time(text, seconds) -> None:
+    assert parse("mini-rope", "-t", "X", "--budget", text).budget == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-5m", "0m", "5d"])
+def test_what_is_no_time_is_refused(text, capsys) -> None:
+    with pytest.raises(SystemExit):
+        parse("mini-rope", "-t", "X", f"--budget={text}")
+    assert "expected a time such as 20m, 90s or 2h" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ([], "compare needs data of one kind: .* got 0 kinds"),
+        (["-t", "LongEmbedPasskey", "--data", "x"], "got 2 kinds"),
+        (["--corpus", "x"], "--corpus, --queries and --qrels belong together"),
+        (["--make-queries", "--queries", "x"], "--make-queries N takes --corpus alone"),
+        (
+            ["--corpus", "x", "--make-queries", "0"],
+            "--make-queries N takes --corpus alone, and N of at least 1",
+        ),
+        (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),
+    ],
+)
+def test_data_that_do_not_go_together_get_one_sentence(line, message) -> None:
+    with pytest.raises(InputError, match=message):
+        compare._tasks(parse("mini-rope", *line))
+
+
+def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
+    base, data, tmp_path, capsys
+) -> None:
+    files = ["--corpus", "docs.jsonl", "--queries", "questions.jsonl", "--qrels", "qrels.tsv"]
+    files = [str(data / part) if not part.startswith("--") else part for part in files]
+    line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
+    assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
+    printed = capsys.readouterr().out
+    assert "Type next: mteb_longembed.load(" in printed and "Contenders on docs-" in printed
+    assert (tmp_path / "compare.html").read_text().startswith("<!DOCTYPE html>")
+    assert (tmp_path / "figures" / "cost.png").is_file()
+    assert cli.main([*line, "--json"]) == 0
+    machine = json.loads(capsys.readouterr().out)
+    assert machine == json.loads((tmp_path / "compare.json").read_text())
+    assert [len(c["score"]) for c in machine["contenders"]] == [3, 3]
+
+
+def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
+    corpus = tmp_path / "docs.jsonl"
+    texts = [tiny.text(30, seed) + ". " + tiny.text(20, seed + 50) + "." for seed in range(6)]
+    corpus.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)))
+    line = ["compare", base, "--corpus", str(corpus), "--make-queries", "4", "--strategies", "gp"]
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "a proxy for real queries" in printed and "bm25 is best" not in printed
+    assert len(Path(tmp_path, "out", "made-queries", "queries.jsonl").read_text().splitlines()) == 4

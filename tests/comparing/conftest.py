@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> str:
+    where = tmp_path_factory.mktemp("base")
+    tiny.sentence_transformer("bert", where)
+    return str(where / "model")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Twelve documents of 40 tokens; each query is the first or the last words of one."""
+    folder = tmp_path_factory.mktemp("data")
+    texts = [tiny.text(40, seed) for seed in range(12)]
+    queries = [" ".join(text.split()[:6] if i % 2 else text.split()[-6:]) for i, text in enumerate(texts)]
+    rows = {
+        "docs.jsonl": [{"_id": f"d{i}", "text": text} for i, text in enumerate(texts)],
+        "questions.jsonl": [{"_id": f"q{i}", "text": text} for i, text in enumerate(queries)],
+    }
+    for name, lines in rows.items():
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judged = "".join(f"q{i}\td{i}\t1\n" for i in range(12))
+    (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    return folder

@@ -1,0 +1,129 @@
+"""A whole comparison on a tiny model and a small corpus: cells, resume, budget, what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mteb
+import pytest
+
+from mteb_longembed.comparing import comparison as comparing
+from mteb_longembed.comparing import tables
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import compare
+from mteb_longembed.comparing.contenders import Contender, contenders_of
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.tasks.beir import files_task
+
+
+def task(data: Path):
+    return files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+
+
+@pytest.fixture
+def small(base) -> list[Contender]:
+    return contenders_of(base, ["gp", "rp"])
+
+
+def test_contenders_are_the_base_and_what_fits_it(base) -> None:
+    names = [contender.name.removeprefix(base) for contender in contenders_of(base)]
+    assert names[:6] == ["+none@16", "+pcw@128", "+gp@128", "+rp@128", "+pi@128", "+ntk@128"]
+    assert not any("+se" in name for name in names)
+    first = contenders_of(base)[0]
+    assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
+    assert [c.target_len for c in contenders_of(base, ["gp"], 64)] == [16, 64]
+
+
+def test_contenders_that_cannot_be_are_told(base) -> None:
+    with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
+        contenders_of(base, ["gpp"])
+    with pytest.raises(InputError, match=r"^none of se fits .*, a model with absolute positions"):
+        contenders_of(base, ["se"])
+
+
+def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, data, small, tmp_path) -> None:
+    found = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    assert {row.name.removeprefix(base) for row in found.rows} == {"+none@16", "+gp@128", "+rp@128"}
+    assert found.n_queries == 12
+    cache = mteb.ResultCache(tmp_path)
+    for row in found.rows:
+        meta = mteb.get_model_meta(row.name)
+        result = cache.load_task_result(found.tasks[0], meta)
+        assert result is not None and result.get_score() * 100 == pytest.approx(row.score.mean, abs=1e-3)
+        assert row.cost.tokens_per_second > 0 and row.cost.vectors == 1 and row.cost.bytes == 32 * 4
+    plain = json.loads(tables.as_json(found))
+    assert [c["name"] for c in plain["contenders"]] == [row.name for row in found.rows]
+    page = tables.page(found, tables.drawings(found))
+    assert all(row.name.removeprefix(base).lstrip("+") in page.replace("<wbr>", "") for row in found.rows)
+    assert tables.split_table(found) is None
+
+
+def test_a_comparison_that_was_killed_goes_on_where_it_stopped(
+    base, data, small, tmp_path, monkeypatch
+) -> None:
+    run = Cells.run
+    done: list[str] = []
+
+    def dying(self, model, meta, *rest):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(meta.name)
+        return run(self, model, meta, *rest)
+
+    monkeypatch.setattr(Cells, "run", dying)
+    with pytest.raises(KeyboardInterrupt):
+        compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    loaded: list[str] = []
+    monkeypatch.setattr(Cells, "run", run)
+    load = comparing.mteb.get_model
+    monkeypatch.setattr(
+        comparing.mteb, "get_model", lambda name, **kw: loaded.append(name) or load(name, **kw)
+    )
+    again = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    assert len(loaded) == 1 and len(again.rows) == 3
+    whole = compare(small, [task(data)], tmp_path / "other", fuse=False, show=False, say=lambda text: None)
+    assert {row.name: row.score for row in whole.rows} == {row.name: row.score for row in again.rows}
+
+
+def test_a_damaged_ranking_is_run_again(base, data, small, tmp_path) -> None:
+    first = compare(small[:1], [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    (file,) = (tmp_path / "rankings").rglob("*_predictions.json")
+    file.write_text(file.read_text()[:50])
+    again = compare(small[:1], [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    assert again.rows[0].score == first.rows[0].score
+
+
+def test_a_contender_that_cannot_run_costs_itself_only(base, data, small, tmp_path, monkeypatch) -> None:
+    load = mteb.get_model
+
+    def failing(name, **kw):
+        if "+gp" in name:
+            raise InputError("gp does not work today.")
+        return load(name, **kw)
+
+    monkeypatch.setattr(comparing.mteb, "get_model", failing)
+    found = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    assert len(found.rows) == 2 and found.left_out[0].endswith("is left out: gp does not work today.")
+
+
+def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_path, monkeypatch) -> None:
+    speeds = iter([1e6, 1e6, 1e-3, 1e-3])  # the third contender, and the one alone below, are too slow
+    monkeypatch.setattr(comparing, "probe", lambda *_: comparing.Cost(next(speeds), 1, 4, 1))
+    found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
+    assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
+    with pytest.raises(
+        InputError, match=r"^compare must finish one contender at least, got none: give a larger"
+    ):
+        compare(
+            small[:1], [task(data)], tmp_path / "x", budget=1, fuse=False, show=False, say=lambda text: None
+        )
+
+
+def test_queries_without_relevant_documents_and_empty_corpora_are_told(data, small, tmp_path) -> None:
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t0\n")
+    made = files_task(data / "docs.jsonl", data / "questions.jsonl", tmp_path / "qrels.tsv")
+    with pytest.raises((DataError, InputError), match=r"no query has a relevant document"):
+        compare(small[:1], [made], tmp_path / "r", fuse=False, show=False, say=lambda text: None)
+    with pytest.raises(InputError, match=r"^compare needs at least one contender"):
+        compare([], [made], tmp_path / "r")

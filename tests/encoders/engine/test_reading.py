@@ -1,0 +1,60 @@
+"""What is cut away is counted, and told once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.engine import reading
+from tests import tiny
+
+
+@pytest.fixture
+def model(tmp_path):
+    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1)
+    stock.model_card_data.model_name = "tiny/bert"
+    return longembed.extend(stock, "pi", target_len=64)
+
+
+def warnings(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == reading.__name__]
+
+
+def test_tokens_read_and_whole_lengths_are_those_of_the_texts(model) -> None:
+    model.encode([tiny.text(40, 1), tiny.text(64, 2), tiny.text(640, 3)])
+    found = model.reading
+    assert (found.documents, found.read, found.halved) == (3, 40 + 64 + 64, 1)
+    assert found.whole == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
+
+
+def test_texts_that_fit_are_read_in_full(model, caplog) -> None:
+    model.encode([tiny.text(40, 1), tiny.text(63, 2)])
+    assert str(model.reading) == "read all 52 tokens a document on average"
+    assert warnings(caplog) == []
+
+
+def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
+    logging.getLogger(reading.__name__).setLevel(logging.ERROR)
+    try:
+        model.encode([tiny.text(640, 3)])
+    finally:
+        logging.getLogger(reading.__name__).setLevel(logging.NOTSET)
+    assert warnings(caplog) == []
+    del model.__dict__["_told_of_cut"]
+    for _ in range(2):
+        model.encode([tiny.text(40, 1), tiny.text(640, 3)])
+    [told] = warnings(caplog)
+    assert told.startswith("more than half of 1 of 2 texts lies beyond the 64 tokens that the model takes")
+
+
+def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:
+    model.encode([tiny.text(100, 3)])
+    assert model.reading.halved == 0 and warnings(caplog) == []
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_a_bar_that_is_asked_for_shows_also_where_nobody_watches(model, capsys, show) -> None:
+    model.encode([tiny.text(40, 1)], show_progress_bar=show)
+    assert ("Encoding" in capsys.readouterr().err) == show

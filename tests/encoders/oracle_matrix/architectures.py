@@ -1,0 +1,111 @@
+"""The architectures of transformers' registry that one of our families claims, each as a tiny model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+from mteb_longembed.encoders.families import Family, Opaque, family_of
+from mteb_longembed.errors import ModelError
+from tests import tiny
+from tests.encoders.families.test_rotary_scaling import SCALINGS
+
+#: Sizes that most architectures of one kind share; the first that gives a small model is taken.
+CANDIDATES: list[dict] = [{"num_key_value_heads": 2, "head_dim": 8}, {"num_key_value_heads": 4}, {}]
+EXPERTS = {
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "moe_num_experts": 4, "moe_k": 2,
+}  # fmt: skip
+#: What a tiny model of an architecture needs beside them.
+SPECIAL: dict[str, dict] = {
+    **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
+    "electra": {"embedding_size": 32},
+    "roformer": {"embedding_size": 32},
+    **{
+        kind: {
+            "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": tiny.TRAINED,
+            "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
+        }
+        for kind in ("t5", "mt5", "umt5")
+    },
+    **{kind: {"query_pre_attn_scalar": 8} for kind in ("gemma2", "gemma3_text")},
+}  # fmt: skip
+#: Bases with rope scaling of their own.
+SCALED = {f"llama, {kind}": {"rope_type": kind, "rope_theta": 500.0, **SCALINGS[kind]} for kind in SCALINGS}
+_LARGEST = 3_000_000
+
+
+class NotClaimed(Exception):
+    """No family of ours but the opaque one takes the architecture, or it is no model of texts."""
+
+
+class NotBuilt(Exception):
+    """The sizes here give no tiny model of the architecture."""
+
+
+def names() -> Iterator[str]:
+    """Every model type that transformers can make a model of, and the scaled bases."""
+    yield from (kind for kind in CONFIG_MAPPING_NAMES if kind in MODEL_MAPPING_NAMES)
+    yield from SCALED
+
+
+def family(name: str) -> type[Family]:
+    """The family that claims an architecture.
+
+    Raises:
+        NotClaimed: if none but the opaque one does.
+    """
+    try:
+        found = family_of(CONFIG_MAPPING[name.partition(",")[0]]())
+    except ModelError as error:
+        raise NotClaimed(str(error)) from None
+    except Exception as error:
+        raise NotClaimed(f"no configuration without arguments: {type(error).__name__}") from None
+    if found is Opaque:
+        raise NotClaimed("opaque")
+    return found
+
+
+def build(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer:
+    """A tiny SentenceTransformer of an architecture.
+
+    Raises:
+        NotClaimed: if none of our families claims it.
+        NotBuilt: if no tiny one can be made.
+    """
+    family(name)
+    kind, _, scaled = name.partition(",")
+    special = dict(SPECIAL.get(kind, {}))
+    if scaled:
+        special["rope_parameters"] = SCALED[name]
+    problem: Exception = NotBuilt("too large")
+    for number, candidate in enumerate(CANDIDATES):
+        config = {**EXPERTS, **candidate, **special}
+        try:
+            if _parameters(kind, config) > _LARGEST:
+                continue
+            made = tiny.sentence_transformer(kind, folder / str(number), pooling, **config)
+            made.encode(tiny.text(5))
+        except Exception as error:
+            problem = error
+            continue
+        made.model_card_data.model_name = f"local/{kind}"
+        return made
+    reason = str(problem).replace("\n", " ")[:80]
+    raise NotBuilt(f"{type(problem).__name__}: {reason}")
+
+
+def _parameters(kind: str, config: dict) -> int:
+    sizes = {
+        "vocab_size": 500, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 64, "max_position_embeddings": 16, "pad_token_id": 1,
+    }  # fmt: skip
+    with torch.device("meta"):
+        model = AutoModel.from_config(CONFIG_MAPPING[kind](**{**sizes, **config}))
+    return sum(parameter.numel() for parameter in model.parameters())

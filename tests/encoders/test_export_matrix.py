@@ -1,0 +1,196 @@
+"""Export x every kind of base x every strategy: the same embeddings, or refused, or what is lost is named.
+
+The ordinary suite runs the strategies that claim to export, `pytest -m long` all.
+`python -m tests.encoders.test_export_matrix` runs every cell and prints how many end in which way.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+import mteb_longembed
+from mteb_longembed.encoders.export import export
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError
+from tests import tiny
+
+LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
+SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
+LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
+GQA = {"num_key_value_heads": 2, "head_dim": 8}
+LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
+GEMMA = {**GQA, **LAYERS, "query_pre_attn_scalar": 8}
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": LO}
+
+
+def rope(rope_type: str, **parameters: object) -> dict:
+    return {"rope_type": rope_type, "rope_theta": 500.0, **parameters}
+
+
+#: test id -> model type, configuration: every way in which transformers scales or lays out rotary positions,
+#: and one model of each other family
+BASES: dict[str, tuple[str, dict]] = {
+    "default": ("llama", {**GQA, "rope_parameters": rope("default")}),
+    "linear": ("llama", {**GQA, "rope_parameters": rope("linear", factor=2.0)}),
+    "dynamic": ("llama", {**GQA, "rope_parameters": rope("dynamic", factor=2.0)}),
+    "yarn": ("llama", {**GQA, "rope_parameters": {**YARN, "rope_theta": 500.0}}),
+    "llama3": (
+        "llama",
+        {
+            **GQA,
+            "rope_parameters": rope(
+                "llama3", factor=2.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                original_max_position_embeddings=LO,
+            ),
+        },
+    ),
+    "longrope": (
+        "llama",
+        {
+            **GQA,
+            "rope_parameters": rope(
+                "longrope", factor=2.0, short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 3.0, 4.0, 5.0],
+                original_max_position_embeddings=8,
+            ),
+        },
+    ),
+    "proportional": (
+        "llama", {**GQA, "rope_parameters": rope("proportional", partial_rotary_factor=0.5, factor=2.0)}
+    ),
+    "partial": ("stablelm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
+    "partial-linear": ("phi", {"rope_parameters": rope("linear", partial_rotary_factor=0.5, factor=2.0)}),
+    "partial-interleaved": ("glm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
+    "per-layer": ("gemma3_text", GEMMA),
+    "per-layer-linear": (
+        "gemma3_text",
+        {
+            **GEMMA,
+            "rope_parameters": {
+                "full_attention": rope("linear", factor=2.0), "sliding_attention": rope("default"),
+            },
+        },
+    ),
+    "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
+    "window-at-lo": ("mistral", {**GQA, "sliding_window": LO}),
+    "windows-by-layer": (
+        "qwen2", {**GQA, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": LO}
+    ),
+    "soft-capped": (
+        "gemma2",
+        {
+            **GQA, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0,
+            "query_pre_attn_scalar": 8,
+        },
+    ),
+    "soft-capped-window": (
+        "gemma2",
+        {
+            **GQA, "layer_types": ["full_attention", "sliding_attention"], "attn_logit_softcapping": 5.0,
+            "query_pre_attn_scalar": 8, "sliding_window": LO + 4,
+        },
+    ),
+    "bidirectional": ("gemma3_text", {**GEMMA, "use_bidirectional_attention": True}),
+    "dynamic-with-room": (
+        "llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": rope("dynamic", factor=2.0)}
+    ),
+    "roformer": ("roformer", {"embedding_size": 32}),
+    "absolute": ("bert", {}),
+    "absolute-from-padding": ("roberta", {}),
+    "relative": (
+        "t5", {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO}
+    ),
+    "opaque": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+}  # fmt: skip
+
+#: strategy -> the parameters it is exported with; `logn` is off, where "-" it has its default
+VARIANTS: list[tuple[str, dict]] = [
+    (key, {}) for key in STRATEGIES
+] + [
+    ("gp", {"factor": "target"}), ("pi", {"short": "scale"}), ("ntk", {"short": "keep"}),
+    ("ntk", {"factor": 3.0}), ("yarn", {"short": "scale", "beta_fast": 4.0}),
+    ("yarn", {"factor": 3.0, "beta_fast": 4.0}), ("pi", {"logn": True}), ("yarn", {"logn": True}),
+]  # fmt: skip
+
+_BASES: dict[str, SentenceTransformer] = {}
+
+
+def base_of(name: str, tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    if name not in _BASES:
+        kind, config = BASES[name]
+        if kind not in CONFIG_MAPPING:
+            pytest.skip(f"this transformers has no {kind}")
+        model = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), **config)
+        model.model_card_data.model_name = f"local/{name}"
+        _BASES[name] = model
+    return _BASES[name]
+
+
+def outcome(base: SentenceTransformer, key: str, params: dict, folder: Path) -> str:
+    """Export one cell and compare where it did not refuse."""
+    params = {"logn": False, **params}
+    absolute = hasattr(getattr(base[0].model, "embeddings", None), "position_embeddings")
+    target = LO if key == "none" and absolute else LT
+    try:
+        ours = mteb_longembed.extend(base, key, target, LO, **params)
+        lost = export(ours, folder / "plain")
+    except MisfitError:
+        assert not (folder / "plain").exists()
+        return "refused"
+    stock = SentenceTransformer(str(folder / "plain"), device="cpu")
+    short_lost = any("inputs of at most" in sentence for sentence in lost)
+    logn_lost = any("attention scaling" in sentence for sentence in lost)
+    batch_lost = any("by its longest input" in sentence for sentence in lost)
+    if logn_lost:
+        ours = mteb_longembed.extend(base, key, target, LO, **{**params, "logn": False})
+    texts = (LONG if short_lost else SHORT + LONG) if target == LT else SHORT
+    if batch_lost:
+        theirs = np.stack([stock.encode(text) for text in texts])
+    else:
+        theirs = stock.encode(texts)
+    gap = float(np.abs(theirs - ours.encode(texts)).max())
+    assert gap < 1e-5, f"{gap:.1e} off, lost: {lost}"
+    if not batch_lost:
+        # nothing of the checkpoint may depend on what it encoded before
+        assert np.abs(stock.encode(texts[::-1])[::-1] - theirs).max() < 1e-5
+    return "equal, something named as lost" if lost else "equal"
+
+
+def cells() -> Iterator[Any]:
+    """Every base x every variant; `long` where the suite has another cell of the same kind."""
+    for name in sorted(BASES):
+        for key, params in VARIANTS:
+            usual = (key in ("pi", "ntk") and not params) or (
+                key == "yarn" and params.get("short") == "scale"
+            )
+            label = " ".join([name, key, *map(str, params.values())])
+            yield pytest.param(name, key, params, id=label, marks=() if usual else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("name", "key", "params"), cells())
+def test_export_equals_or_refuses_or_names_what_is_lost(name, key, params, tmp_path_factory, tmp_path):
+    outcome(base_of(name, tmp_path_factory), key, params, tmp_path)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        ended: Counter[str] = Counter()
+        for number, cell in enumerate(cells()):
+            name, key, params = cell.values
+            here = Path(temporary, str(number))
+            here.mkdir()
+            made = _BASES.get(name) or tiny.sentence_transformer(
+                BASES[name][0], here / "base", **BASES[name][1]
+            )
+            made.model_card_data.model_name = f"local/{name}"
+            _BASES[name] = made
+            ended[outcome(made, key, params, here)] += 1
+    print(f"{sum(ended.values())} cells: " + ", ".join(f"{n} {how}" for how, n in ended.most_common()))

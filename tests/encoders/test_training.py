@@ -1,0 +1,76 @@
+"""Extended models train after they encoded: nothing that inference cached may stand in autograd's way."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+import mteb_longembed
+from mteb_longembed.encoders.families import Absolute, Relative, Rotary
+from mteb_longembed.encoders.strategies import STRATEGIES
+from tests import tiny
+
+LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
+TEXTS = [tiny.text(n, seed) for seed in (0, 1) for n in (5, LO, LO + 1, 2 * LO + 3)]
+RELATIVE = {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2}
+#: family -> one model of it
+MODELS = {
+    Rotary: ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),
+    Absolute: ("bert", {}),
+    Relative: ("t5", RELATIVE),
+}
+CELLS = [(family, key) for family in MODELS for key, kind in STRATEGIES.items() if family.fits(kind)]
+
+
+def extended(family: type, key: str, folder: Path) -> SentenceTransformer:
+    model_type, config = MODELS[family]
+    base = tiny.sentence_transformer(model_type, folder, **config)
+    base.model_card_data.model_name = "local/tiny"
+    return mteb_longembed.extend(base, key, LO if key == "none" else LT, LO)
+
+
+def gradients(model: SentenceTransformer) -> torch.Tensor:
+    model.zero_grad()
+    model(model.preprocess(TEXTS))["sentence_embedding"].pow(3).sum().backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize(("family", "key"), CELLS, ids=[f"{f.name}-{k}" for f, k in CELLS])
+def test_gradients_after_encoding_are_those_before(family, key, tmp_path):
+    model = extended(family, key, tmp_path)
+    fresh = copy.deepcopy(model)
+    model.encode(TEXTS)
+    assert torch.equal(gradients(model), gradients(fresh))
+
+
+@pytest.mark.parametrize("key", sorted(STRATEGIES))
+def test_trainer_evaluates_between_steps_and_goes_on(key, tmp_path):
+    model = extended(Rotary, key, tmp_path)
+    evaluator = EmbeddingSimilarityEvaluator(TEXTS[:4], TEXTS[4:], [0.1, 0.4, 0.2, 0.9])
+    evaluator(model)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    pairs = {"anchor": TEXTS[:4], "positive": TEXTS[4:]}
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path / "out"), max_steps=3, per_device_train_batch_size=2, learning_rate=1e-3,
+        eval_strategy="steps", eval_steps=1, save_strategy="no", report_to="none", use_cpu=True,
+        logging_strategy="no", disable_tqdm=True,
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model=model, args=arguments, train_dataset=Dataset.from_dict(pairs),
+        loss=MultipleNegativesRankingLoss(model), evaluator=evaluator,
+    )  # fmt: skip
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert len([entry for entry in trainer.state.log_history if "eval_spearman_cosine" in entry]) >= 3
+    assert any(not torch.equal(p, before[name]) for name, p in model.named_parameters())

@@ -1,0 +1,156 @@
+"""Input and output below chosen folders that fails at one chosen call: open, write, flush, fsync, rename."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+#: What a disk says that is full, broken or not ours.
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
+#: Functions of `os` that take one path, or two of which the first counts.
+_BY_PATH = ("mkdir", "unlink", "remove", "rename", "replace", "rmdir")
+
+
+class Faults:
+    """Counts the calls below some folders, and has one of them fail.
+
+    Args:
+        folders: only what lies in them counts.
+        fail_at: number of the call that fails, from 0; None lets all pass.
+        error: `errno` of the failure.
+    """
+
+    def __init__(self, *folders: Path, fail_at: int | None = None, error: int = errno.ENOSPC) -> None:
+        self.folders = [os.path.realpath(folder) for folder in folders]
+        self.fail_at, self.error = fail_at, error
+        self.calls: list[str] = []
+        self._open: dict[int, str] = {}  # descriptors below the folders
+
+    def reach(self, name: str) -> None:
+        """Count a call, which may be the one that fails."""
+        self.calls.append(name)
+        if len(self.calls) - 1 == self.fail_at:
+            raise OSError(self.error, f"{os.strerror(self.error)} (injected into {name})")
+
+    def counts(self, path: Any) -> bool:
+        """Whether a path or descriptor lies below the folders."""
+        if isinstance(path, int):
+            return path in self._open
+        try:
+            real = os.path.abspath(os.fspath(path))  # noqa: PTH100  resolving would itself be a call
+        except TypeError:
+            return False
+        if isinstance(real, bytes):
+            return False
+        return any(real == folder or real.startswith(folder + os.sep) for folder in self.folders)
+
+    @contextlib.contextmanager
+    def injected(self) -> Iterator[Faults]:
+        """Python's own functions, with the failure among them."""
+        with contextlib.ExitStack() as stack:
+            opened = self._opening(io.open)
+            stack.enter_context(mock.patch.object(builtins, "open", opened))
+            stack.enter_context(mock.patch.object(io, "open", opened))
+            for name in _BY_PATH:
+                stack.enter_context(mock.patch.object(os, name, self._by_path(name, getattr(os, name))))
+            stack.enter_context(mock.patch.object(os, "open", self._opening_descriptor(os.open)))
+            stack.enter_context(mock.patch.object(os, "close", self._closing(os.close)))
+            for name in ("write", "fsync"):
+                stack.enter_context(mock.patch.object(os, name, self._by_path(name, getattr(os, name))))
+            if hasattr(os, "sendfile"):  # shutil copies with it where it can
+                stack.enter_context(mock.patch("shutil._USE_CP_SENDFILE", False))
+            yield self
+
+    def _by_path(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if kwargs.get("dir_fd") is None and self.counts(path):
+                self.reach(name)
+            return function(path, *args, **kwargs)
+
+        return called
+
+    def _opening(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.counts(path):
+                return function(path, *args, **kwargs)
+            if not isinstance(path, int):  # a descriptor was counted when it was opened
+                self.reach("open")
+            file = function(path, *args, **kwargs)
+            self._open[file.fileno()] = str(path)
+            return _File(file, self)
+
+        return opened
+
+    def _opening_descriptor(self, function: Callable[..., int]) -> Callable[..., int]:
+        def opened(path: Any, *args: Any, **kwargs: Any) -> int:
+            counts = kwargs.get("dir_fd") is None and self.counts(path)
+            if counts:
+                self.reach("open")
+            descriptor = function(path, *args, **kwargs)
+            if counts:
+                self._open[descriptor] = str(path)
+            return descriptor
+
+        return opened
+
+    def _closing(self, function: Callable[[int], None]) -> Callable[[int], None]:
+        def closed(descriptor: int) -> None:
+            self._open.pop(descriptor, None)
+            function(descriptor)
+
+        return closed
+
+    def forget(self, descriptor: int) -> None:
+        """A file was closed: its number may be another file's next."""
+        self._open.pop(descriptor, None)
+
+
+class _File:
+    """An open file whose writes and flushes count; one that fails writes half of what it was given."""
+
+    def __init__(self, file: Any, faults: Faults) -> None:
+        self._file, self._faults, self._writes = file, faults, 0
+
+    def write(self, data: Any) -> int:
+        self._writes += 1
+        try:
+            # `json.dump` writes every number by itself: the first and every hundredth stand for all
+            if self._writes % 100 == 1:
+                self._faults.reach("write")
+        except OSError:
+            self._file.write(data[: len(data) // 2])
+            raise
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._faults.reach("flush")
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file.closed:
+            return
+        self._faults.forget(self._file.fileno())
+        try:
+            if self._writes:  # what is left in the buffer goes to the disk only now
+                self._faults.reach("flush")
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Any:
+        return iter(self._file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)

@@ -1,0 +1,94 @@
+"""Under the stock `mteb` command our errors are one sentence, and everything else is as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.plugin.command_line import TRACEBACK_VARIABLE, in_one_sentence
+
+ROOT = str(Path(__file__).parents[2])
+#: The stock command, in the form that its console script has.
+COMMAND = """
+import sys
+import mteb_longembed
+from mteb.cli import main
+hook = sys.excepthook
+sys.argv = ["mteb", *sys.argv[1:]]
+try:
+    main()
+finally:
+    assert sys.excepthook is hook
+    late = {"sentence_transformers", "mteb_longembed.encoders.bases.describe"} & set(sys.modules)
+    print("imported:", *sorted(late))
+"""
+
+
+def raising(error: BaseException):
+    def main() -> None:
+        raise error
+
+    return in_one_sentence(main)
+
+
+def test_an_error_of_ours_is_its_sentence_and_status_two(capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        raising(InputError("the target must be a number, got 'x'."))()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "mteb-longembed: the target must be a number, got 'x'.\n"
+
+
+def test_the_traceback_comes_when_it_is_asked_for(monkeypatch) -> None:
+    monkeypatch.setenv(TRACEBACK_VARIABLE, "1")
+    with pytest.raises(InputError):
+        raising(InputError("x"))()
+
+
+def test_an_interrupted_run_says_that_the_same_command_goes_on(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["mteb", "run", "-m", "bm25"])
+    with pytest.raises(SystemExit) as stopped:
+        raising(KeyboardInterrupt())()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err.endswith("the same command goes on from there.\n")
+
+
+@pytest.mark.parametrize("error", [ValueError("mteb's own"), SystemExit(3), ZeroDivisionError()])
+def test_other_errors_pass_as_they_are(error, capsys) -> None:
+    with pytest.raises(type(error)) as raised:
+        raising(error)()
+    assert raised.value is error and capsys.readouterr().err == ""
+
+
+def test_other_commands_keep_their_interrupt(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mteb", "available-tasks"])
+    with pytest.raises(KeyboardInterrupt):
+        raising(KeyboardInterrupt())()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("e5-base+nkt", "unknown strategy 'nkt': did you mean 'ntk'?"),
+        ("e5-base+ntk:sgima=2", "sgima"),
+    ],
+)
+def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(name, told, tmp_path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "run", "-t", "LongEmbedPasskey", "-m", name],
+        env={**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("mteb-longembed: ")]
+    assert told in line
+    assert done.stdout.splitlines()[-1].split() == ["imported:"]

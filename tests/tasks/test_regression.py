@@ -1,0 +1,58 @@
+"""Three numbers that must not change: the generated data, QMSum's statistics, and BM25's score on QMSum.
+
+QMSum is not part of this project: `LONGEMBED_QMSUM` names a folder with its `corpus.jsonl`, `queries.jsonl` and
+`qrels.jsonl` (also `.jsonl.gz`) from the hub's `dwzhu/LongEmbed`. Without it those tests are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+
+from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
+from mteb_longembed.tasks.synthetic import SyntheticRetrieval
+
+REVISIONS = {LongEmbedPasskey: "g1-b375e51c72dc", LongEmbedNeedle: "g2-81f4a65fbaa5"}
+
+
+@pytest.mark.parametrize("task", REVISIONS)
+def test_the_generated_data_are_those_that_results_were_stored_under(task: type[SyntheticRetrieval]) -> None:
+    """On failure: a change of the data needs another `generator`, another revision, and a line in the changelog."""
+    assert task.metadata.revision == REVISIONS[task]
+    assert REVISIONS[task] == f"{task.generator}-{task.content_hash()}"
+
+
+@pytest.fixture
+def qmsum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEmbedQMSum:
+    copy = os.environ.get("LONGEMBED_QMSUM")
+    if not copy:
+        pytest.skip("LONGEMBED_QMSUM names no copy of QMSum")
+    (tmp_path / "qmsum").symlink_to(Path(copy).resolve(), target_is_directory=True)
+    monkeypatch.setenv("MTEB_LONGEMBED_DATA", str(tmp_path))
+    return LongEmbedQMSum()
+
+
+def test_qmsum_has_the_statistics_that_mteb_ships(
+    qmsum: LongEmbedQMSum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = mteb.get_task("LEMBQMSumRetrieval").metadata.descriptive_stats["test"]
+    monkeypatch.setattr("mteb_longembed.tasks.metadata.STATISTICS", tmp_path)
+    monkeypatch.setattr(type(qmsum.metadata), "descriptive_stats", None)
+    found: dict[str, Any] = qmsum.calculate_descriptive_statistics(overwrite_results=True)["test"]
+    assert (found["num_documents"], found["num_queries"]) == (197, 1527)
+    for kind in ("documents_text_statistics", "queries_text_statistics"):
+        for name in ("min_text_length", "average_text_length", "max_text_length"):
+            assert found[kind][name] == pytest.approx(shipped[kind][name], rel=1e-6), (kind, name)
+
+
+def test_bm25_scores_83_2_on_qmsum(qmsum: LongEmbedQMSum) -> None:
+    """nDCG@10 in percent, to 0.2 (the paper's BM25: 81.3)."""
+    pytest.importorskip("bm25s")
+    result = mteb.evaluate(
+        mteb.get_model("mteb/baseline-bm25s"), qmsum, cache=None, co2_tracker=False, show_progress_bar=False
+    )
+    assert 100 * result.task_results[0].get_score() == pytest.approx(83.2, abs=0.2)

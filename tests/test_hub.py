@@ -1,0 +1,81 @@
+"""A hub that does not answer is found out once, quickly, and what is in the cache still loads."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from mteb_longembed import hub
+from tests import tiny
+from tests.loopback_hub import LoopbackHub
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "_ANSWERS", {})
+
+
+def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+
+
+def closed_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_hub_that_does_not_answer_is_asked_once_and_never_waited_for(monkeypatch) -> None:
+    point_to(closed_port(), monkeypatch)
+    asked = []
+    session = hub.get_session
+    monkeypatch.setattr(hub, "get_session", lambda: asked.append(1) or session())
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("waited between retries"))
+    for _ in range(3):
+        with pytest.raises(LocalEntryNotFoundError):
+            hub.download("somebody/something", "config.json")
+    assert asked == [1]
+
+
+def test_a_hub_that_is_silent_is_told_about_in_one_line_and_given_up(monkeypatch, caplog) -> None:
+    with socket.socket() as silent:  # takes connections and says nothing
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        point_to(f"http://127.0.0.1:{silent.getsockname()[1]}", monkeypatch)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_ETAG_TIMEOUT", 0.4)
+        monkeypatch.setattr(hub, "SILENT", 0.1)
+        assert not hub.hub_answers() and not hub.hub_answers()
+    [line] = [record.getMessage() for record in caplog.records if record.name == hub.__name__]
+    assert line.startswith("waiting for the hub at http://127.0.0.1:")
+
+
+def test_offline_mode_asks_nobody(monkeypatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub, "get_session", lambda: pytest.fail("the hub was asked"))
+    assert not hub.hub_answers()
+
+
+def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeypatch) -> None:
+    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
+    with LoopbackHub() as online:
+        online.add("somebody/tiny", tmp_path / "tiny" / "model")
+        online.patch(monkeypatch, tmp_path / "home")
+        first = hub.download("somebody/tiny", "config.json")
+    point_to(closed_port(), monkeypatch)
+    assert hub.download("somebody/tiny", "config.json") == first
+    assert not hub.hub_answers()
+
+
+def test_a_hub_that_stops_answering_is_remembered(tmp_path: Path, monkeypatch) -> None:
+    point_to(closed_port(), monkeypatch)
+    hub._ANSWERS[huggingface_hub.constants.ENDPOINT] = True
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(LocalEntryNotFoundError):
+        hub.download("somebody/something", "config.json", cache_dir=tmp_path)
+    assert not hub.hub_answers()

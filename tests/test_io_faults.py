@@ -1,0 +1,159 @@
+"""Whatever call of the disk fails, a clean run afterwards ends in the same bits and leaves nothing behind.
+
+`python -m tests.test_io_faults` injects every fault and prints how many there were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import mteb
+import pytest
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.plugin.results_on_disk import LOCK
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from tests import tiny
+from tests.io_faults import ERRORS, Faults
+
+SPLITS = ["test_256", "test_512"]
+#: Faults of the default suite, out of some hundreds.
+SAMPLE = 30
+
+
+class SmallRun:
+    """One model on one task of two splits, with results, predictions and store below one folder."""
+
+    def __init__(self, base: Path) -> None:
+        tiny.sentence_transformer("bert", base, num_hidden_layers=1)
+        stock = SentenceTransformer(str(base / "model"), device="cpu")
+        stock.model_card_data.model_name = "tiny/bert"
+        self.encoder = LongEncoder(longembed.extend(stock, "pi", target_len=64))
+        self.task = LongEmbedPasskey().filter_eval_splits(SPLITS)
+        self.task.load_data()
+        for split in SPLITS:
+            _shorten(self.task.dataset["default"][split])
+
+    def evaluate(self, folder: Path) -> None:
+        self.encoder.model.store = EmbeddingStore(folder / "store")
+        mteb.evaluate(
+            self.encoder,
+            [self.task],
+            cache=mteb.ResultCache(folder),
+            prediction_folder=folder / "predictions",
+            show_progress_bar=False,
+        )
+
+    def outcome(self, folder: Path) -> tuple[str, str]:
+        """Scores and predictions, as text."""
+        [result] = folder.glob("results/*/*/LongEmbedPasskey.json")
+        scores = json.loads(result.read_text())["scores"]
+        [predictions] = folder.glob("predictions/*.json")
+        return json.dumps(scores, sort_keys=True), json.dumps(
+            json.loads(predictions.read_text()), sort_keys=True
+        )
+
+    def files(self, folder: Path) -> set[str]:
+        """All that lies there but the store, whose files the tests of the store watch."""
+        names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+        return {name for name in names if not name.startswith("store")}
+
+
+def _shorten(data: dict, n: int = 6) -> None:
+    """Keep a few queries and their documents."""
+    kept = list(data["relevant_docs"])[:n]
+    data["relevant_docs"] = {query: data["relevant_docs"][query] for query in kept}
+    documents = {document for found in data["relevant_docs"].values() for document in found}
+    data["queries"] = data["queries"].filter(lambda row: row["id"] in kept)
+    data["corpus"] = data["corpus"].filter(lambda row: row["id"] in documents)
+
+
+def count_calls(run: SmallRun, folder: Path) -> list[str]:
+    with Faults(folder).injected() as faults:
+        run.evaluate(folder)
+    return faults.calls
+
+
+def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
+    """One run with a fault and one without; whether the fault was met."""
+    with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
+        warnings.simplefilter("ignore", RuntimeWarning)  # the store says that it goes on without the disk
+        with contextlib.suppress(OSError):
+            run.evaluate(folder)
+    met = len(faults.calls) > fail_at
+    name = f"call {fail_at} ({faults.calls[fail_at] if met else 'none'}), {errno.errorcode[error]}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        run.evaluate(folder)
+    assert run.outcome(folder) == expected, name
+    assert run.files(folder) == files, name
+    return met
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
+    return SmallRun(tmp_path_factory.mktemp("base"))
+
+
+def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str]]:
+    """Inject all faults, or a sample of them; how many were met, and the calls of a run without any."""
+    whole = work / "whole"
+    calls = count_calls(run, whole)
+    expected, files = run.outcome(whole), run.files(whole)
+    faults = [(number, error) for number in range(len(calls)) for error in ERRORS]
+    if sample is not None:
+        faults = random.Random(3).sample(faults, sample)
+    met = 0
+    for i, (number, error) in enumerate(faults):
+        folder = work / f"fault{i}"
+        met += check(run, folder, number, error, expected, files)
+        shutil.rmtree(folder)
+    return met, calls
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX calls are counted")
+def test_a_sample_of_faults_ends_in_the_same_bits_and_leaves_nothing(run: SmallRun, tmp_path: Path) -> None:
+    met, calls = inject(run, tmp_path, SAMPLE)
+    assert met == SAMPLE
+    assert {"open", "write", "flush", "fsync", "mkdir", "replace"} <= set(calls)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX calls are counted")
+def test_every_fault_ends_in_the_same_bits_and_leaves_nothing(run: SmallRun, tmp_path: Path) -> None:
+    met, calls = inject(run, tmp_path, None)
+    assert met == len(calls) * len(ERRORS)
+
+
+def test_a_clean_run_leaves_results_predictions_store_and_locks_alone(run: SmallRun, tmp_path: Path) -> None:
+    run.evaluate(tmp_path)
+    names = {Path(name).name for name in run.files(tmp_path) if (tmp_path / name).is_file()}
+    results = {
+        "LongEmbedPasskey.json",
+        "LongEmbedPasskey_predictions.json",
+        "model_meta.json",
+        "run_settings.jsonl",
+    }
+    assert names == results | {LOCK}
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    with tempfile.TemporaryDirectory() as place:
+        n_met, seen = inject(SmallRun(Path(place) / "base"), Path(place), None)
+    kinds = {kind: seen.count(kind) for kind in sorted(set(seen))}
+    print(
+        f"{n_met} faults injected ({len(ERRORS)} errors at each of {len(seen)} calls {kinds}), all harmless"
+    )
