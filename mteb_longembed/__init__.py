@@ -2,6 +2,7 @@
 
     model = mteb_longembed.extend("intfloat/e5-base-v2", "pi", target_len=4096)
     model = mteb_longembed.load("e5-base+ntk@4096")
+    found = mteb_longembed.search("e5-base+pcw:size=128,vectors=window,center=corpus")
 
 Importing this package imports neither mteb nor torch: it only has mteb, once imported, learn our tasks,
 benchmark and model names (`autoload.py`).
@@ -15,19 +16,30 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .encoders.extend import extend, load
+    from .encoders.spans import encode_spans
+    from .retrieval.center import center
+    from .retrieval.searching import search
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "extend", "load"]
+__all__ = ["__version__", "center", "encode_spans", "extend", "load", "search"]
+
+#: What loads torch, sentence-transformers or mteb, on first use: name -> module.
+_LATER = {
+    "center": "retrieval.center",
+    "encode_spans": "encoders.spans",
+    "extend": "encoders.extend",
+    "load": "encoders.extend",
+    "search": "retrieval.searching",
+}
 
 autoload.install()
 
 
 def __getattr__(name: str) -> "Any":
-    if name in ("extend", "load"):
-        # a package's attribute before a submodule: torch and sentence-transformers load on first use
-        from .encoders import extend as module
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(module, name)
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

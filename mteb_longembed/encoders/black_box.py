@@ -150,7 +150,7 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
         name: the parsed name; `trained_len` defaults to the base's longest input.
 
     Raises:
-        MisfitError: if the strategy is another than `pcw`.
+        MisfitError: if the strategy is another than `pcw`, or has parameters of its own.
         InputError: if the base's longest input is not known, or a length breaks its rule.
     """
     kind = get_strategy(name.strategy)
@@ -158,6 +158,13 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
     if kind is not ParallelContextWindows:
         raise MisfitError(
             f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw."
+        )
+    foreign = {**params, **({"vectors": name.vectors} if name.vectors is not None else {}), **name.search}
+    foreign.pop("logn", None)
+    if foreign:
+        raise MisfitError(
+            f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
+            f"{', '.join(sorted(foreign))}: leave it out."
         )
     known = int(base.max_tokens) if base.max_tokens else None
     trained_len = known if name.trained_len is None else read_tokens("trained_len", name.trained_len)

@@ -8,7 +8,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -27,11 +27,16 @@ from .bases.resolve import ResolvedModel, check_first_module, resolve
 from .bases.saved import OUR_CLASSES, saved_modules
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
+from .multi_vector import LongMultiVectorEncoder
+from .several import RaggedVectors, SpanPooling
+
+#: What a name stands for: one vector a document, or several.
+LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 def build(
     resolved: ResolvedModel, loaded: SentenceTransformer | None = None, device: str | None = None
-) -> LongSentenceTransformer:
+) -> LongModel:
     """Load and extend what was resolved.
 
     Args:
@@ -132,7 +137,7 @@ def _append_eos(tokenizer: Any) -> None:
     backend.post_processor = template if before is None else processors.Sequence([before, template])
 
 
-def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongSentenceTransformer:
+def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     """The extended model, made of the modules of a private copy of the base."""
     check_first_module(resolved.base.name, base)
     strategy, entry = resolved.strategy, resolved.base.entry
@@ -141,20 +146,32 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongSentenc
     modules: list[Any] = list(base)
     device = base.device
     modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
-    if "windows" in strategy.hooks():
-        if len(modules) < 2 or not isinstance(modules[1], Pooling):
-            raise MisfitError(
-                f"{strategy.key()} averages pooled windows, so the base's second module must be a Pooling, "
-                f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
-            )
-        modules[1] = WindowPooling.around(modules[1])
-    model = LongSentenceTransformer(modules=modules, device=str(device), **settings_of(base)).pool_in_fp32()
+    vectors = resolved.representation.vectors
+    pools = "windows" in strategy.hooks() or vectors is not None
+    if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
+        what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
+        raise MisfitError(
+            f"{what}, so the base's second module must be a Pooling, "
+            f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
+        )
+    settings = settings_of(base)
+    model: LongModel
+    if vectors is None:
+        if "windows" in strategy.hooks():
+            modules[1] = WindowPooling.around(modules[1])
+        model = LongSentenceTransformer(modules=modules, device=str(device), **settings).pool_in_fp32()
+    else:
+        similarity, dims = settings.pop("similarity_fn_name"), settings.pop("truncate_dim")
+        resolved.representation.check(resolved.base.name, modules[1].pooling_mode, similarity)
+        modules[1] = SpanPooling.over(modules[1], vectors)
+        modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
+        model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
     if rows_apart:
-        put_rows(model, resolved.base.path)
+        put_rows(cast("SentenceTransformer", model), resolved.base.path)
     return model
 
 
-def _load_saved(resolved: ResolvedModel, device: str | None) -> LongSentenceTransformer:
+def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
     """Load a folder of ours: our classes are trusted, sentence-transformers' own modules too, and no others."""
     folder = Path(resolved.base.path)
     modules: list[Any] = [
@@ -162,13 +179,15 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongSentenceTran
         for entry in saved_modules(folder)
     ]
     config = json.loads(Path(folder, "config_sentence_transformers.json").read_text(encoding="utf-8"))
+    settings = {
+        "prompts": config["prompts"],
+        "default_prompt_name": config["default_prompt_name"],
+        "similarity_fn_name": config.get("similarity_fn_name"),
+    }
+    if resolved.representation.vectors is not None:
+        return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
     return LongSentenceTransformer(
-        modules=modules,
-        device=device,
-        prompts=config["prompts"],
-        default_prompt_name=config["default_prompt_name"],
-        similarity_fn_name=config.get("similarity_fn_name"),
-        truncate_dim=config.get("truncate_dim"),
+        modules=modules, device=device, truncate_dim=config.get("truncate_dim"), **settings
     ).pool_in_fp32()
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
+from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
 from .engine.reading import Reading
 from .engine.store import EmbeddingStore
+from .multi_vector import LongMultiVectorEncoder
+
+#: Bytes of vectors that are in memory at once while documents of several vectors are searched.
+CHUNK_BYTES = 1 << 30
 
 
 class LongEncoder(SentenceTransformerEncoderWrapper):
@@ -30,8 +35,7 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
     def encode(self, inputs: Any, **kwargs: Any) -> Any:
         """As mteb's, with a bar in tokens on a terminal unless `mteb run -v 0` asked for silence."""
-        silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
-        kwargs.setdefault("show_progress_bar", sys.stderr.isatty() and not silent)
+        kwargs.setdefault("show_progress_bar", _show())
         if len(inputs.dataset) == 0:
             # an array that similarity and stacking take: sentence-transformers' own has no width
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
@@ -41,3 +45,46 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
             place = kwargs["task_metadata"].name, kwargs["hf_split"]
             self.readings.setdefault(place, Reading()).add(self.model.reading)
         return embeddings
+
+
+class LongMultiVectorSearch(MultiVectorWrapper):
+    """An extended model of several vectors as mteb's search: a query scores a document by its best vector.
+
+    mteb encodes and scores 50,000 documents at once; here as many as have their vectors in `CHUNK_BYTES`.
+
+    Args:
+        model: what `extend` or `load` returned for a name with `vectors`.
+    """
+
+    def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
+        super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
+        model.store = EmbeddingStore.from_environment()
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
+
+    def _encode(self, inputs: Any, **kwargs: Any) -> Any:
+        """As mteb's; no bar where `mteb run -v 0` asked for silence."""
+        kwargs.setdefault("show_progress_bar", _show())
+        return super()._encode(inputs, **kwargs)
+
+
+def vectors_at_most(model: LongMultiVectorEncoder) -> int:
+    """Vectors of a document of the target length."""
+    strategy, vectors = model.first.strategy, model[1].vectors
+    step: Any = vectors
+    if vectors == "window":
+        step = max(getattr(strategy, "size") - getattr(strategy, "overlap") - 2, 1)  # noqa: B009
+    return -(-strategy.target_len // step)
+
+
+def documents_at_once(model: LongMultiVectorEncoder) -> int:
+    """How many documents of the target length have their vectors in `CHUNK_BYTES`."""
+    width = model.get_embedding_dimension() or 1
+    return max(CHUNK_BYTES // (4 * width * vectors_at_most(model)), 1)
+
+
+def _show() -> bool:
+    """Whether a bar is shown where nobody says so."""
+    silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
+    return sys.stderr.isatty() and not silent

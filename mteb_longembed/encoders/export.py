@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import PretrainedConfig
 
@@ -31,7 +31,10 @@ _STACKABLE = ("default", "linear")
 
 
 def export(
-    model: str | SentenceTransformer, folder: str | Path, *, trust_remote_code: bool = False
+    model: str | SentenceTransformer | MultiVectorEncoder,
+    folder: str | Path,
+    *,
+    trust_remote_code: bool = False,
 ) -> list[str]:
     """Write an extended model as a plain sentence-transformers folder.
 
@@ -51,13 +54,18 @@ def export(
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
-    source = copy.deepcopy(model) if isinstance(model, SentenceTransformer) else load(
+    source = copy.deepcopy(model) if isinstance(model, (SentenceTransformer, MultiVectorEncoder)) else load(
         model, device="cpu", trust_remote_code=trust_remote_code
     )  # fmt: skip
     first: Any = source[0]
     strategy: Strategy | None = getattr(first, "strategy", None)
     if strategy is None:
         raise InputError("only an extended model can be exported: extend it first.")
+    if not isinstance(source, SentenceTransformer):
+        raise MisfitError(
+            "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
+            "save_pretrained."
+        )
     inner = first.model
     state = inner.state_dict()
     if strategy.key() != "none":

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import ModelName, parse_name
+from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .bases.resolve import resolve
 from .bases.saved import is_saved_extended
@@ -28,9 +29,12 @@ def extend(
     dtype: str | None = None,
     device: str | None = None,
     trust_remote_code: bool = False,
+    vectors: int | str | None = None,
     **params: Any,
-) -> SentenceTransformer:
+) -> SentenceTransformer | MultiVectorEncoder:
     """Extend a base model to longer inputs; the result is an ordinary `SentenceTransformer`.
+
+    With `vectors` it is a `MultiVectorEncoder`, which gives several vectors a document.
 
     Source: Zhu et al. 2024, arXiv:2404.12096; each strategy's own source stands in its docstring.
 
@@ -44,6 +48,8 @@ def extend(
         dtype: compute type such as `bf16`; default the checkpoint's own.
         device: where the model goes; default the best there is.
         trust_remote_code: run the base repository's own model code.
+        vectors: content tokens a vector, or `window` for one vector a window of `pcw`; default one vector a
+            document.
         params: the strategy's parameters, in Python types: `logn=False`, `g=9`.
 
     Returns:
@@ -52,9 +58,10 @@ def extend(
     Raises:
         UnknownNameError: if no strategy has this key.
         MisfitError: if the strategy and the base's family share no way to change positions.
-        InputError: if a length or parameter breaks its rule.
+        InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be had, or is no embedding model.
     """
+    for_search = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     loaded = base if isinstance(base, SentenceTransformer) else None
     name = ModelName(
         "" if loaded is not None else str(base),
@@ -64,8 +71,11 @@ def extend(
         revision=revision,
         dtype=dtype,
         trust_remote_code=trust_remote_code,
+        vectors=vectors,
+        **for_search,
         params=params,
     )
+    _check_no_search(name)
     if loaded is None:
         return build(resolve(name), device=device)
     _check_loaded(loaded, name)
@@ -74,7 +84,7 @@ def extend(
 
 def load(
     name: str | Path, *, device: str | None = None, trust_remote_code: bool = False
-) -> SentenceTransformer:
+) -> SentenceTransformer | MultiVectorEncoder:
     """Load an extended model by its name (`e5-base+ntk@4096`) or from a folder that `save_pretrained` wrote.
 
     Args:
@@ -90,7 +100,16 @@ def load(
     parsed = parse_name(str(name))
     if trust_remote_code:
         parsed = replace(parsed, trust_remote_code=True)
+    _check_no_search(parsed)
     return build(resolve(parsed), device=device)
+
+
+def _check_no_search(name: ModelName) -> None:
+    for key, value in name.search.items():
+        raise InputError(
+            f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
+            "mteb_longembed.search(NAME) with the full name."
+        )
 
 
 def _check_loaded(model: SentenceTransformer, name: ModelName) -> None:

@@ -41,6 +41,8 @@ class LongTransformer(Transformer):
     family: Family
     #: The folder of the whole model, where it was loaded from one.
     saved_in: str | None = None
+    #: Whether a module behind this one asks which tokens are content.
+    tells_content: bool = False
 
     @classmethod
     def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
@@ -80,9 +82,16 @@ class LongTransformer(Transformer):
         if ids is not None:
             return self.features_of(ids, prompt)
         features = super().preprocess(inputs, prompt, **kwargs)
-        if "windows" in self.strategy.hooks() and "input_ids" in features:
-            features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        if "input_ids" in features:
+            self._tell_content(features, prompt)
         return features
+
+    def _tell_content(self, features: dict[str, Any], prompt: str | None) -> None:
+        """Add how many leading and trailing tokens are no content, where somebody asks for it."""
+        if self.tells_content or "windows" in self.strategy.hooks():
+            features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
+        if self.tells_content:
+            features["special_suffix"] = self._specials()[1]
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -160,8 +169,7 @@ class LongTransformer(Transformer):
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
-        if "windows" in self.strategy.hooks():
-            features["window_prefix"] = self._prompt_tokens(input_ids, prompt)
+        self._tell_content(features, prompt)
         return features
 
     def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
@@ -172,16 +180,16 @@ class LongTransformer(Transformer):
             prompt: what of `ids` was put before each text.
 
         Returns:
-            The prompt's tokens, which poolings may leave out; for a text that is cut into windows also the tokens
-            before and behind that every window repeats.
+            The prompt's tokens, which poolings may leave out; for a text that is cut into windows or spans also the
+            tokens before and behind that are no content.
         """
         length = (self._get_prompt_length(prompt) or 0) if prompt else 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
-        if "windows" in self.strategy.hooks():
+        if self.tells_content or "windows" in self.strategy.hooks():
             _, behind = self._specials()
             prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
-                if not self.leaves_unchanged(len(row)):
+                if self.tells_content or not self.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, behind)
         return settings
 
@@ -235,7 +243,7 @@ class LongTransformer(Transformer):
                 f"got {', '.join(sorted(features))}."
             )
         lengths = features["attention_mask"].sum(1)
-        long = lengths > self.strategy.trained_len
+        long = lengths > self.strategy.whole_len
         if "windows" in self.strategy.hooks() and bool(long.any()):
             out = self._run(self._cut_windows(features, lengths), **kwargs)
         elif bool(long.any()) and not bool(long.all()):
@@ -271,17 +279,17 @@ class LongTransformer(Transformer):
         return {**features, self.module_output_name: merged}
 
     def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        """Replace documents by their windows: `[b, n]` token features become `[w, Lo]`.
+        """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
-        Adds `window_tokens` `[w, Lo]` (the token each place was taken from), `window_counts` `[b]` and
-        `document_mask` `[b, n]`, from which `WindowPooling` puts the documents together again.
+        Adds `window_tokens` `[w, size]` (the token each place was taken from), `window_counts` `[b]`,
+        `document_mask` `[b, n]` and `window_agg`, by which `WindowPooling` puts the documents together again.
         """
         before, behind = self._specials()
         prefixes = features.get("window_prefix")
         tokens: list[Tensor] = []
         counts: list[int] = []
         for row, n in enumerate(lengths.tolist()):
-            if n <= self.strategy.trained_len:
+            if n <= self.strategy.whole_len:
                 window = torch.arange(n)[None]
             else:
                 prefix = before if prefixes is None else int(prefixes[row])
@@ -300,6 +308,7 @@ class LongTransformer(Transformer):
         cut["window_tokens"] = index
         cut["window_counts"] = torch.tensor(counts, device=lengths.device)
         cut["document_mask"] = features["attention_mask"]
+        cut["window_agg"] = getattr(self.strategy, "agg", "mean")
         return cut
 
     # ---- files -------------------------------------------------------------------------------------
@@ -339,12 +348,17 @@ class WindowPooling(Pooling):
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
         document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        features["sentence_embedding"] = _mean_by(document, features["sentence_embedding"], len(counts))
+        pooled = features["sentence_embedding"]
+        if features.pop("window_agg") == "mean-normalized":
+            # a document of one window keeps its vector: it is the base's own
+            unit = torch.nn.functional.normalize(pooled.float(), dim=1)
+            pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+        features["sentence_embedding"] = mean_by(document, pooled, len(counts))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
         place = (document[:, None] * n + index)[real]
-        tokens = _mean_by(place, features["token_embeddings"][real], b * n)
+        tokens = mean_by(place, features["token_embeddings"][real], b * n)
         features["token_embeddings"] = tokens.view(b, n, -1)
         features["attention_mask"] = mask
         features.pop("input_ids", None)
@@ -352,7 +366,7 @@ class WindowPooling(Pooling):
         return features
 
 
-def _mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
+def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
     """Mean of the rows of `values` `[m, d]` in each of `groups` groups `[m]`: `[groups, d]` fp32 or wider."""
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mteb_longembed.errors import InputError, UnknownNameError
 
+from .parameters import SEARCH_PARAMETERS
 from .zoo import ZOO
 
 #: The longest name that is read, in characters: no hub id or folder with its parameters comes near it.
@@ -30,6 +31,10 @@ class ModelName:
         revision: the base's commit, branch or tag on the hub.
         dtype: compute type; None takes the checkpoint's own.
         trust_remote_code: whether the base may run code of its own.
+        vectors: content tokens a vector, or `window`; None for one vector a document.
+        center: whose mean vector search subtracts.
+        fuse: what search fuses the scores with.
+        weight: share of the encoder's score in the fused one.
         params: the strategy's own parameters, as text or as Python values.
     """
 
@@ -40,11 +45,23 @@ class ModelName:
     revision: str | None = None
     dtype: str | None = None
     trust_remote_code: bool | str = False
+    vectors: int | str | None = None
+    center: str | None = None
+    fuse: str | None = None
+    weight: float | str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """The parameters that only search knows, as far as they are given."""
+        given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
+        return {key: value for key, value in given.items() if value is not None}
 
 
 #: What a name of any strategy may set behind the colon.
-OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code")
+OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS)
+#: Settings up to inside a value: a `+` there starts no strategy.
+_INSIDE_A_VALUE = re.compile(r"\+[^+@:,/\\]*(@[^:,]*)?[:,]([^,=]+=[^,]*,)*[^,=]+=[^,]*")
 
 
 class NameParts(NamedTuple):
@@ -117,7 +134,7 @@ def is_folder(path: str | Path) -> bool:
 def split_name(text: str) -> NameParts:
     """Cut a name at its last `+` that starts a strategy, and what follows at `@` and at `:` or `,`.
 
-    A `+` in a folder's name or in an exponent (`1e+5`) starts none.
+    A `+` in a folder's name, in an exponent (`1e+5`) or in a value (`center=corpus+queries`) starts none.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
     NameParts(base='intfloat/e5-base-v2', strategy='ntk', target='4096', settings='sigma=4')
@@ -127,12 +144,17 @@ def split_name(text: str) -> NameParts:
         tail = text[at + 1 :]
         if re.match(r"[^@:,]*[/\\]", tail):
             break
-        if not re.match(r"[0-9]", tail):
+        if not re.match(r"[0-9]", tail) and not _ends_inside_a_value(text[:at]):
             head, _, settings = tail.replace(":", ",", 1).partition(",")
             strategy, found, target = head.partition("@")
             return NameParts(text[:at], strategy, target if found else None, settings)
         at = text.rfind("+", 0, at)
     return NameParts(text, None, None, "")
+
+
+def _ends_inside_a_value(head: str) -> bool:
+    plus = head.rfind("+")
+    return plus > 0 and _INSIDE_A_VALUE.fullmatch(head, plus) is not None
 
 
 def _target_alone(text: str) -> re.Match[str] | None:

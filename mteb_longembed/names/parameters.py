@@ -75,6 +75,18 @@ class Parameter:
         return " or ".join([*number, *(["on or off"] if self.switch else []), *_one_of(self.choices)])
 
 
+#: Parameters of every name. How many vectors a document has: one per so many content tokens, or one a window.
+VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
+#: Those that change only how an index is searched, never a vector of the encoder.
+SEARCH_PARAMETERS: Mapping[str, Parameter] = {
+    "center": Parameter("center", choices=("corpus", "corpus+queries"), optional=True),
+    "fuse": Parameter("fuse", choices=("bm25",), optional=True),
+    "weight": Parameter("weight", number=float, optional=True),
+}
+#: The encoder's share of a fused score where a name gives none; docs/windows.md says how it was chosen.
+DEFAULT_WEIGHT = 0.3
+
+
 def read_parameters(
     owner: str, declared: Mapping[str, Parameter], given: Mapping[str, object]
 ) -> dict[str, Any]:

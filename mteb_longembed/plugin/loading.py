@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
+    from mteb_longembed.encoders.several import RaggedVectors
 
 
 def load_encoder(
@@ -21,7 +22,7 @@ def load_encoder(
     trust_remote_code: bool = False,
     **unknown: object,
 ) -> MTEBModels:
-    """An encoder of mteb's around what `resolve` decided.
+    """What mteb runs for a resolved model: an encoder, or with search parameters a search that has no `encode`.
 
     Args:
         resolved: the model.
@@ -38,7 +39,9 @@ def load_encoder(
             since its description was read.
     """
     from mteb_longembed.encoders.building import build
-    from mteb_longembed.encoders.encoder import LongEncoder
+    from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+    from mteb_longembed.encoders.multi_vector import LongMultiVectorEncoder
+    from mteb_longembed.retrieval.searching import check_settings, searching
 
     if unknown:
         raise InputError(
@@ -50,13 +53,22 @@ def load_encoder(
             f"code of {resolved.base.name} changes its embeddings, so it is part of the name: write "
             ":trust_remote_code=on behind it."
         )
+    check_settings(resolved.search)
     model = build(resolved, device=_device(device))
     if embed_dim is not None:
         width = model.get_embedding_dimension()
         if not 1 <= embed_dim <= (width or embed_dim):
             raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
-        model.truncate_dim = embed_dim
-    return LongEncoder(model)
+    encoder: Any
+    if isinstance(model, LongMultiVectorEncoder):
+        if embed_dim is not None:
+            cast("RaggedVectors", model[-1]).dims = embed_dim
+        encoder = LongMultiVectorSearch(model)
+    else:
+        if embed_dim is not None:
+            model.truncate_dim = embed_dim
+        encoder = LongEncoder(model)
+    return cast("MTEBModels", searching(encoder, resolved.search) if resolved.search else encoder)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:

@@ -22,7 +22,6 @@ _OF_ANY_MODEL: dict[str, Any] = {
     "extra_requirements_groups": None,
     "framework": ["Sentence Transformers", "PyTorch"],
     "modalities": ["text"],
-    "model_type": ["dense"],
     "output_dtypes": None,
 }
 
@@ -34,14 +33,22 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
         resolved: the model.
         find: mteb's own entry of a name, None where it has none.
     """
+    from mteb.models.model_meta import ScoringFunction
+
+    from mteb_longembed.retrieval.searching import search_revision
+
     base, entry = resolved.base, resolved.base.entry
+    several = resolved.representation.vectors is not None
+    kind = "hybrid" if resolved.search.fuse else "late-interaction" if several else "dense"
     known = find(base.name) or _unknown_to_mteb(base.name, base.config)
     prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
     return known.model_copy(
         update={
             **_OF_ANY_MODEL,
             "name": resolved.name,
-            "revision": resolved.revision,
+            "revision": resolved.revision + search_revision(resolved.search),
+            "model_type": [kind],
+            "similarity_fn_name": ScoringFunction.MAX_SIM if several else known.similarity_fn_name,
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.target_len,
             "embed_dim": _widths(known.embed_dim),

@@ -83,7 +83,7 @@ def tune(
     rows = prepare_data(open_data(data), how.n_negatives, how.seed)
     distil = "scores" in rows.column_names
     if tuned is None:
-        tuned = build(resolved, device=device).float()
+        tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
     if how.max_len > strategy.trained_len:
         raise InputError(
@@ -202,6 +202,8 @@ def _check_resolved(resolved: ResolvedModel) -> None:
     """Refuse what cannot be tuned before any weights load."""
     if resolved.dtype is not None:
         raise InputError(f"tuning computes in the types it needs: leave out dtype, got {resolved.dtype}.")
+    for key in [*resolved.representation.settings(), *resolved.search.settings()]:
+        raise InputError(f"tuning trains a model of one vector a document: leave out {key}.")
     _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
 
 

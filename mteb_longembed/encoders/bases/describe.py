@@ -162,6 +162,34 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
     )
 
 
+def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None, str | None]:
+    """How a base pools its tokens and compares its vectors, as its files say; None where they say nothing."""
+    said = base.entry.pooling if base.entry else None
+    entry = base.entry
+    path = ZOO[entry.rows_on].path if entry is not None and entry.rows_on else base.path
+    read = _reader(path, None if is_folder(path) else base.revision)
+    similarity = (read("config_sentence_transformers.json", optional=True) or {}).get("similarity_fn_name")
+    modules = read("modules.json", optional=True) or []
+    folders = [m.get("path", "") for m in modules if str(m.get("type", "")).endswith(".Pooling")]
+    if not folders:
+        return said, similarity
+    config = read(f"{folders[0]}/config.json", optional=True) or {}
+    # older folders hold one switch for each mode
+    modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
+    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    return (modes[0] if len(modes) == 1 else modes or said), similarity
+
+
+_POOLING_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
 def shortest(*said: int | None) -> int | None:
     """The trained length in tokens: the least of what a base says in several places.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +16,10 @@ from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName, is_folder
 
-from .describe import BaseInfo, describe, shortest
+from .describe import BaseInfo, describe, pooling_and_similarity, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
-from .saved import is_saved_extended, saved_modules, saved_strategy
+from .representation import Representation, SearchSettings
+from .saved import is_saved_extended, saved_modules, saved_strategy, saved_vectors
 from .values import DTYPES, read_values
 
 
@@ -33,6 +34,8 @@ class ResolvedModel:
         strategy: with its lengths and parameters filled in.
         dtype: compute type by torch's name; None for the checkpoint's own.
         saved: whether the weights at `base.path` are the extended ones already.
+        representation: how many vectors a document has.
+        search: what changes search and no vector.
     """
 
     name: str
@@ -41,6 +44,8 @@ class ResolvedModel:
     strategy: Strategy
     dtype: str | None = None
     saved: bool = False
+    representation: Representation = field(default_factory=Representation)
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:
@@ -62,9 +67,11 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         base = _describe_loaded(loaded)
     elif is_folder(name.base) and is_saved_extended(name.base):
         _check_as_saved(name, said.trusted)
-        return _resolve_saved(Path(name.base))
+        return _resolve_saved(Path(name.base), said.search)
     else:
         base = describe(name.base, revision=name.revision, trust_remote_code=said.trusted)
+        if said.representation.vectors is not None:
+            said.representation.check(base.name, *pooling_and_similarity(base))
     base.family.check_fit(kind, base.name)
     length = trained_len or base.trained_len
     if length is None:
@@ -85,12 +92,16 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         settings["trained_len"] = length
     if base.runs_code:
         settings["trust_remote_code"] = True
+    settings.update(said.representation.settings())
+    settings.update(said.search.settings())
     return ResolvedModel(
         name=canonical_name(base.name, name.strategy, strategy.target_len, settings),
         revision=f"{base.revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         dtype=dtype,
+        representation=said.representation,
+        search=said.search,
     )
 
 
@@ -106,15 +117,18 @@ def _as_stretched(
 
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
     """Refuse what would have to change a saved model."""
-    if replace(name, base="", trust_remote_code=False) != ModelName("") or trusted:
+    only_searched = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None)
+    if only_searched != ModelName("") or trusted:
         raise InputError(
             f"{name.base} is extended already and takes no strategy, length, revision, dtype or other "
             "parameter: load it as it was saved, or extend its base instead."
         )
 
 
-def _resolve_saved(folder: Path) -> ResolvedModel:
+def _resolve_saved(folder: Path, search: SearchSettings) -> ResolvedModel:
     strategy = saved_strategy(folder)
+    representation = Representation(saved_vectors(folder))
+    settings = {**strategy.settings(), **representation.settings(), **search.settings()}
     described = describe(str(folder / saved_modules(folder)[0]["path"]))
     revision = hash_of_folder(folder)
     base = replace(
@@ -126,11 +140,13 @@ def _resolve_saved(folder: Path) -> ResolvedModel:
         stamp=stamp_of_folder(folder),
     )
     return ResolvedModel(
-        name=canonical_name(base.name, strategy.key(), strategy.target_len, strategy.settings()),
+        name=canonical_name(base.name, strategy.key(), strategy.target_len, settings),
         revision=f"{revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         saved=True,
+        representation=representation,
+        search=search,
     )
 
 

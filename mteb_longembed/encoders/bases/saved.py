@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
@@ -12,7 +12,7 @@ from mteb_longembed.errors import ModelError
 #: Our classes as they stand in a saved model's modules.json: exactly these are trusted.
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.modules.{name}" for name in ("LongTransformer", "WindowPooling")
-)
+) | {"mteb_longembed.encoders.several.SpanPooling", "mteb_longembed.encoders.several.RaggedVectors"}
 #: Beside the weights: the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
 
@@ -54,6 +54,22 @@ def saved_strategy(folder: Path) -> Strategy:
         ModelError: if the file is missing or not in the form that we write.
     """
     return read_strategy(folder / saved_modules(folder)[0]["path"])
+
+
+def saved_vectors(folder: Path) -> int | Literal["window"] | None:
+    """How many vectors a document of a saved model has: content tokens a vector, `window`, or None for one.
+
+    Raises:
+        ModelError: if the file is missing or not in the form that we write.
+    """
+    for entry in saved_modules(folder):
+        if entry["type"].endswith(".SpanPooling"):
+            file = folder / entry["path"] / "config.json"
+            vectors = _read_json(file).get("vectors")
+            if vectors != "window" and not (isinstance(vectors, int) and vectors > 0):
+                raise ModelError(f"{file} must hold vectors, a number of tokens or window, got {vectors!r}.")
+            return cast("int | Literal['window']", vectors)
+    return None
 
 
 def read_strategy(folder: Path) -> Strategy:

@@ -10,6 +10,8 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens
 
+from .representation import Representation, SearchSettings
+
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
@@ -25,6 +27,8 @@ class NameValues:
         trained_len: tokens; None for what the base's files say.
         target_len: tokens; None for the default.
         trusted: whether code of the base may run.
+        representation: how many vectors a document has.
+        search: what changes search and no vector.
     """
 
     kind: type[Strategy]
@@ -33,6 +37,8 @@ class NameValues:
     trained_len: int | None
     target_len: int | None
     trusted: bool
+    representation: Representation
+    search: SearchSettings
 
 
 def read_values(name: ModelName) -> NameValues:
@@ -41,6 +47,7 @@ def read_values(name: ModelName) -> NameValues:
     Raises:
         UnknownNameError: if no strategy has this key, or it has no such parameter.
         InputError: if a value breaks its rule.
+        MisfitError: if vectors are asked for that the strategy does not make.
     """
     kind = get_strategy(name.strategy)
     return NameValues(
@@ -50,6 +57,8 @@ def read_values(name: ModelName) -> NameValues:
         trained_len=None if name.trained_len is None else read_tokens("trained_len", name.trained_len),
         target_len=None if name.target_len is None else read_tokens("the target", name.target_len),
         trusted=Parameter("trust_remote_code", switch=True).read(name.trust_remote_code),
+        representation=Representation.read(name.vectors, name.strategy, "windows" in kind.hooks()),
+        search=SearchSettings.read(name.search),
     )
 
 

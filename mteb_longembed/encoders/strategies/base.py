@@ -108,7 +108,7 @@ class Strategy:
             n: tokens of the document, special tokens and prompt included.
             hooks: those that act on the model.
         """
-        return n <= self.trained_len
+        return n <= self.whole_len
 
     def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
         """Attention scaling of documents of `n` tokens each.
@@ -142,11 +142,16 @@ class Strategy:
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
 
+    @property
+    def whole_len(self) -> int:
+        """Documents of at most this many tokens are never cut into windows."""
+        return self.trained_len
+
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """Token indices of each window over one document: `[w, Lo]` int64.
+        """Token indices of each window over one document: `[w, size]` int64.
 
         Args:
-            n: tokens of the document, `n > Lo`.
+            n: tokens of the document, more than `whole_len`.
             prefix: leading tokens (special tokens and prompt) that every window repeats.
             suffix: trailing special tokens that every window repeats.
         """

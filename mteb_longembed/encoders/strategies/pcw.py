@@ -1,8 +1,9 @@
-"""Parallel context windows: encode windows of the trained length and average their vectors."""
+"""Parallel context windows: encode windows of a document one by one and average their vectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -14,43 +15,99 @@ from .base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelContextWindows(Strategy):
-    """Windows of exactly `Lo` tokens, each with the special tokens and the prompt; pooled vectors are averaged.
+    """Windows of `size` tokens, each with the special tokens and the prompt; pooled vectors are averaged.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947.
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. That smaller windows
+        keep more of a short passage than windows of the trained length is also the idea of DICE (Lyu et al. 2026,
+        arXiv:2606.18781), which splits a document into chunks, encodes each by a frozen model and aggregates
+        them into one vector. Only its abstract was read, so its way to aggregate is not claimed here.
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
-        loses about two tokens a chunk; here every token is read. Windows do not overlap, but the last one moves
-        back so that it is full.
+        loses about two tokens a chunk; here every token is read. By default windows have the trained length and do
+        not overlap, as in the paper, but the last one moves back so that it is full. `size`, `overlap`, `agg` and
+        `short` are ours.
+
+    Args:
+        size: tokens of a window, prompt and special tokens included; default `Lo`.
+        overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
+        agg: `mean` averages the pooled vectors, `mean-normalized` divides each by its length first.
+        short: `keep` leaves documents of at most `Lo` tokens whole, `cut` only those of at most `size` tokens.
 
     Example:
         >>> windows = ParallelContextWindows(trained_len=4, target_len=32).windows(7, prefix=1, suffix=1)
         >>> windows.tolist()
         [[0, 1, 2, 6], [0, 3, 4, 6], [0, 4, 5, 6]]
+        >>> halves = ParallelContextWindows(trained_len=16, target_len=32, size=6, overlap=2)
+        >>> halves.windows(8, prefix=1, suffix=1).tolist()
+        [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
 
     logn: bool = field(
         default=False, metadata={"help": "no effect: a window never exceeds the trained length"}
     )
+    size: int | None = field(
+        default=None, metadata={"help": "tokens of a window (default: the trained length)"}
+    )
+    overlap: int = field(default=0, metadata={"help": "content tokens shared with the window before"})
+    agg: Literal["mean", "mean-normalized"] = field(
+        default="mean", metadata={"help": "average the windows' vectors as they are, or normalised"}
+    )
+    short: Literal["keep", "cut"] = field(
+        default="keep",
+        metadata={"help": "inputs up to the trained length: keep them whole, or cut them too"},
+    )
+
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"size": self.trained_len}
+
+    @property
+    def window_len(self) -> int:
+        """`size`, which is never None in an instance."""
+        return cast("int", self.size)
+
+    @property
+    def whole_len(self) -> int:
+        return self.trained_len if self.short == "keep" else self.window_len
 
     def check(self) -> None:
         if self.logn:
             raise InputError(
                 "pcw takes logn=off only, since no window exceeds the trained length, got logn=on."
             )
+        if not 2 <= self.window_len <= self.trained_len:
+            raise InputError(
+                f"pcw's size must be from 2 to the trained length of {self.trained_len} tokens, got {self.size}."
+            )
+        if not 0 <= self.overlap < self.window_len:
+            raise InputError(
+                f"pcw's overlap must be at least 0 and below its size of {self.size} tokens, got {self.overlap}."
+            )
+        if self.agg not in ("mean", "mean-normalized"):
+            raise InputError(f"pcw's agg must be mean or mean-normalized, got {self.agg!r}.")
+        if self.short not in ("keep", "cut"):
+            raise InputError(f"pcw's short must be keep or cut, got {self.short!r}.")
 
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
         """See `Strategy.windows`.
 
         Raises:
-            InputError: if prefix and suffix leave no room for content in a window of `Lo` tokens.
+            InputError: if prefix and suffix leave no room for content in a window, or the overlap is all of it.
         """
-        room = self.trained_len - prefix - suffix
+        room = self.window_len - prefix - suffix
         if room < 1:
             raise InputError(
-                f"prompt and special tokens must be shorter than the window of {self.trained_len} tokens, "
+                f"prompt and special tokens must be shorter than the window of {self.window_len} tokens, "
                 f"got {prefix + suffix}; use a shorter prompt."
             )
+        if self.overlap >= room:
+            raise InputError(
+                f"pcw's overlap must be below the {room} content tokens of a window of {self.window_len} tokens "
+                f"(prompt and special tokens take {prefix + suffix}), got {self.overlap}."
+            )
         content = n - prefix - suffix
-        starts = torch.arange(0, content, room).clamp(max=max(content - room, 0))
+        last = max(content - room, 0)
+        step = room - self.overlap
+        # the first start at or beyond `last` moves back to it
+        starts = torch.arange(0, last + step, step).clamp(max=last)
         body = prefix + starts[:, None] + torch.arange(min(room, content))
         head = torch.arange(prefix).expand(len(starts), -1)
         tail = torch.arange(n - suffix, n).expand(len(starts), -1)

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.bases import resolve as resolving
+from mteb_longembed.encoders.bases.representation import Representation, SearchSettings
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError, MisfitError, UnknownNameError
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
 
 SAVED = Path(__file__).parents[2] / "data" / "saved_by_0_1"
@@ -41,7 +43,11 @@ def described(folders) -> Any:
     known = {str(folder): resolving.describe(str(folder)) for folder in folders.values()}
     with pytest.MonkeyPatch.context() as patch:
         describe = resolving.describe
-        patch.setattr(resolving, "describe", lambda base, **kw: known.get(base) or describe(base, **kw))
+        patch.setattr(
+            resolving,
+            "describe",
+            lambda base, **kw: (not kw["revision"] and known.get(base)) or describe(base, **kw),
+        )
         yield known
 
 
@@ -77,6 +83,56 @@ def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, 
     assert name_of(f"{base}+ntk:trained_len=8") == "local/model+ntk@64,trained_len=8"
     assert name_of(f"{base}+se@64:g=9") == "local/model+se@64,g=9"
     assert name_of(f"{base}+se@64:g=5") == "local/model+se@64"
+
+
+def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, described) -> None:
+    full = "local/model+se@128,center=corpus+queries,fuse=bm25,vectors=8"
+    text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},center=corpus+queries"
+    resolved = resolve(parse_name(text))
+    assert resolved.name == full
+    assert resolved.representation == Representation(8)
+    assert resolved.search == SearchSettings("corpus+queries", "bm25", DEFAULT_WEIGHT)
+    assert name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1") == (
+        "local/model+se@128,fuse=bm25,weight=0.25"
+    )
+    plain = resolve(ModelName(str(folders["mistral"]), "se"))
+    assert not plain.search and plain.name == "local/model+se@128"
+
+
+@pytest.mark.parametrize(
+    ("pooling", "similarity", "tail", "message"),
+    [
+        ("cls", None, "+none:vectors=4", r"^vectors=4 averages the tokens .* with cls pooling.*use pcw"),
+        ("lasttoken", None, "+none:vectors=4", "with lasttoken pooling, not mean"),
+        (
+            "mean",
+            "euclidean",
+            "+none:vectors=4",
+            "^several vectors are compared by cosine or dot .*euclidean",
+        ),
+    ],
+)
+def test_a_base_that_cannot_have_several_vectors_is_told_from_its_files(
+    tmp_path, monkeypatch, pooling, similarity, tail, message
+) -> None:
+    tiny.sentence_transformer("bert", tmp_path, pooling=pooling)
+    if similarity:
+        file = tmp_path / "model" / "config_sentence_transformers.json"
+        file.write_text(file.read_text().replace('"cosine"', f'"{similarity}"'))
+    with pytest.raises(MisfitError, match=message):
+        resolve(parse_name(f"{tmp_path / 'model'}{tail}"))
+    if not similarity:
+        name = f"{tmp_path / 'model'}+pcw:vectors=window"
+        assert resolve(parse_name(name)).representation == Representation("window")
+
+
+@pytest.mark.parametrize(("key", "value"), [("center", "corpus"), ("fuse", "bm25")])
+def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
+    message = rf"^{key} changes search and no vector, got {key}={value}: .*mteb_longembed\.search\(NAME\)"
+    with pytest.raises(InputError, match=message):
+        load(f"{folders['bert']}+pcw:{key}={value}")
+    with pytest.raises(InputError, match=message):
+        extend(folders["bert"], "pcw", **{key: value})
 
 
 VALUES = {bool: st.booleans(), int: st.integers(1, 15), float: st.floats(0.25, 1e18).map(lambda x: x)}
@@ -149,6 +205,30 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         (ModelName("x", "rp", params={"sigma": 2}), UnknownNameError, "unknown parameter of rp 'sigma'"),
         (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of tokens"),
         (ModelName("x", "se", trained_len=0), InputError, "^trained_len must be a whole number .* got 0"),
+        (
+            ModelName("x", "se", vectors="banana"),
+            InputError,
+            "^vectors must be a whole number or window, got",
+        ),
+        (
+            ModelName("x", "se", vectors=0),
+            InputError,
+            "^vectors must be at least 1 content token a vector, got 0",
+        ),
+        (ModelName("x", "se", vectors="window"), MisfitError, "^vectors=window needs a strategy that cuts"),
+        (
+            ModelName("x", "se", center="queries"),
+            InputError,
+            r"^center must be one of corpus, corpus\+queries, got",
+        ),
+        (ModelName("x", "se", fuse="splade"), InputError, "^fuse must be bm25, got 'splade'"),
+        (
+            ModelName("x", "se", weight=0.5),
+            InputError,
+            "^weight belongs to fuse=bm25, got weight=0.5 without",
+        ),
+        (ModelName("x", "se", fuse="bm25", weight=1), InputError, "^weight, the encoder's share .* got 1"),
+        (ModelName("x", "se", fuse="bm25", weight="all"), InputError, "^weight must be a number, got 'all'"),
         (ModelName("x", "se", dtype="../../x"), InputError, "^dtype must be one of fp32, fp16, bf16, got"),
         (ModelName("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
         (ModelName("x", "se", trust_remote_code="yes"), InputError, "^trust_remote_code must be on or off"),

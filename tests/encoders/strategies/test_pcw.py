@@ -1,24 +1,55 @@
-"""Windows: every token once, exactly full, the last one moved back."""
+"""Windows: every token is read, all windows are full, the last one moves back."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import InputError
+import mteb_longembed as longembed
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.errors import InputError, UnknownNameError
+from tests import tiny
+
+LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
 
 
-def windows(trained: int, n: int, prefix: int, suffix: int) -> list[list[int]]:
-    strategy = STRATEGIES["pcw"](trained_len=trained, target_len=max(n, trained))
+def windows(trained: int, n: int, prefix: int, suffix: int, **params: int) -> list[list[int]]:
+    strategy = ParallelContextWindows(trained_len=trained, target_len=max(n, trained), **params)
     return strategy.windows(n, prefix, suffix).tolist()
+
+
+def slow_windows(n: int, size: int, overlap: int, prefix: int, suffix: int) -> list[list[int]]:
+    """The definition, token by token."""
+    content = list(range(prefix, n - suffix))
+    room = size - prefix - suffix
+    cut, start = [], 0
+    while True:
+        body = content[start : start + room]
+        if start + room >= len(content):
+            body = content[max(len(content) - room, 0) :]
+        cut.append([*range(prefix), *body, *range(n - suffix, n)])
+        if start + room >= len(content):
+            return cut
+        start += room - overlap
 
 
 def test_last_window_moves_back_to_stay_full():
     assert windows(5, 10, 1, 1) == [[0, 1, 2, 3, 9], [0, 4, 5, 6, 9], [0, 6, 7, 8, 9]]
+
+
+def test_windows_of_a_smaller_size_overlap():
+    assert windows(9, 10, 1, 1, size=6, overlap=2) == [
+        [0, 1, 2, 3, 4, 9],
+        [0, 3, 4, 5, 6, 9],
+        [0, 5, 6, 7, 8, 9],
+    ]
 
 
 @given(
@@ -37,11 +68,123 @@ def test_windows_are_full_and_read_every_token(trained, extra, prefix, suffix):
     assert all(a[-1] < b[0] for a, b in pairwise(bodies[:-1]))
 
 
+@given(st.data())
+def test_windows_of_every_size_and_overlap_are_those_of_the_definition(data):
+    prefix, suffix = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 1))
+    size = data.draw(st.integers(prefix + suffix + 1, 40))
+    overlap = data.draw(st.integers(0, size - prefix - suffix - 1))
+    n = data.draw(st.integers(prefix + suffix, 200))
+    trained = data.draw(st.integers(max(size, 2), 50))
+    size = max(size, 2)
+    if overlap >= size - prefix - suffix:
+        overlap = 0
+    got = windows(trained, n, prefix, suffix, size=size, overlap=overlap)
+    assert got == slow_windows(n, size, overlap, prefix, suffix)
+    assert len(got) == 1 or all(len(window) == size for window in got)
+
+
 def test_a_prompt_that_fills_the_window_is_an_error():
     with pytest.raises(InputError, match="shorter than the window of 4 tokens, got 4"):
         windows(4, 9, 3, 1)
 
 
-def test_attention_scaling_is_no_parameter_of_windows():
-    with pytest.raises(InputError, match="logn=off only"):
-        STRATEGIES["pcw"](trained_len=4, target_len=8, logn=True)
+def test_an_overlap_that_leaves_no_step_is_an_error():
+    with pytest.raises(
+        InputError, match=r"overlap must be below the 3 content tokens of a window of 6 tokens \(prompt and"
+    ):
+        windows(9, 30, 2, 1, size=6, overlap=3)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"size": 17}, "^pcw's size must be from 2 to the trained length of 16 tokens, got 17"),
+        ({"size": 1}, "^pcw's size must be from 2 to the trained length"),
+        ({"overlap": -1}, "^pcw's overlap must be at least 0 and below its size of 16 tokens, got -1"),
+        (
+            {"size": 8, "overlap": 8},
+            "^pcw's overlap must be at least 0 and below its size of 8 tokens, got 8",
+        ),
+        ({"agg": "max"}, "^pcw's agg must be mean or mean-normalized, got 'max'"),
+        ({"short": "scale"}, "^pcw's short must be keep or cut, got 'scale'"),
+        ({"logn": True}, "logn=off only"),
+    ],
+)
+def test_a_parameter_that_breaks_its_rule_is_an_error(params, message):
+    with pytest.raises(InputError, match=message):
+        ParallelContextWindows(trained_len=16, target_len=32, **params)
+
+
+# ---- as a model ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    prompts = {"query": "query : ", "document": "passage : "}
+    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), dense=True, prompts=prompts)
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+TEXTS = [tiny.text(n, n) for n in (2, 3, 8, 9, LO, LO + 1, 40, LT, LT + 5)]
+
+
+def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: str, short: str, prompt: str):
+    """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
+    ids = base.tokenizer(prompt + text, truncation=True, max_length=LT)["input_ids"]
+    # `query :` and `passage :` are two tokens each
+    prefix, n = 1 + (2 if prompt else 0), len(ids)
+    whole = n <= (LO if short == "keep" else size)
+    cut = [list(range(n))] if whole else slow_windows(n, size, overlap, prefix, 1)
+    pooled = []
+    for window in cut:
+        part = torch.tensor([[ids[i] for i in window]])
+        with torch.no_grad():
+            out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
+        vector = out["sentence_embedding"][0]
+        pooled.append(vector / vector.norm() if agg == "mean-normalized" and not whole else vector)
+    with torch.no_grad():
+        features = {"sentence_embedding": torch.stack(pooled).mean(0)[None]}
+        for module in list(base)[2:]:
+            features = module(features)
+    return features["sentence_embedding"][0].numpy()
+
+
+@pytest.mark.parametrize(
+    ("size", "overlap", "agg", "short"),
+    [
+        (8, 0, "mean", "keep"),
+        (8, 3, "mean", "cut"),
+        (9, 4, "mean-normalized", "keep"),
+        (LO, 5, "mean-normalized", "cut"),
+    ],
+)
+@pytest.mark.parametrize("prompt", ["", "query : "])
+def test_embeddings_are_those_of_each_window_by_itself(base, size, overlap, agg, short, prompt):
+    model = longembed.extend(base, "pcw", size=size, overlap=overlap, agg=agg, short=short)
+    together = model.encode(TEXTS, prompt=prompt)
+    for text, got in zip(TEXTS, together, strict=True):
+        want = oracle(base, text, size, overlap, agg, short, prompt)
+        assert np.abs(got - want).max() < 1e-5
+        assert np.abs(got - model.encode(text, prompt=prompt)).max() < 1e-5
+
+
+def test_the_defaults_are_the_papers_windows(base):
+    plain, full = longembed.extend(base, "pcw"), longembed.extend(base, "pcw", size=LO, overlap=0)
+    assert plain.model_card_data.model_name == full.model_card_data.model_name == "tiny/bert+pcw@128"
+    assert plain.first.strategy == full.first.strategy
+
+
+def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base, tmp_path: Path):
+    model = longembed.extend(base, "pcw", size=8, overlap=2, agg="mean-normalized", short="cut")
+    name = "+pcw@128,agg=mean-normalized,overlap=2,short=cut,size=8"
+    assert model.model_card_data.model_name == "tiny/bert" + name
+    model.save_pretrained(str(tmp_path / "saved"))
+    saved = longembed.load(tmp_path / "saved", device="cpu")
+    assert saved.model_card_data.model_name == "local/saved" + name
+    assert np.allclose(saved.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+
+
+def test_an_unknown_parameter_names_those_of_pcw(base):
+    with pytest.raises(UnknownNameError, match="unknown parameter of pcw 'sise': did you mean 'size'"):
+        longembed.extend(base, "pcw", sise=8)

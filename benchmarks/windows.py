@@ -1,0 +1,108 @@
+"""(g) What small windows and several vectors cost: encoding, search with memory, FAISS.
+
+`python benchmarks/windows.py --size tiny --documents 10000 --vectors 64`
+
+The search part compares queries with random unit vectors, since what they say costs nothing: exact search through
+`VectorSearch`'s blocks, and through the FAISS index of windows, beside one vector a document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+
+import numpy as np
+from materials import SIZES, alternating, base_model, documents, table
+
+import mteb_longembed as longembed
+from mteb_longembed.retrieval.vector_search import VectorSearch
+from mteb_longembed.retrieval.vectors import CorpusVectors
+from mteb_longembed.retrieval.windows_index import WindowIndex
+
+
+class Ready(VectorSearch):
+    """A search over vectors that are there already."""
+
+    def __init__(self, vectors: CorpusVectors) -> None:
+        self._forget()
+        self._vectors = vectors
+        self._ids = [str(i) for i in range(len(vectors))]
+
+
+def encoding(size: str, rounds: int) -> str:
+    """Seconds for documents of 4,096 tokens: windows of 128 and 64 tokens against those of the trained length."""
+    texts = [text * 3 for text in documents("passkey", 8)[5:7]]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        base = base_model(size, 512, folder)
+        plain = longembed.extend(base, "pcw", 4096)
+        for size_of_window, overlap in ((128, 0), (64, 0), (64, 31)):
+            model = longembed.extend(base, "pcw", 4096, size=size_of_window, overlap=overlap)
+            a, b = alternating(rounds, lambda: plain.encode(texts), lambda m=model: m.encode(texts))
+            rows.append([f"pcw:size={size_of_window},overlap={overlap}", a, b, b / a])
+    return table(["windows", "pcw, s", "these, s", "ratio"], rows)
+
+
+def filled(n: int, vectors: int, width: int) -> CorpusVectors:
+    """`n` documents of random unit vectors, fp16 where a document has several."""
+    draw = np.random.default_rng(0)
+    kept = CorpusVectors("float16" if vectors > 1 else "float32")
+    for _ in range(n):
+        rows = draw.normal(size=(vectors, width)).astype(np.float32)
+        kept.add([rows / np.linalg.norm(rows, axis=1, keepdims=True)])
+    return kept
+
+
+def peak() -> float:
+    """The most memory that this process has had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> str:
+    """Seconds and memory of a search over `n` documents."""
+    draw = np.random.default_rng(1)
+    asked = draw.normal(size=(queries, width)).astype(np.float32)
+    rows = []
+    for count in (1, vectors):
+        search = Ready(filled(n, count, width))
+        before = peak()
+        (seconds,) = alternating(rounds, lambda s=search: s._best(asked, 10))
+        rows.append([f"exact, {count} a document", seconds, peak() - before])
+        index = search._filled_index()
+        (seconds,) = alternating(rounds, lambda i=index: i.search(asked, 10))
+        rows.append([f"FAISS, {count} a document", seconds, peak() - before])
+        search._forget()
+    return table(
+        [f"{n} documents, {queries} queries, d = {width}", "s", "peak MiB above the vectors' file"], rows
+    )
+
+
+def faiss_alone(n: int, width: int, rounds: int, queries: int) -> str:
+    """The index on `n` single vectors."""
+    draw = np.random.default_rng(2)
+    vectors = draw.normal(size=(n, width)).astype(np.float32)
+    index = WindowIndex()
+    index.add_documents(vectors, [str(i) for i in range(n)])
+    asked = draw.normal(size=(queries, width)).astype(np.float32)
+    (seconds,) = alternating(rounds, lambda: index.search(asked, 10))
+    return table(["vectors", "queries", "s"], [[n, queries, seconds]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--vectors", type=int, default=64)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--faiss", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    print(encoding(args.size, args.rounds), "\n", flush=True)
+    print(searching(args.documents, args.vectors, args.width, args.rounds, args.queries), "\n", flush=True)
+    print(faiss_alone(args.faiss, args.width, args.rounds, args.queries))
+
+
+if __name__ == "__main__":
+    main()

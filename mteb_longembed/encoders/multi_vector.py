@@ -1,0 +1,100 @@
+"""The MultiVectorEncoder that `extend` and `load` return for a name with `vectors`, on our engine."""
+
+from __future__ import annotations
+
+from typing import Any, Self, cast
+
+import torch
+from sentence_transformers import MultiVectorEncoder
+from torch import Tensor
+
+from .bases.resolve import ResolvedModel
+from .engine.engine import Engine
+from .engine.reading import Reading
+from .engine.running import Features
+from .engine.store import EmbeddingStore
+from .modules import LongTransformer
+
+
+class LongMultiVectorEncoder(MultiVectorEncoder):
+    """A `MultiVectorEncoder` whose documents have one vector a span or window, and whose queries have one."""
+
+    #: What the model is; `build` sets it.
+    resolved: ResolvedModel | None = None
+    #: Where finished vectors are kept: mteb runs set it, plain `encode` does not.
+    store: EmbeddingStore | None = None
+    #: How much of the texts the last call of `encode` read; equal texts count once.
+    reading: Reading | None = None
+
+    @property
+    def first(self) -> LongTransformer:
+        """The module that tokenises and holds the strategy."""
+        return cast("LongTransformer", self[0])
+
+    def pool_in_fp32(self) -> Self:
+        """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
+        for module in list(self)[1:]:
+            module.float()
+        return self
+
+    @torch.inference_mode()
+    def _inference(  # type: ignore[override]
+        self,
+        inputs: list[Any],
+        *,
+        prompt: str | None,
+        batch_size: int,
+        show_progress_bar: bool,
+        output_value: str | None,
+        save_to_cpu: bool,
+        normalize_embeddings: bool,
+        token_pooling: Any,
+        task: str | None,
+        device: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As sentence-transformers', in batches by tokens; features and other inputs go to the original."""
+        if output_value is None or self.first.token_ids(inputs[:1], prompt, task=task, **kwargs) is None:
+            return super()._inference(
+                inputs,
+                prompt=prompt,
+                batch_size=batch_size,
+                show_progress_bar=show_progress_bar,
+                output_value=output_value,
+                save_to_cpu=save_to_cpu,
+                normalize_embeddings=normalize_embeddings,
+                token_pooling=token_pooling,
+                task=task,
+                device=device,
+                **kwargs,
+            )
+        where = self._resolve_inference_device(device)
+        self.eval()
+        # equal texts are encoded once
+        unique = list(dict.fromkeys(inputs))
+        done: dict[str, Tensor] = {}
+        engine = Engine(
+            self,
+            where,
+            prompt=prompt,
+            batch_size=batch_size,
+            store=self.store,
+            collect=_vectors,
+            form="vectors",
+            kwargs={"task": task, **kwargs},
+        )
+        for places, rows in engine.encode(unique, show=show_progress_bar):
+            if normalize_embeddings:
+                rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]
+            if token_pooling is not None:
+                rows = token_pooling.pool(rows, task=task)
+            for place, row in zip(places, rows, strict=True):
+                done[unique[place]] = row.cpu() if save_to_cpu else row
+        self.reading = engine.reading
+        return [done[text] for text in inputs]
+
+
+def _vectors(features: Features) -> list[Tensor]:
+    """Each text's vectors, `[vectors, d]`: a copy, so that a batch's padding does not stay in memory with them."""
+    counts = features["attention_mask"].sum(1).tolist()
+    return [row[:n].clone() for row, n in zip(features["token_embeddings"], counts, strict=True)]

@@ -1,0 +1,174 @@
+"""Late chunking for users' own indexes: character spans in, one vector a span out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from mteb_longembed.errors import InputError, MisfitError
+
+from .model import LongSentenceTransformer
+
+#: Start and end of a span in characters, the end excluded.
+Span = tuple[int, int]
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n+|$)\s*")
+
+
+def encode_spans(
+    model: Any, texts: Sequence[str], spans: Sequence[Sequence[Span]], *, prompt: str | None = None
+) -> list[np.ndarray]:
+    """One vector for each span of each text, from a transformer that has read the whole text.
+
+    Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
+
+    Args:
+        model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
+        texts: documents of at most the target length; a longer one is read as far as its target.
+        spans: for each text its spans in characters, `(start, end)` with the end excluded; `spans_by_tokens` and
+            `spans_by_sentences` make some.
+        prompt: put before every text; in no span. Default: the model's prompt for documents.
+
+    Returns:
+        For each text a matrix `[spans, d]` of vectors that the base's remaining modules (Dense, Normalize) have
+        finished: comparable with the model's query embeddings.
+
+    Raises:
+        InputError: if a span is empty, holds no token, or ends beyond the tokens that are read; if the counts of
+            texts and spans differ.
+        MisfitError: if the base does not average tokens, or its tokenizer tells no offsets.
+
+    Example:
+        >>> model = mteb_longembed.load("mini-ape+pi@1k")  # doctest: +SKIP
+        >>> text = "The key is under the mat. The cat is on it."  # doctest: +SKIP
+        >>> encode_spans(model, [text], [[(0, 25), (26, 43)]])[0].shape  # doctest: +SKIP
+        (2, 384)
+    """
+    _check(model)
+    if len(texts) != len(spans):
+        raise InputError(
+            f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
+        )
+    if prompt is None:
+        known = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
+        prompt = next((text for text in known if text is not None), "")
+    tokens = model.encode(list(texts), prompt=prompt, output_value="token_embeddings") if len(texts) else []
+    found = []
+    for number, (text, own, vectors) in enumerate(zip(texts, spans, tokens, strict=True)):
+        offsets = _offsets(model, prompt, text)[: len(vectors)]
+        rows = [_mean(vectors, offsets, span, number, text) for span in own]
+        features: dict[str, Any] = {
+            "sentence_embedding": torch.stack(rows) if rows else vectors.new_zeros(0, vectors.shape[1])
+        }
+        with torch.inference_mode():
+            for module in list(model)[2:]:
+                features = module(features)
+        found.append(features["sentence_embedding"].float().cpu().numpy())
+    return found
+
+
+def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
+    """Spans of `size` content tokens each, the last one shorter, as far as the model reads a text.
+
+    Args:
+        model: as in `encode_spans`.
+        text: a document.
+        size: tokens of a span, at least 1.
+
+    Raises:
+        InputError: if `size` is below 1.
+        MisfitError: if the tokenizer tells no offsets.
+    """
+    if size < 1:
+        raise InputError(f"a span must have at least 1 token, got {size}.")
+    offsets = [span for span in _offsets(model, "", text) if span[1] > span[0]]
+    return [
+        (offsets[i][0], offsets[min(i + size, len(offsets)) - 1][1]) for i in range(0, len(offsets), size)
+    ]
+
+
+def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
+    """Spans of whole sentences, by `.`, `!`, `?` and line breaks; neighbours are joined up to `max_chars`.
+
+    Args:
+        text: a document.
+        max_chars: characters of a span within which sentences are joined; 0 joins none.
+
+    Example:
+        >>> spans_by_sentences("One. Two!  Three")
+        [(0, 4), (5, 9), (11, 16)]
+        >>> spans_by_sentences("One. Two!  Three", max_chars=9)
+        [(0, 9), (11, 16)]
+    """
+    spans: list[Span] = []
+    for match in _SENTENCE.finditer(text):
+        start = match.start() + len(match[0]) - len(match[0].lstrip())
+        end = match.start() + len(match[0].rstrip())
+        if end <= start:
+            continue
+        if spans and end - spans[-1][0] <= max_chars:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _check(model: Any) -> None:
+    if not isinstance(model, LongSentenceTransformer):
+        raise InputError(
+            f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
+        )
+    pooling = model[1] if len(model) > 1 else None
+    if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
+        kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
+        raise MisfitError(
+            f"encode_spans averages the tokens of each span, and the base was trained with {kind} pooling, not "
+            "mean: cut the text and encode each piece."
+        )
+
+
+def _offsets(model: Any, prompt: str, text: str) -> list[Span]:
+    """For each token that is read, its characters in the text; prompt and special tokens have none."""
+    tokenizer = model.tokenizer
+    if not getattr(tokenizer, "is_fast", False):
+        raise MisfitError(
+            f"spans need a tokenizer that tells offsets, and {type(tokenizer).__name__} tells none: cut the text "
+            "and encode each piece."
+        )
+    read = tokenizer(
+        prompt + text,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        truncation=True,
+        max_length=model.first.longest,
+    )
+    # a token that prompt and text share belongs to the prompt, as in windows
+    shift = len(prompt)
+    return [
+        (start - shift, end - shift) if not special and start >= shift else (0, 0)
+        for (start, end), special in zip(read["offset_mapping"], read["special_tokens_mask"], strict=True)
+    ]
+
+
+def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: str) -> Any:
+    """The mean over the tokens that a span touches."""
+    start, end = span
+    if not 0 <= start < end <= len(text):
+        raise InputError(
+            f"a span must be (start, end) with 0 <= start < end <= {len(text)} characters of text {number}, got "
+            f"{span}."
+        )
+    last = max((stop for _, stop in offsets), default=0)
+    if end > last and text[max(start, last) : end].strip():
+        raise InputError(
+            f"a span must end within the {last} characters of text {number} that the target length reads, got "
+            f"{span}; use a longer target."
+        )
+    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+    if not inside:
+        raise InputError(f"a span must hold at least one token, got {span} of text {number}.")
+    return vectors[inside].float().mean(0)

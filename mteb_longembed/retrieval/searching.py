@@ -1,0 +1,98 @@
+"""What a name with search parameters stands for, and `search`, which gives it for any name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mteb_longembed.encoders.bases.representation import SearchSettings
+from mteb_longembed.errors import InputError
+
+from .fusion import FusedSearch, check_bm25
+from .vector_search import VectorSearch
+
+if TYPE_CHECKING:
+    from mteb.models.models_protocols import SearchProtocol
+
+#: Version of what this room does with vectors: part of the revision of every name with search parameters.
+SEARCH_VERSION = "se1"
+
+
+def search(name: str, *, device: str | None = None) -> SearchProtocol:
+    """A model by its name with mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
+
+    Args:
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse` and `weight`; a folder; or
+            any name mteb knows.
+        device: where the model goes; default the best there is.
+
+    Raises:
+        as `load`; ModelError if `fuse=bm25` lacks its packages.
+    """
+    import mteb
+    from mteb.models.search_wrappers import SearchEncoderWrapper
+
+    model: Any = mteb.get_model(name, device=device)
+    return _Plain(SearchEncoderWrapper(model)) if hasattr(model, "encode") else model
+
+
+def searching(encoder: Any, settings: SearchSettings) -> Any:
+    """An encoder searched as a name says.
+
+    Args:
+        encoder: an encoder of mteb's around a model of ours.
+        settings: at least one of them given.
+    """
+    inner = VectorSearch(encoder, center=settings.center) if settings.center else encoder
+    if settings.fuse is None:
+        return _Plain(inner)
+    return FusedSearch(inner, float(settings.weight or 0))
+
+
+def indexed(encoder: Any) -> VectorSearch:
+    """An encoder of one or several vectors, searched through a FAISS index of all its vectors.
+
+    Args:
+        encoder: what mteb's loader gives for a name of ours.
+
+    Raises:
+        InputError: if it is a search with settings of its own.
+    """
+    if not hasattr(encoder, "model"):
+        raise InputError(f"only an encoder can be searched through an index, got {encoder!r}.")
+    return VectorSearch(encoder, through_index=True)
+
+
+def check_settings(settings: SearchSettings) -> None:
+    """Raise ModelError where packages are missing: before weights load."""
+    if settings.fuse == "bm25":
+        check_bm25()
+
+
+def search_revision(settings: SearchSettings) -> str:
+    """What a revision says of the search: our version, and that of BM25 with its settings."""
+    if not settings:
+        return ""
+    if settings.fuse is None:
+        return f"-{SEARCH_VERSION}"
+    from mteb.models.model_implementations.bm25 import bm25_s
+
+    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
+
+
+class _Plain:
+    """Exactly mteb's search protocol around something that has it; `mteb_model_meta` may be set."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.mteb_model_meta = inner.mteb_model_meta
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
+
+    def index(self, corpus: Any, **options: Any) -> None:
+        """Index a corpus, and forget the one before."""
+        self._inner.index(corpus, **options)
+
+    def search(self, queries: Any, **options: Any) -> Any:
+        """The best documents of each query with their scores."""
+        return self._inner.search(queries, **options)

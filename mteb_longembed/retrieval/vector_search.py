@@ -1,0 +1,238 @@
+"""mteb's search protocol over an encoder's vectors: exact or through an index, centred or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from mteb._create_dataloaders import create_dataloader
+from mteb.types import PromptType
+
+from mteb_longembed.errors import InputError, MisfitError
+
+from .center import subtract
+from .vectors import CorpusVectors
+from .windows_index import WindowIndex
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
+#: Sentences of the corpus whose mean, encoded as queries, is subtracted from queries.
+N_SENTENCES = 256
+_SEED = 0
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+class VectorSearch:
+    """Documents are encoded when they are indexed; a document scores as its best vector.
+
+    `index` forgets everything before: one object serves every split.
+
+    Args:
+        encoder: an encoder of mteb's around a model of ours, of one or several vectors a document.
+        center: whose mean is subtracted: None, `corpus` or `corpus+queries`.
+        through_index: whether search runs through a FAISS index of all vectors, which then are in memory.
+
+    Raises:
+        MisfitError: if the encoder compares neither by cosine nor by dot product.
+    """
+
+    def __init__(self, encoder: Any, *, center: str | None = None, through_index: bool = False) -> None:
+        self._encoder = encoder
+        self._center = center
+        self._through_index = through_index
+        self._several = not hasattr(encoder, "encode")
+        if self._several:
+            self._unit = bool(encoder.model[-1].normalize)
+        else:
+            similarity = str(encoder.model.similarity_fn_name)
+            if similarity not in ("cosine", "dot"):
+                raise MisfitError(
+                    f"center and the index of windows compare by cosine or dot product, got {similarity}: "
+                    "leave them out."
+                )
+            self._unit = similarity == "cosine"
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ids: list[str] = []
+        self._vectors: CorpusVectors | None = None
+        self._index: WindowIndex | None = None
+        self._document_mean: np.ndarray | None = None
+        self._sentences: list[str] = []
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
+
+    @property
+    def mteb_model_meta(self) -> ModelMeta:
+        """The encoder's own."""
+        found: ModelMeta = self._encoder.mteb_model_meta
+        return found
+
+    def index(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
+        """Encode the corpus.
+
+        Args:
+            corpus: mteb's, with `id` and `text`.
+            encode_kwargs: what mteb hands to encoders.
+            num_proc: processes that prepare texts.
+            where: task_metadata, hf_split, hf_subset.
+        """
+        if self._vectors is not None:
+            self._vectors.close()
+        self._forget()
+        # unit vectors of several a document are the many: half precision holds them
+        vectors = CorpusVectors("float16" if self._several and self._unit else "float32")
+        size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
+        for start in range(0, len(corpus), size):
+            part = corpus.select(range(start, min(start + size, len(corpus))))
+            vectors.add(self._encode(part, PromptType.document, encode_kwargs, num_proc, where))
+        self._vectors, self._ids = vectors, list(corpus["id"])
+        if self._center is not None:
+            self._document_mean = vectors.mean()
+        if self._center == "corpus+queries":
+            self._sentences = sentences_of(corpus["text"])
+
+    def search(
+        self,
+        queries: Any,
+        *,
+        top_k: int,
+        encode_kwargs: Any,
+        top_ranked: Any = None,
+        num_proc: int | None = None,
+        timer: Any = None,
+        **where: Any,
+    ) -> dict[str, dict[str, float]]:
+        """The best documents of each query with their scores; with `top_ranked`, of its candidates.
+
+        Raises:
+            InputError: if nothing was indexed.
+        """
+        if self._vectors is None:
+            raise InputError("search needs an indexed corpus: call index first.")
+        vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
+        if self._sentences:
+            dataset = Dataset.from_dict(
+                {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
+            )
+            mean = np.concatenate(self._encode(dataset, PromptType.query, encode_kwargs, num_proc, where))
+            vectors = subtract(vectors, mean.mean(0), normalize=self._unit)
+        ids = list(queries["id"])
+        if top_ranked is not None:
+            return self._rank_candidates(ids, vectors, top_k, top_ranked)
+        if self._through_index:
+            scores, places = self._filled_index().search(vectors, top_k)
+        else:
+            scores, places = self._best(vectors, min(top_k, len(self._ids)))
+        return {
+            query: {self._ids[place]: score for place, score in zip(row, values, strict=True)}
+            for query, row, values in zip(ids, places, scores, strict=True)
+        }
+
+    # ---- vectors -----------------------------------------------------------------------------------------
+
+    def _encode(
+        self, texts: Any, kind: PromptType, encode_kwargs: Any, num_proc: int | None, where: Any
+    ) -> list[np.ndarray]:
+        """One matrix a text, `[vectors, d]`."""
+        loader = create_dataloader(
+            texts,
+            task_metadata=where["task_metadata"],
+            prompt_type=kind,
+            num_proc=num_proc,
+            batch_size=encode_kwargs.get("batch_size", 32),
+        )
+        encode = self._encoder._encode if self._several else self._encoder.encode
+        found = encode(
+            loader,
+            task_metadata=where["task_metadata"],
+            hf_split=where["hf_split"],
+            hf_subset=where["hf_subset"],
+            prompt_type=kind,
+            **encode_kwargs,
+        )
+        rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in found]
+        if self._unit and not self._several:
+            rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
+        return rows
+
+    def _blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """First document, vectors of each, and the vectors as they are compared."""
+        assert self._vectors is not None
+        for block in self._vectors.blocks():
+            rows = block.rows
+            if self._document_mean is not None:
+                rows = subtract(rows, self._document_mean, normalize=self._unit)
+            yield block.first, block.counts, rows
+
+    def _filled_index(self) -> WindowIndex:
+        if self._index is None:
+            self._index = WindowIndex()
+            for first, counts, rows in self._blocks():
+                documents = np.split(rows, np.cumsum(counts)[:-1])
+                self._index.add_documents(documents, self._ids[first : first + len(counts)])
+        return self._index
+
+    # ---- scores ------------------------------------------------------------------------------------------
+
+    def _scores(self, queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
+        """First document of a block, and the scores of its documents, `[queries, documents]`."""
+        wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
+        for first, counts, rows in self._blocks():
+            scores = wanted @ torch.from_numpy(rows).T
+            if len(rows) > len(counts):
+                best = np.maximum.reduceat(scores.numpy(), np.cumsum(counts) - counts, axis=1)
+                scores = torch.from_numpy(best)
+            yield first, scores
+
+    def _best(self, queries: np.ndarray, top_k: int) -> tuple[list[list[float]], list[list[int]]]:
+        values = torch.empty(len(queries), 0)
+        places = torch.empty(len(queries), 0, dtype=torch.long)
+        for first, scores in self._scores(queries):
+            here = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
+            values, places = torch.cat([values, scores], 1), torch.cat([places, here], 1)
+            values, chosen = values.topk(min(top_k, values.shape[1]), dim=1)
+            places = places.gather(1, chosen)
+        return values.tolist(), places.tolist()
+
+    def _rank_candidates(
+        self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
+    ) -> dict[str, dict[str, float]]:
+        place_of = {document: place for place, document in enumerate(self._ids)}
+        wanted = [[place_of[document] for document in top_ranked.get(query, ())] for query in ids]
+        found: list[dict[str, float]] = [{} for _ in ids]
+        for first, scores in self._scores(queries):
+            for number, places in enumerate(wanted):
+                for place in places:
+                    if first <= place < first + scores.shape[1]:
+                        found[number][self._ids[place]] = float(scores[number, place - first])
+        best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in found]
+        return dict(zip(ids, best, strict=True))
+
+
+def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
+    """Sentences drawn from texts by seed: each from a text drawn anew, so that long texts do not decide.
+
+    Args:
+        texts: the corpus.
+        n: how many are drawn; fewer come back where texts have no sentence.
+        seed: decides which.
+
+    Example:
+        >>> sentences_of(["One. Two!", ""], n=3)
+        ['One.', 'Two!', 'One.']
+    """
+    generator = np.random.default_rng(seed)
+    filled = [i for i, text in enumerate(texts) if str(text).strip()]
+    drawn = []
+    for _ in range(n if filled else 0):
+        text = str(texts[filled[int(generator.integers(len(filled)))]])
+        sentences = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+        drawn.append(sentences[int(generator.integers(len(sentences)))])
+    return drawn

@@ -1,0 +1,78 @@
+"""The vectors of a corpus in a temporary file, one or several a document."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+#: Bytes of vectors, in fp32, that are in memory at once.
+BLOCK_BYTES = 64 << 20
+
+
+class Block(NamedTuple):
+    """Some documents in a row: the number of the first, how many vectors each has, and these, `[m, d]` fp32."""
+
+    first: int
+    counts: np.ndarray
+    rows: np.ndarray
+
+
+class CorpusVectors:
+    """Vectors on disk, removed with this object; a block of them in memory at a time.
+
+    Args:
+        dtype: how they are kept: `float16` halves what unit vectors need.
+    """
+
+    def __init__(self, dtype: str = "float32") -> None:
+        self.dtype = np.dtype(dtype)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object
+        self._counts: list[int] = []
+        self._sum: np.ndarray | None = None
+        self._width = 0
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @property
+    def n_vectors(self) -> int:
+        """Vectors of all documents."""
+        return sum(self._counts)
+
+    def add(self, documents: Sequence[np.ndarray]) -> None:
+        """Append documents, each `[d]` or `[vectors, d]`."""
+        for document in documents:
+            rows = np.atleast_2d(np.asarray(document, np.float32))
+            self._width = rows.shape[1]
+            total = rows.sum(0, dtype=np.float64)
+            self._sum = total if self._sum is None else self._sum + total
+            self._counts.append(len(rows))
+            self._file.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+
+    def mean(self) -> np.ndarray:
+        """The mean of all vectors, `[d]`."""
+        if self._sum is None:
+            return np.zeros(self._width, np.float32)
+        return (self._sum / self.n_vectors).astype(np.float32)
+
+    def blocks(self, max_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+        """All documents in their order; a document is never divided."""
+        most = max(max_bytes // (4 * max(self._width, 1)), 1)
+        self._file.seek(0)
+        first = 0
+        while first < len(self._counts):
+            last, size = first, 0
+            while last < len(self._counts) and (last == first or size + self._counts[last] <= most):
+                size += self._counts[last]
+                last += 1
+            raw = self._file.read(size * self._width * self.dtype.itemsize)
+            rows = np.frombuffer(raw, self.dtype).reshape(size, self._width).astype(np.float32)
+            yield Block(first, np.array(self._counts[first:last]), rows)
+            first = last
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()

@@ -1,0 +1,164 @@
+"""A FAISS index of windows: several vectors a document, documents out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import faiss
+import numpy as np
+
+from mteb_longembed.errors import InputError
+
+
+class WindowIndex:
+    """mteb's index protocol for documents of one or several vectors; a document scores as its best vector.
+
+    Each search fetches k vectors and doubles k until `top_k` distinct documents have appeared, or all vectors have.
+    Vectors come best first, so a document's first one is its best, and the result is exact.
+
+    Args:
+        model: an encoder of mteb's, whose similarity decides whether vectors are normalised; or None: they are taken
+            as they are and compared by dot product.
+
+    Raises:
+        InputError: if the similarity is neither cosine nor dot product.
+    """
+
+    def __init__(self, model: Any = None) -> None:
+        self._normalize = False
+        if model is not None:
+            similarity = getattr(model.mteb_model_meta.similarity_fn_name, "value", None)
+            if similarity not in ("cosine", "dot", "MaxSim"):
+                raise InputError(
+                    f"the index of windows compares by cosine or dot product, got {similarity}: run without it."
+                )
+            # the rows of a model of several vectors are as its similarity wants them
+            self._normalize = similarity == "cosine"
+        self.idxs: list[str] = []
+        self._owner: list[np.ndarray] = []
+        self._starts: list[int] = [0]
+        self._index: faiss.IndexFlatIP | None = None
+
+    @property
+    def n_vectors(self) -> int:
+        """Vectors of all documents."""
+        return self._starts[-1]
+
+    def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
+        """Add documents.
+
+        Args:
+            embeddings: one array a document, `[vectors, d]` or `[d]`; or one matrix, a row a document.
+            idxs: their ids.
+
+        Raises:
+            InputError: if there are not as many ids as documents.
+        """
+        documents = [np.atleast_2d(_array(document)) for document in embeddings]
+        if len(documents) != len(idxs):
+            raise InputError(f"every document needs an id, got {len(documents)} and {len(idxs)} ids.")
+        if not documents:
+            return
+        counts = [len(rows) for rows in documents]
+        rows = np.concatenate(documents)
+        if self._normalize:
+            faiss.normalize_L2(rows)
+        if self._index is None:
+            self._index = faiss.IndexFlatIP(rows.shape[1])
+        self._index.add(rows)
+        self._owner.append(np.repeat(np.arange(len(self.idxs), len(self.idxs) + len(counts)), counts))
+        self._starts.extend((self._starts[-1] + np.cumsum(counts)).tolist())
+        self.idxs.extend(idxs)
+
+    def search(
+        self,
+        embeddings: Any,
+        top_k: int,
+        similarity_fn: Callable[..., Any] | None = None,
+        top_ranked: Any = None,
+        query_idx_to_id: dict[int, str] | None = None,
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """The best documents of each query, best first.
+
+        Args:
+            embeddings: one vector a query: `[queries, d]`, or a list of `[1, d]`.
+            top_k: documents wanted.
+            similarity_fn: not used; the index compares.
+            top_ranked: candidates by query id, where only these are to be scored.
+            query_idx_to_id: query ids by place, for `top_ranked`.
+
+        Returns:
+            Scores, and places among the added documents (with `top_ranked`: among the query's candidates).
+
+        Raises:
+            InputError: if nothing was added, or a query has several vectors.
+        """
+        if self._index is None:
+            raise InputError("the index of windows is empty: add documents before you search.")
+        rows = [np.atleast_2d(_array(query)) for query in embeddings]
+        if any(len(query) != 1 for query in rows):
+            raise InputError(
+                "the index of windows takes one vector a query, got several: search without the index."
+            )
+        queries = np.concatenate(rows) if rows else np.zeros((0, self._index.d), np.float32)
+        if self._normalize:
+            faiss.normalize_L2(queries)
+        if top_ranked is not None:
+            return self._among(queries, top_k, top_ranked, query_idx_to_id or {})
+        return self._best(queries, min(top_k, len(self.idxs)))
+
+    def clear(self) -> None:
+        """Forget all documents."""
+        self.idxs, self._owner, self._starts, self._index = [], [], [0], None
+
+    def _best(self, queries: np.ndarray, top_k: int) -> tuple[list[list[float]], list[list[int]]]:
+        assert self._index is not None
+        owner = np.concatenate(self._owner)
+        scores: list[list[float]] = [[] for _ in queries]
+        places: list[list[int]] = [[] for _ in queries]
+        open_queries = np.arange(len(queries))
+        k = min(max(top_k, 1), self.n_vectors)
+        while len(open_queries):
+            values, found = self._index.search(queries[open_queries], k)
+            missing = []
+            for query, value, vectors in zip(open_queries, values, found, strict=True):
+                # the first place at which each document appears
+                _, firsts = np.unique(owner[vectors], return_index=True)
+                firsts = np.sort(firsts)[:top_k]
+                if len(firsts) < top_k and k < self.n_vectors:
+                    missing.append(query)
+                    continue
+                scores[query] = value[firsts].tolist()
+                places[query] = owner[vectors[firsts]].tolist()
+            open_queries = np.array(missing, int)
+            k = min(2 * k, self.n_vectors)
+        return scores, places
+
+    def _among(
+        self, queries: np.ndarray, top_k: int, top_ranked: Any, ids: dict[int, str]
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        assert self._index is not None
+        place_of = {idx: place for place, idx in enumerate(self.idxs)}
+        scores: list[list[float]] = []
+        places: list[list[int]] = []
+        for number, query in enumerate(queries):
+            best = [
+                float((self._vectors(place_of[idx]) @ query).max()) for idx in top_ranked.get(ids[number], ())
+            ]
+            order = sorted(range(len(best)), key=lambda i: -best[i])[:top_k]
+            scores.append([best[i] for i in order])
+            places.append(order)
+        return scores, places
+
+    def _vectors(self, place: int) -> np.ndarray:
+        assert self._index is not None
+        start = self._starts[place]
+        return np.asarray(self._index.reconstruct_n(start, self._starts[place + 1] - start))
+
+
+def _array(vectors: Any) -> np.ndarray:
+    """A private fp32 copy of vectors, from any device."""
+    if hasattr(vectors, "detach"):
+        vectors = vectors.detach().cpu().numpy()
+    return np.array(vectors, np.float32, order="C")

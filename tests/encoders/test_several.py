@@ -1,0 +1,167 @@
+"""Several vectors a document equal slow loops over spans and windows, whatever else is in the batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.export import export
+from mteb_longembed.encoders.multi_vector import LongMultiVectorEncoder
+from mteb_longembed.errors import MisfitError
+from tests import tiny
+from tests.encoders.strategies.test_pcw import slow_windows
+
+LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
+LENGTHS = (2, 3, 6, 7, LO, LO + 1, 40, LT, LT + 5)
+TEXTS = [tiny.text(n, n) for n in LENGTHS]
+PROMPTS = {"query": "query : ", "document": "passage : "}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    folder = tmp_path_factory.mktemp("base")
+    made = tiny.sentence_transformer("bert", folder, dense=True, prompts=PROMPTS)
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+@pytest.fixture(scope="module", params=["pi", "pcw", "gp"])
+def single(request: pytest.FixtureRequest, base: SentenceTransformer) -> SentenceTransformer:
+    return longembed.extend(base, request.param)
+
+
+def several(single: SentenceTransformer, base: SentenceTransformer, vectors: int | str, **params):
+    return longembed.extend(base, single.first.strategy.key(), vectors=vectors, **params)
+
+
+def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarray:
+    """The base's modules behind the pooling, one vector at a time."""
+    rows = []
+    for vector in pooled:
+        features = {"sentence_embedding": vector[None]}
+        for module in list(base)[2:]:
+            with torch.no_grad():
+                features = module(features)
+        rows.append(features["sentence_embedding"][0].numpy())
+    return np.stack(rows)
+
+
+def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray:
+    """Each span's tokens averaged in a loop; `query :` and `passage :` are two tokens each."""
+    tokens = single.encode([text], prompt=prompt, output_value="token_embeddings")[0]
+    content = list(range(1 + (2 if prompt else 0), len(tokens) - 1))
+    if not content:
+        return single.encode([text], prompt=prompt)
+    pooled = [
+        sum(tokens[i] for i in content[a : a + size]) / len(content[a : a + size])
+        for a in range(0, len(content), size)
+    ]
+    return finished(base, pooled)
+
+
+@pytest.mark.parametrize("prompt", ["", "passage : "])
+@pytest.mark.parametrize("size", [1, 5, 500])
+def test_each_span_of_content_tokens_is_averaged_by_itself(single, base, size, prompt):
+    model = several(single, base, size)
+    together = model.encode_document(TEXTS, prompt=prompt)
+    for text, got in zip(TEXTS, together, strict=True):
+        want = spans_by_hand(single, base, text, size, prompt)
+        assert got.shape == want.shape
+        assert np.abs(got.numpy() - want).max() < 1e-5
+        alone = model.encode_document(text, prompt=prompt)
+        assert torch.allclose(alone, got, atol=1e-5)
+
+
+def test_every_window_is_a_vector(base):
+    model = longembed.extend(base, "pcw", size=8, overlap=2, short="cut", vectors="window")
+    for text, got in zip(TEXTS, model.encode_document(TEXTS, prompt="passage : "), strict=True):
+        ids = base.tokenizer("passage : " + text, truncation=True, max_length=LT)["input_ids"]
+        cut = [list(range(len(ids)))] if len(ids) <= 8 else slow_windows(len(ids), 8, 2, 3, 1)
+        pooled = []
+        for window in cut:
+            part = torch.tensor([[ids[i] for i in window]])
+            with torch.no_grad():
+                out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
+            pooled.append(out["sentence_embedding"][0])
+        assert np.abs(got.numpy() - finished(base, pooled)).max() < 1e-5
+
+
+def test_a_query_has_the_bases_own_vector(single, base):
+    for vectors in (3, *(["window"] if single.first.strategy.key() == "pcw" else [])):
+        got = several(single, base, vectors).encode_query(TEXTS)
+        assert all(len(rows) == 1 for rows in got)
+        assert np.abs(torch.cat(got).numpy() - single.encode_query(TEXTS)).max() < 1e-5
+
+
+def test_an_empty_text_has_one_vector_the_bases_own(single, base):
+    model = several(single, base, 3)
+    got = model.encode_document(["", tiny.text(9)])
+    assert [len(rows) for rows in got] == [1, 3]
+    assert np.abs(got[0].numpy() - single.encode_document([""])).max() < 1e-5
+
+
+def test_the_score_is_the_best_vectors_cosine(base):
+    model = longembed.extend(base, "pi", vectors=5)
+    queries, documents = model.encode_query(TEXTS[:3]), model.encode_document(TEXTS)
+    assert isinstance(model, MultiVectorEncoder)
+    got = model.similarity(queries, documents)
+    for i, query in enumerate(queries):
+        for j, rows in enumerate(documents):
+            cosines = [float(row @ query[0] / row.norm() / query[0].norm()) for row in rows]
+            assert abs(max(cosines) - float(got[i, j])) < 1e-5
+
+
+def test_vectors_of_a_base_that_compares_by_dot_product_stay_raw(tmp_path: Path):
+    made = tiny.sentence_transformer("bert", tmp_path)
+    dot = SentenceTransformer(modules=list(made)[:2], device="cpu", similarity_fn_name="dot")
+    dot.model_card_data.model_name = "tiny/dot"
+    cosine = SentenceTransformer(modules=list(made)[:2], device="cpu")
+    cosine.model_card_data.model_name = "tiny/cosine"
+    raw = longembed.extend(dot, "pi", vectors=4).encode_document(TEXTS[6])
+    unit = longembed.extend(cosine, "pi", vectors=4).encode_document(TEXTS[6])
+    assert not torch.allclose(raw.norm(dim=1), torch.ones(len(raw)), atol=1e-2)
+    assert torch.allclose(torch.nn.functional.normalize(raw, dim=1), unit, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pooling", "similarity"), [("cls", None), ("mean", "euclidean")])
+def test_a_loaded_base_that_cannot_have_several_vectors_is_refused(tmp_path, pooling, similarity):
+    made = tiny.sentence_transformer("bert", tmp_path, pooling=pooling)
+    made.model_card_data.model_name = "tiny/other"
+    made.similarity_fn_name = similarity
+    with pytest.raises(MisfitError, match=r"averages the tokens of each span|compared by cosine or dot"):
+        longembed.extend(made, "pi", vectors=4)
+
+
+def test_vectors_do_not_depend_on_batch_size_or_order(base):
+    model = longembed.extend(base, "pcw", vectors=5)
+    expected = model.encode_document(TEXTS)
+    order = np.random.default_rng(0).permutation(len(TEXTS))
+    shuffled = model.encode_document([TEXTS[i] for i in order], batch_size=2)
+    for place, i in enumerate(order):
+        assert torch.allclose(shuffled[place], expected[i], atol=1e-5)
+
+
+@pytest.mark.parametrize(("key", "vectors"), [("pi", 5), ("pcw", "window")])
+def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key, vectors):
+    model = longembed.extend(base, key, vectors=vectors)
+    assert model.model_card_data.model_name == f"tiny/bert+{key}@128,vectors={vectors}"
+    model.save_pretrained(str(tmp_path / "saved"))
+    saved = longembed.load(tmp_path / "saved", device="cpu")
+    assert isinstance(saved, LongMultiVectorEncoder)
+    assert saved.model_card_data.model_name == f"local/saved+{key}@128,vectors={vectors}"
+    for ours, theirs in zip(saved.encode_document(TEXTS), model.encode_document(TEXTS), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+    with pytest.raises(Exception, match=r"trust_remote_code"):
+        MultiVectorEncoder(str(tmp_path / "saved"))
+
+
+def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
+    with pytest.raises(
+        MisfitError, match=r"^several vectors .* cannot be a plain checkpoint: .*save_pretrained"
+    ):
+        export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")

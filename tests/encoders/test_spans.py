@@ -1,0 +1,96 @@
+"""One vector a span: equal to a loop over the tokens that a span touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens
+from mteb_longembed.errors import InputError, MisfitError
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    prompts = {"query": "query : ", "document": "passage : "}
+    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), dense=True, prompts=prompts)
+    made.model_card_data.model_name = "tiny/bert"
+    return made
+
+
+@pytest.mark.parametrize("key", ["pi", "pcw"])
+@pytest.mark.parametrize("prompt", [None, ""])
+def test_a_span_is_the_mean_of_its_tokens(base, key, prompt):
+    model = longembed.extend(base, key)
+    # words of two letters are one token: token i stands at characters 3 i and 3 i + 1
+    texts, spans = [tiny.text(40), tiny.text(10)], [[(0, 2), (3, 60), (31, 34), (0, 113)], [(6, 11)]]
+    got = longembed.encode_spans(model, texts, spans, prompt=prompt)
+    full = "passage : " if prompt is None else prompt
+    before = 1 + (2 if full else 0)
+    for text, own, vectors in zip(texts, spans, got, strict=True):
+        tokens = model.encode([text], prompt=full, output_value="token_embeddings")[0]
+        for (start, end), vector in zip(own, vectors, strict=True):
+            inside = [i for i in range((len(text) + 1) // 3) if 3 * i < end and 3 * i + 2 > start]
+            features = {"sentence_embedding": (sum(tokens[before + i] for i in inside) / len(inside))[None]}
+            for module in list(base)[2:]:
+                with torch.no_grad():
+                    features = module(features)
+            assert np.abs(features["sentence_embedding"][0].numpy() - vector).max() < 1e-5
+
+
+def test_spans_of_tokens_are_the_vectors_of_the_multi_vector_model(base):
+    single, several = longembed.extend(base, "pi"), longembed.extend(base, "pi", vectors=7)
+    text = tiny.text(50)
+    spans = spans_by_tokens(single, text, 7)
+    assert len(spans) == 7 and spans[0] == (0, 20)
+    got = longembed.encode_spans(single, [text], [spans])[0]
+    assert np.abs(got - several.encode_document(text).numpy()).max() < 1e-5
+
+
+def test_sentences_are_joined_up_to_a_length():
+    text = "One two. Three?\n\nFour five six. Seven"
+    assert [text[a:b] for a, b in spans_by_sentences(text)] == [
+        "One two.",
+        "Three?",
+        "Four five six.",
+        "Seven",
+    ]
+    assert [text[a:b] for a, b in spans_by_sentences(text, 15)] == [
+        "One two. Three?",
+        "Four five six.",
+        "Seven",
+    ]
+    assert spans_by_sentences("  ") == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([(3, 3)], r"^a span must be \(start, end\) with 0 <= start < end"),
+        ([(-1, 3)], r"^a span must be"),
+        ([(0, 10**6)], r"^a span must be"),
+        ([(2, 3)], "^a span must hold at least one token"),
+        ([(450, 452)], "^a span must end within the .* characters of text 0 that the target length reads"),
+    ],
+)
+def test_a_span_that_has_no_vector_is_an_error(base, spans, message):
+    with pytest.raises(InputError, match=message):
+        longembed.encode_spans(longembed.extend(base, "pi"), [tiny.text(200)], [spans])
+
+
+def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
+    with pytest.raises(InputError, match="without vectors, got a LongMultiVectorEncoder"):
+        longembed.encode_spans(longembed.extend(base, "pi", vectors=4), ["a"], [[(0, 1)]])
+    with pytest.raises(InputError, match="without vectors, got a SentenceTransformer"):
+        longembed.encode_spans(base, ["a"], [[(0, 1)]])
+    other = tiny.sentence_transformer("bert", tmp_path, pooling="cls")
+    other.model_card_data.model_name = "tiny/cls"
+    with pytest.raises(MisfitError, match="trained with cls pooling"):
+        longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
+    with pytest.raises(InputError, match="got 1 texts and 2 lists"):
+        longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])

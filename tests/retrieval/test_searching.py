@@ -1,0 +1,219 @@
+"""Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from datasets import Dataset
+from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
+from mteb.types import PromptType
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders import encoder as encoders
+from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError
+from mteb_longembed.retrieval import vectors as corpus_vectors
+from mteb_longembed.retrieval.searching import indexed
+from mteb_longembed.retrieval.vector_search import sentences_of
+from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from tests import tiny
+
+WHERE: dict[str, Any] = {
+    "task_metadata": LongEmbedPasskey.metadata,
+    "hf_split": "test_256",
+    "hf_subset": "default",
+    "encode_kwargs": {"batch_size": 8},
+    "num_proc": None,
+}
+
+
+def corpus(seed: int, n: int = 12) -> Dataset:
+    texts = [f"{tiny.text(5 + 9 * i, seed + i)}. {tiny.text(9, seed)}." for i in range(n)]
+    return Dataset.from_dict({"id": [f"d{seed}_{i}" for i in range(n)], "title": [""] * n, "text": texts})
+
+
+QUERIES = Dataset.from_dict({"id": ["q0", "q1", "q2"], "text": [tiny.text(n, 7) for n in (5, 8, 12)]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("base")
+    prompts = {"query": "query : ", "document": "passage : "}
+    tiny.sentence_transformer("bert", where, prompts=prompts)
+    return where / "model"
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+
+
+def run(model: Any, documents: Dataset, top_k: int = 5, **options: Any) -> dict[str, dict[str, float]]:
+    model.index(documents, **WHERE)
+    return model.search(QUERIES, top_k=top_k, **WHERE, **options)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def expected(folder: Path, tail: str, documents: Dataset, center: str) -> dict[str, dict[str, float]]:
+    """The score of every document by the definition, in loops, from the model's own `encode`."""
+    model = longembed.load(f"{folder}{tail}", device="cpu")
+    rows = [np.atleast_2d(np.asarray(v)) for v in model.encode_document(documents["text"])]
+    queries = np.stack([np.atleast_2d(np.asarray(v))[0] for v in model.encode_query(QUERIES["text"])])
+    if center:
+        mean = np.concatenate(rows).mean(0)
+        rows = [unit(own - mean) for own in rows]
+    if center == "corpus+queries":
+        sentences = model.encode_query(sentences_of(documents["text"]))
+        queries = unit(queries - np.mean([np.atleast_2d(np.asarray(v))[0] for v in sentences], axis=0))
+    found = {}
+    for name, query in zip(QUERIES["id"], queries, strict=True):
+        pairs = zip(documents["id"], rows, strict=True)
+        found[name] = {i: max(float(row @ query) for row in own) for i, own in pairs}
+    return found
+
+
+def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int = 5) -> None:
+    """The right scores, and no better document left out."""
+    assert got.keys() == want.keys()
+    for query, scores in want.items():
+        assert len(got[query]) == min(top_k, len(scores))
+        for document, score in got[query].items():
+            assert abs(score - scores[document]) < error
+        bound = sorted(scores.values(), reverse=True)[len(got[query]) - 1]
+        assert min(scores[document] for document in got[query]) > bound - error
+
+
+@pytest.mark.parametrize("center", ["corpus", "corpus+queries"])
+@pytest.mark.parametrize("tail", ["+pi@128", "+pcw@128:size=9,short=cut,vectors=window"])
+def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tail, center, monkeypatch):
+    # many blocks, so that the best documents come from several
+    monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
+    joint = ":" if ":" not in tail else ","
+    model = longembed.search(f"{folder}{tail}{joint}center={center}", device="cpu")
+    # half precision on disk
+    error = 2e-3 if "vectors" in tail else 1e-5
+    for seed in (0, 50):
+        documents = corpus(seed)
+        check(run(model, documents), expected(folder, tail, documents, center), error)
+
+
+def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
+    for tail in ("+pi@128:center=corpus", "+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
+        model = longembed.search(f"{folder}{tail}", device="cpu")
+        assert isinstance(model, SearchProtocol) and not isinstance(model, EncoderProtocol)
+        assert not hasattr(model, "encode")
+    name = f"{folder}+pi@128:center=corpus,fuse=bm25,vectors=4"
+    assert not hasattr(mteb.get_model(name, device="cpu"), "encode")
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind", "similarity", "revision"),
+    [
+        ("+pi@128,center=corpus", "dense", "cosine", f"-{ALGORITHM}-se1"),
+        ("+pi@128,vectors=4", "late-interaction", "MaxSim", f"-{ALGORITHM}"),
+        (
+            "+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.4",
+            "hybrid",
+            "MaxSim",
+            f"-{ALGORITHM}-se1-bm25_0_3_0",
+        ),
+    ],
+)
+def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
+    meta = mteb.get_model_meta(f"{folder}{tail}")
+    assert meta.name == f"local/model{tail}"
+    assert (meta.model_type, meta.similarity_fn_name.value) == ([kind], similarity)
+    assert meta.revision.partition("-")[2] == revision.lstrip("-")
+    model = longembed.search(f"{folder}{tail}", device="cpu")
+    assert (model.mteb_model_meta.name, model.mteb_model_meta.revision) == (meta.name, meta.revision)
+
+
+def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, monkeypatch):
+    tail = "+pi@128:vectors=4"
+    monkeypatch.setattr(encoders, "CHUNK_BYTES", 4 * 32 * 32 * 5)
+    model = mteb.get_model(f"{folder}{tail}", device="cpu")
+    assert model.corpus_chunk_size == 5
+    check(run(model, corpus(0)), expected(folder, tail, corpus(0), ""), 1e-5)
+
+
+@pytest.mark.parametrize("tail", ["+pi@128", "+pi@128:vectors=4"])
+def test_search_through_the_index_is_exact(folder, tail):
+    model = indexed(mteb.get_model(f"{folder}{tail}", device="cpu"))
+    for top_k in (3, 100):
+        want = expected(folder, tail, corpus(3), "")
+        check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
+    with pytest.raises(InputError, match=r"^only an encoder can be searched through an index"):
+        indexed(longembed.search(f"{folder}+pi@128:center=corpus", device="cpu"))
+
+
+@pytest.mark.parametrize("tail", [":center=corpus", ":vectors=4,center=corpus", ":fuse=bm25", ":vectors=4"])
+def test_candidates_are_scored_among_themselves(folder, tail):
+    model = longembed.search(f"{folder}+pi@128{tail}", device="cpu")
+    documents = corpus(0)
+    ranked = {"q0": documents["id"][:3], "q1": documents["id"][4:9], "q2": documents["id"]}
+    everything = run(model, documents, top_k=100)
+    got = run(model, documents, top_k=4, top_ranked=ranked)
+    for query, candidates in ranked.items():
+        assert set(got[query]) <= set(candidates) and len(got[query]) == min(4, len(candidates))
+        if "fuse" not in tail:
+            for document, score in got[query].items():
+                assert abs(score - everything[query][document]) < 2e-3
+
+
+def test_the_fused_score_is_the_weighted_sum_of_both_scaled_to_0_to_1(folder):
+    documents = corpus(0)
+    dense = expected(folder, "+pi@128", documents, "")
+    bm25 = run(mteb.get_model("mteb/baseline-bm25s"), documents, 100)
+    fused = run(longembed.search(f"{folder}+pi@128:fuse=bm25,weight=0.3", device="cpu"), documents, 100)
+
+    def scaled(scores: dict[str, float]) -> dict[str, float]:
+        low, high = min(scores.values()), max(scores.values())
+        return {key: (value - low) / (high - low) if high > low else 0.5 for key, value in scores.items()}
+
+    for query in QUERIES["id"]:
+        one, other = scaled(dense[query]), scaled(bm25[query])
+        for document in documents["id"]:
+            want = 0.3 * one[document] + 0.7 * other.get(document, 0)
+            assert abs(fused[query][document] - want) < 1e-4
+
+
+def test_without_its_packages_fusion_names_the_extra(folder, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "bm25s" else find(name, *a)
+    )
+    with pytest.raises(ModelError, match=r"^fuse=bm25 needs bm25s .*mteb-longembed\[bm25\]\.$"):
+        longembed.search(f"{folder}+pi@128:fuse=bm25", device="cpu")
+
+
+def test_a_task_without_search_refuses_it_by_its_name(folder):
+    model = longembed.search(f"{folder}+pi@128:center=corpus", device="cpu")
+    task = mteb.get_task("STSBenchmark")
+    with pytest.raises(
+        TypeError, match=r"local/model\+pi@128,center=corpus .*STSBenchmark does not support Search"
+    ):
+        task.evaluate(model, split="test", encode_kwargs={})
+
+
+def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
+    tiny.sentence_transformer("bert", tmp_path)
+    file = tmp_path / "model" / "config_sentence_transformers.json"
+    file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
+    with pytest.raises(MisfitError, match="compare by cosine or dot product, got euclidean"):
+        longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")
+
+
+def test_sentences_are_drawn_by_seed():
+    texts = ["Aa. Bb! Cc", "", "  ", "Dd?\nEe"]
+    assert sentences_of(texts, 50) == sentences_of(texts, 50) != sentences_of(texts, 50, seed=1)
+    assert set(sentences_of(texts, 50)) == {"Aa.", "Bb!", "Cc", "Dd?", "Ee"}
+    assert sentences_of(["", " "]) == []
+    assert PromptType.query and issubclass(ModelError, LongEmbedError)

@@ -1,0 +1,75 @@
+"""The index of windows gives what comparing everything gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.vectors import CorpusVectors
+from mteb_longembed.retrieval.windows_index import WindowIndex
+
+
+def corpus(seed: int, most: int = 9) -> tuple[list[np.ndarray], np.ndarray]:
+    generator = np.random.default_rng(seed)
+    documents = [generator.normal(size=(generator.integers(1, most + 1), 6)) for _ in range(40)]
+    # one document whose windows crowd out all others at first
+    documents[3] = np.tile([2.0, 0, 0, 0, 0, 0], (200, 1)) + 0.01 * generator.normal(size=(200, 6))
+    return documents, generator.normal(size=(12, 6))
+
+
+def slowly(documents: list[np.ndarray], query: np.ndarray, top_k: int) -> list[tuple[float, int]]:
+    best = [(max(float(row @ query) for row in rows), i) for i, rows in enumerate(documents)]
+    return sorted(best, reverse=True)[:top_k]
+
+
+@pytest.mark.parametrize("top_k", [1, 5, 39, 40, 500])
+def test_the_index_is_exact_for_one_query_vector(top_k):
+    documents, queries = corpus(0)
+    queries[0] = [1, 0, 0, 0, 0, 0]
+    index = WindowIndex()
+    index.add_documents(documents, [f"d{i}" for i in range(40)])
+    scores, places = index.search(queries, top_k)
+    for query, values, row in zip(queries, scores, places, strict=True):
+        want = slowly(documents, query, top_k)
+        assert row == [i for _, i in want]
+        assert np.allclose(values, [score for score, _ in want], atol=1e-4)
+
+
+def test_candidates_are_scored_by_their_best_vector():
+    documents, queries = corpus(1)
+    index = WindowIndex()
+    index.add_documents(documents[:20], [f"d{i}" for i in range(20)])
+    index.add_documents(documents[20:], [f"d{i}" for i in range(20, 40)])
+    ranked = {"q0": ["d7", "d30", "d2"], "q1": ["d3"]}
+    scores, places = index.search(queries[:2], 2, top_ranked=ranked, query_idx_to_id={0: "q0", 1: "q1"})
+    candidates = [documents[7], documents[30], documents[2]]
+    assert places == [[i for _, i in slowly(candidates, queries[0], 2)], [0]]
+    assert np.allclose(scores[1], [slowly([documents[3]], queries[1], 1)[0][0]], atol=1e-4)
+
+
+def test_an_empty_index_and_a_query_of_several_vectors_are_refused():
+    index = WindowIndex()
+    with pytest.raises(InputError, match=r"^the index of windows is empty"):
+        index.search(np.ones((1, 2)), 3)
+    with pytest.raises(InputError, match=r"^every document needs an id, got 2 and 1 ids"):
+        index.add_documents(np.eye(2), ["a"])
+    index.add_documents(np.eye(2), ["a", "b"])
+    with pytest.raises(InputError, match="takes one vector a query, got several"):
+        index.search([np.eye(2)], 3)
+    assert index.search(np.eye(2)[:1], 3) == ([[1.0, 0.0]], [[0, 1]])
+    index.clear()
+    assert index.n_vectors == 0
+
+
+def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
+    documents, _ = corpus(2)
+    kept = CorpusVectors()
+    kept.add(documents[:10])
+    kept.add(documents[10:])
+    blocks = list(kept.blocks(max_bytes=4 * 6 * 20))
+    assert len(blocks) > 3 and max(len(b.rows) for b in blocks if len(b.counts) > 1) <= 20
+    assert np.allclose(np.concatenate([b.rows for b in blocks]), np.concatenate(documents), atol=1e-6)
+    assert [b.first for b in blocks] == np.cumsum([0, *(len(b.counts) for b in blocks)])[:-1].tolist()
+    assert np.allclose(kept.mean(), np.concatenate(documents).mean(0), atol=1e-6)
+    assert (kept.n_vectors, len(kept)) == (sum(map(len, documents)), 40)

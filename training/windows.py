@@ -1,0 +1,252 @@
+"""Measure what represents a document: the paper's strategies beside windows, several vectors, centring and fusion.
+
+`python -m training.windows --models mini-ape mini-rope` measures Passkey and Needle at 4,096 tokens, and QMSum's full
+documents where `LONGEMBED_QMSUM` names the folder of its three files (`corpus`, `queries`, `qrels`, each
+`.jsonl.gz`). It prints one table a task in Markdown: Acc@1 (QMSum: nDCG@10) in percent, the 95 % interval, and the
+p-value of the paired sign test against the best of the paper's strategies.
+
+`python -m training.windows --choose FILE` measures centring and the weight of fusion on other text: `FILE` has lines
+with `title`, `text` and `source`, a query is a section's title, and its document the text of all sections with that
+source. The defaults were chosen so; docs/windows.md has the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mteb
+import numpy as np
+import torch
+from datasets import Dataset
+from mteb.models.hybrid_wrappers import fuse_relative_score_fusion
+from scipy.stats import binomtest
+
+import mteb_longembed as longembed
+from mteb_longembed.errors import MisfitError
+from training.findings import wilson
+
+PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
+#: Beside the paper's: tails of names; `@` is replaced by the target.
+OURS = (
+    "pcw@:size=128",
+    "pcw@:agg=mean-normalized,overlap=31,short=cut,size=64",
+    "pcw@:agg=mean-normalized,center=corpus,overlap=31,short=cut,size=64",
+    "pcw@:agg=mean-normalized,center=corpus+queries,overlap=31,short=cut,size=64",
+    "pcw@:short=cut,size=128,vectors=window",
+    "pcw@:center=corpus,short=cut,size=128,vectors=window",
+    "pcw@:center=corpus+queries,short=cut,size=128,vectors=window",
+    "pcw@:fuse=bm25,short=cut,size=128,vectors=window",
+    "pi@:vectors=64",
+)
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+
+
+class Retrieval(NamedTuple):
+    """Documents, queries and the right documents of each query."""
+
+    name: str
+    corpus: Dataset
+    queries: Dataset
+    right: Mapping[str, set[str]]
+    first_only: bool
+
+
+def generated(task_name: str, length: int) -> Retrieval:
+    """One length of a generated task."""
+    split = f"test_{length}"
+    task = mteb.get_task(task_name, eval_splits=[split])
+    task.load_data()
+    data = task.dataset["default"][split]
+    right = {
+        query: {d for d, score in found.items() if score} for query, found in data["relevant_docs"].items()
+    }
+    return Retrieval(f"{task_name}, {length} tokens", data["corpus"], data["queries"], right, True)
+
+
+def qmsum(folder: Path, limit: int | None) -> Retrieval:
+    """QMSum's full documents."""
+    corpus = [
+        {"id": row["doc_id"], "title": "", "text": row["text"]} for row in lines(folder / "corpus.jsonl.gz")
+    ]
+    queries = [{"id": row["qid"], "text": row["text"]} for row in lines(folder / "queries.jsonl.gz")][:limit]
+    right: dict[str, set[str]] = {}
+    for row in lines(folder / "qrels.jsonl.gz"):
+        right.setdefault(row["qid"], set()).add(row["doc_id"])
+    return Retrieval("QMSum", Dataset.from_list(corpus), Dataset.from_list(queries), right, False)
+
+
+def titles(file: Path, n: int) -> Retrieval:
+    """Other text: the title of a section, and the document that it heads."""
+    texts: dict[str, list[str]] = {}
+    heads: dict[str, list[str]] = {}
+    for row in lines(file):
+        texts.setdefault(row["source"], []).append(row["text"])
+        heads.setdefault(row["source"], []).append(row["title"].rpartition(": ")[2])
+    draw = np.random.default_rng(0)
+    sources = sorted(source for source, own in texts.items() if 8_000 < sum(map(len, own)) < 40_000)
+    sources = [sources[i] for i in draw.permutation(len(sources))[:n]]
+    once = [title for source in sources for title in set(heads[source])]
+    queries, right = [], {}
+    for source in sources:
+        # a title that stands over one document only and is no word alone
+        own = sorted(
+            title for title in set(heads[source]) if once.count(title) == 1 and len(title.split()) > 2
+        )
+        for title in (own[i] for i in draw.permutation(len(own))[:2]):
+            right[f"q{len(queries)}"] = {source}
+            queries.append({"id": f"q{len(queries)}", "text": title})
+    corpus = [{"id": source, "title": "", "text": "\n\n".join(texts[source])} for source in sources]
+    return Retrieval(
+        f"titles of {file.name}", Dataset.from_list(corpus), Dataset.from_list(queries), right, False
+    )
+
+
+def lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file with one a line."""
+    with (
+        gzip.open(file, "rt", encoding="utf-8")
+        if file.suffix == ".gz"
+        else file.open(encoding="utf-8") as stream
+    ):
+        yield from map(json.loads, stream)
+
+
+def found_by(name: str, task: Retrieval) -> dict[str, dict[str, float]]:
+    """The 100 best documents of each query."""
+    where: dict[str, Any] = {
+        "task_metadata": mteb.get_task("LongEmbedPasskey").metadata,
+        "hf_split": "test",
+        "hf_subset": "default",
+        "encode_kwargs": {"batch_size": 32, "show_progress_bar": False},
+        "num_proc": None,
+    }
+    model = longembed.search(name, device="cpu")
+    model.index(task.corpus, **where)
+    found: dict[str, dict[str, float]] = model.search(task.queries, top_k=100, **where)
+    return found
+
+
+def scores_of(found: Mapping[str, Mapping[str, float]], task: Retrieval) -> np.ndarray:
+    """Each query's score: Acc@1, or nDCG@10 of one right document."""
+    scores = []
+    for query in task.queries["id"]:
+        ranked = sorted(found[query].items(), key=lambda item: (-item[1], item[0]))
+        rank = next((i for i, (document, _) in enumerate(ranked) if document in task.right[query]), 10**6)
+        most = 1 if task.first_only else 10
+        scores.append(1 / np.log2(rank + 2) if rank < most else 0.0)
+    return np.array(scores)
+
+
+def interval(scores: np.ndarray, task: Retrieval) -> tuple[float, float]:
+    """The 95 % interval of a mean: Wilson's for shares, else by 2,000 draws of queries."""
+    if task.first_only:
+        return wilson(float(scores.mean()), len(scores))
+    draws = np.random.default_rng(0).integers(len(scores), size=(2000, len(scores)))
+    low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def paired(scores: np.ndarray, other: np.ndarray) -> float:
+    """Two-sided sign test over the queries on which two rows differ."""
+    better, worse = int((scores > other).sum()), int((scores < other).sum())
+    return 1.0 if better + worse == 0 else float(binomtest(better, better + worse).pvalue)
+
+
+def names_of(model: str, target: int) -> list[str]:
+    """The rows of a model: what fits it, the paper's strategies first."""
+    tails = [f"{key}@{target}" if key != "none" else key for key in PAPER]
+    return [f"{model}+{tail}" for tail in (*tails, *(tail.replace("@", f"@{target}") for tail in OURS))]
+
+
+def measure(task: Retrieval, names: list[str]) -> str:
+    """A table of rows; those that do not fit the model are left out."""
+    rows: dict[str, np.ndarray] = {}
+    for name in names:
+        began = time.monotonic()
+        try:
+            rows[name] = scores_of(found_by(name, task), task)
+        except MisfitError as error:
+            print(f"left out: {error}", flush=True)
+            continue
+        print(
+            f"[{time.monotonic() - began:4.0f} s] {task.name} {name} {100 * rows[name].mean():.1f}",
+            flush=True,
+        )
+    paper = [name for name in rows if name.partition("+")[2].partition("@")[0] in PAPER and ":" not in name]
+    best = max(paper, key=lambda name: rows[name].mean(), default=None)
+    out = [f"| {task.name} | score | 95 % | p against the paper's best |", "|---|---:|---:|---:|"]
+    for name, scores in rows.items():
+        low, high = interval(scores, task)
+        p = "" if best is None or name in paper else f"{paired(scores, rows[best]):.3f}"
+        out.append(f"| `{name}` | {100 * scores.mean():.1f} | {100 * low:.0f} to {100 * high:.0f} | {p} |")
+    return "\n".join(out)
+
+
+def choose(task: Retrieval, model: str, target: int) -> str:
+    """Centring and weights on other text."""
+    plain = f"{model}+pcw@{target}:short=cut,size=128,vectors=window"
+    dense = {
+        center: found_by(plain + (f",center={center}" if center else ""), task)
+        for center in ("", "corpus", "corpus+queries")
+    }
+    bm25 = found_by("mteb/baseline-bm25s", task)
+    rows = {
+        f"center={center}" if center else "neither": scores_of(found, task) for center, found in dense.items()
+    }
+    rows["BM25"] = scores_of(bm25, task)
+    for weight in WEIGHTS:
+        fused = {
+            query: fuse_relative_score_fusion([dense[""][query], bm25[query]], [weight, 1 - weight])
+            for query in bm25
+        }
+        rows[f"fuse=bm25,weight={weight:g}"] = scores_of(fused, task)
+    out = [
+        f"| {task.name}, {len(task.corpus)} documents, {len(task.queries)} queries | nDCG@10 | 95 % |",
+        "|---|---:|---:|",
+    ]
+    for name, scores in rows.items():
+        low, high = interval(scores, task)
+        out.append(f"| {name} | {100 * scores.mean():.1f} | {100 * low:.0f} to {100 * high:.0f} |")
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", default=["mini-ape", "mini-rope"])
+    parser.add_argument("--tasks", nargs="*", default=["LongEmbedPasskey", "LongEmbedNeedle"])
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--rows", nargs="+", help="tails of names instead of the table's")
+    parser.add_argument("--queries", type=int, help="only so many queries of QMSum")
+    parser.add_argument("--choose", type=Path, help="other text, to choose defaults by")
+    parser.add_argument("--documents", type=int, default=150, help="documents of other text")
+    args = parser.parse_args()
+    logging.getLogger("mteb").setLevel(logging.CRITICAL)
+    if args.choose:
+        for model in args.models:
+            print(f"{model}\n\n{choose(titles(args.choose, args.documents), model, 8192)}\n", flush=True)
+        return
+    tasks = [generated(name, args.length) for name in args.tasks]
+    targets = {task.name: args.length for task in tasks}
+    folder = os.environ.get("LONGEMBED_QMSUM")
+    if folder:
+        tasks.append(qmsum(Path(folder), args.queries))
+        targets["QMSum"] = 32_768
+    for model in args.models:
+        for task in tasks:
+            own = names_of(model, targets[task.name])
+            if args.rows:
+                own = [f"{model}+{tail}" for tail in args.rows]
+            print(f"\n{measure(task, own)}\n", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    main()
