@@ -169,7 +169,7 @@ def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None
     path = ZOO[entry.rows_on].path if entry is not None and entry.rows_on else base.path
     read = _reader(path, None if is_folder(path) else base.revision)
     similarity = (read("config_sentence_transformers.json", optional=True) or {}).get("similarity_fn_name")
-    modules = read("modules.json", optional=True) or []
+    modules = read("modules.json", optional=True, kind=list) or []
     folders = [m.get("path", "") for m in modules if str(m.get("type", "")).endswith(".Pooling")]
     if not folders:
         return said, similarity
