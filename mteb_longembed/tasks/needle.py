@@ -64,21 +64,23 @@ class LongEmbedNeedle(SyntheticRetrieval):
         seed: int = 0,
         n_documents: int = 100,
         depth: float | None = None,
+        n_queries: int = 50,
         haystack: str | Path | None = None,
     ) -> SyntheticRetrieval:
         """The task with another seed, a fixed depth or other essays, under a name and revision of its own.
 
         Args:
             seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 100 (there are a hundred facts); always 50 queries.
+            n_documents: documents a split, 50 to 100 (there are a hundred facts).
             depth: 0 (the beginning) to 1 (the end); None is random.
+            n_queries: queries a split, 50 to the number of documents.
             haystack: a folder of your own essays, `*.txt` in UTF-8, paragraphs divided by blank lines.
 
         Raises:
             InputError: a value outside its range.
             DataError: a haystack without text, or text that is not UTF-8.
         """
-        recipe = Recipe(seed, n_documents, depth)
+        recipe = Recipe(seed, n_documents, depth, n_queries)
         if haystack is None:
             return cls._variant(recipe, {}, recipe.suffix(), "")
         folder = Path(haystack)

@@ -54,14 +54,15 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def variant(
-        cls, *, seed: int = 0, n_documents: int = 100, depth: float | None = None
+        cls, *, seed: int = 0, n_documents: int = 100, depth: float | None = None, n_queries: int = 50
     ) -> SyntheticRetrieval:
         """The task with another seed, more documents or a fixed depth, under a name and revision of its own.
 
         Args:
             seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 10,000; always 50 queries.
+            n_documents: documents a split, 50 to 10,000.
             depth: 0 (the beginning) to 1 (the end); None is random.
+            n_queries: queries a split, 50 to the number of documents.
 
         Raises:
             InputError: a value outside its range.
@@ -69,7 +70,7 @@ class LongEmbedPasskey(SyntheticRetrieval):
         >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
         'LongEmbedPasskey-seed7-depth0.5'
         """
-        recipe = Recipe(seed, n_documents, depth)
+        recipe = Recipe(seed, n_documents, depth, n_queries)
         return cls._variant(recipe, {}, recipe.suffix(), "")
 
     @classmethod

@@ -43,11 +43,12 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What can be varied: the seed, the number of documents a split, and a fixed depth (None: random)."""
+    """What can be varied: the seed, the documents and queries of a split, and a fixed depth (None: random)."""
 
     seed: int = 0
     n_documents: int = 100
     depth: float | None = None
+    n_queries: int = N_QUERIES
 
     def suffix(self) -> str:
         """The part of the task's name that tells this recipe from the default, which has none.
@@ -58,6 +59,7 @@ class Recipe:
         parts = [f"-seed{self.seed}" if self.seed else ""]
         parts.append(f"-docs{self.n_documents}" if self.n_documents != Recipe.n_documents else "")
         parts.append(f"-depth{self.depth:g}" if self.depth is not None else "")
+        parts.append(f"-queries{self.n_queries}" if self.n_queries != N_QUERIES else "")
         return "".join(parts)
 
 
@@ -146,7 +148,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         corpus = [
             {"id": f"d{i}", **haystack.hide(item.text, draws, recipe.depth)} for i, item in enumerate(hidden)
         ]
-        asked = draws.distinct(N_QUERIES, len(hidden))
+        asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
         return {"corpus": corpus, "queries": queries, "relevant_docs": judgements}
@@ -189,6 +191,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise InputError(
                 f"n_documents of {cls.metadata.name} must be {N_QUERIES} to {cls.max_documents} documents, "
                 f"got {recipe.n_documents}."
+            )
+        if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
+            raise InputError(
+                f"n_queries of {cls.metadata.name} must be {N_QUERIES} to the number of documents, which is "
+                f"{recipe.n_documents}, got {recipe.n_queries}."
             )
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")

@@ -13,6 +13,7 @@ from mteb_longembed.tasks.synthetic import SyntheticRetrieval
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
     rf"({'|'.join(_TASKS)})(?=-)(?:-seed(\d{{1,18}}))?(?:-docs(\d{{1,9}}))?(?:-depth(\d(?:\.\d{{1,9}})?))?"
+    r"(?:-queries(\d{1,9}))?"
 )
 
 
@@ -30,7 +31,7 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    task, seed, n_documents, depth = found.groups()
+    task, seed, n_documents, depth, n_queries = found.groups()
     options: dict[str, Any] = {}
     if seed is not None:
         options["seed"] = int(seed)
@@ -38,6 +39,8 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
         options["n_documents"] = int(n_documents)
     if depth is not None:
         options["depth"] = float(depth)
+    if n_queries is not None:
+        options["n_queries"] = int(n_queries)
     return type(_TASKS[task].variant(**options))
 
 
