@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 
 from training.findings_figure import draw
 from training.findings_page import write_page
-from training.measuring import Cell, fits, measure
+from training.measuring import Cell, fits, measure, rankings
 from training.table import Scores
 
 PASSKEY = "LongEmbedPasskey-docs200-queries200"
@@ -66,17 +66,17 @@ def model_name(base: str, strategy: str, length: int) -> str:
 
 
 def grid(
-    lines: list[tuple[str, str]], lengths: Iterable[int], beyond: Iterable[int]
+    tasks: Sequence[str], lines: list[tuple[str, str]], lengths: Iterable[int], beyond: Iterable[int]
 ) -> dict[tuple[str, ...], Cell]:
     """Task, base, strategy and length -> what to measure."""
     cells = {}
-    for task in (PASSKEY, NEEDLE):
+    for task in tasks:
         for base, strategy in lines:
             for length in lengths:
                 cells[task, base, strategy, str(length)] = Cell(
                     model_name(base, strategy, length), task, f"test_{length}"
                 )
-            if task == PASSKEY and base.endswith("rope") and strategy in OF_BEYOND:
+            if task == tasks[0] and base.endswith("rope") and strategy in OF_BEYOND:
                 for length in beyond:
                     cells[task, base, strategy, str(length)] = Cell(
                         model_name(base, strategy, length), task, f"test_{length}"
@@ -133,9 +133,11 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="all strategies and lengths: several hours")
     parser.add_argument("--bases", nargs=2, default=BASES, help="learned, then rotary positions")
+    parser.add_argument("--tasks", nargs="+", default=(PASSKEY, NEEDLE), help="generated tasks or variants")
     parser.add_argument("--lengths", nargs="+", type=int, help="tokens")
     parser.add_argument("--beyond", nargs="*", type=int, help="tokens, rotary positions only")
     parser.add_argument("--strategies", nargs="+")
+    parser.add_argument("--measured", action="store_true", help="write the page of what is measured already")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     os.environ.setdefault("MTEB_LONGEMBED_STORE", str((args.out / "embeddings").resolve()))
@@ -143,7 +145,10 @@ def main() -> None:
     lines = series(args.strategies or (OF_THE_PAPER + LATER if args.full else OF_THE_PAPER), args.bases)
     lengths = args.lengths or (FULL_LENGTHS if args.full else LENGTHS)
     beyond = args.beyond if args.beyond is not None else (BEYOND if args.full else ())
-    scores = measure_all(grid(lines, lengths, beyond), args.out, args.workers)
+    cells = grid(args.tasks, lines, lengths, beyond)
+    if args.measured:
+        cells = {key: cell for key, cell in cells.items() if rankings(cell, args.out) is not None}
+    scores = measure_all(cells, args.out, args.workers)
     figure = args.page.with_suffix(".png")
     write_page(args.page, figure.name, scores, args.bases)
     draw(figure, scores, args.bases)
