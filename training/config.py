@@ -1,9 +1,9 @@
-"""The recipe of a pair, read from a JSON file."""
+"""The recipe of the pair, read from a JSON file."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -11,88 +11,59 @@ from pathlib import Path
 class Shape:
     """The architecture both models of a pair share; lengths in tokens."""
 
-    vocab_size: int = 8192
-    hidden_size: int = 192
-    num_hidden_layers: int = 4
-    num_attention_heads: int = 6
-    intermediate_size: int = 768
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
     trained_len: int = 512
     rope_theta: float = 10_000.0
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stretch of training steps that draws batches from one mixture.
-
-    Args:
-        steps: optimiser steps.
-        temperature: of the InfoNCE loss.
-        kinds: kind of pair (a name in `pairs.KINDS`) -> its weight in the mixture.
-        lengths: longest document of a batch in tokens -> its weight.
-        caps: kind -> longest document in tokens, where a kind takes only short ones.
-        max_docs: documents of a batch at most, where it is not to be the recipe's.
-        moved: share of batches whose documents start at random positions.
-        decay_steps: last steps of the stage, over which the learning rate falls to a twentieth.
-        furthest: last position at which a moved document starts; by default wherever it fits.
-    """
-
-    name: str
-    steps: int
-    temperature: float
-    kinds: dict[str, float]
-    lengths: dict[int, float]
-    caps: dict[str, int] = field(default_factory=dict)
-    max_docs: int | None = None
-    moved: float = 0.5
-    furthest: int | None = None
-    decay_steps: int = 0
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides the weights, apart from the text itself.
 
-    `table_lr` is the learning rate of the absolute position table as a share of `lr`: at the full rate a small
-    table's rows turn into noise before anything has learned to read them.
+    Args:
+        steps: optimiser steps of the whole run.
+        decay_steps: the last steps, over which the learning rate falls in a line.
+        temperature: of the InfoNCE loss.
+        first_lr: highest learning rate of the first steps.
+        lr: learning rate of the other steps.
+        tokens_per_batch: documents of a batch times their length in tokens, within `min_docs` and `max_docs`.
+        first_steps: steps at the beginning that see documents of `first_length` tokens only.
+        lengths: length of a batch's documents in tokens -> its weight, after the first steps.
     """
 
     name: str
     seed: int
     shape: Shape
-    stages: tuple[Stage, ...]
-    lr: float
+    steps: int
+    decay_steps: int
     warmup_steps: int
+    first_lr: float
+    lr: float
     weight_decay: float
+    temperature: float
     tokens_per_batch: int
     min_docs: int
     max_docs: int
-    init_from: str | None = None
-    table_lr: float = 1.0
-
-    @property
-    def total_steps(self) -> int:
-        return sum(stage.steps for stage in self.stages)
-
-    def place(self, step: int) -> tuple[Stage, int]:
-        """The stage that step number `step` (from 0) belongs to, and the steps left of it with this one."""
-        for stage in self.stages:
-            if step < stage.steps:
-                return stage, stage.steps - step
-            step -= stage.steps
-        raise IndexError(f"step {step} lies beyond the last stage")
+    first_steps: int
+    first_length: int
+    lengths: dict[int, float]
 
     def lr_at(self, step: int) -> float:
-        """Linear warm-up, constant, and where a stage says so linear decay to a twentieth at its end."""
-        stage, left = self.place(step)
-        warm = min(1.0, (step + 1) / self.warmup_steps)
-        decay = min(1.0, left / stage.decay_steps) if stage.decay_steps else 1.0
-        return self.lr * min(warm, max(0.05, decay))
+        """Linear warm-up to `first_lr`, which the first steps keep; then `lr`, which falls to a fiftieth at the end.
+
+        Only the decay depends on `steps`. So a run that was begun with more steps can end early: it goes on from
+        a checkpoint before the decay with a smaller `steps`, and gives the weights of a run with that number.
+        """
+        if step < self.first_steps:
+            return self.first_lr * min(1.0, (step + 1) / self.warmup_steps)
+        return self.lr * min(1.0, max(0.02, (self.steps - step) / self.decay_steps))
 
 
 def load_recipe(path: str | Path) -> Recipe:
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
-    stages = tuple(
-        Stage(**{**stage, "lengths": {int(n): w for n, w in stage["lengths"].items()}})
-        for stage in raw.pop("stages")
-    )
-    return Recipe(shape=Shape(**raw.pop("shape")), stages=stages, **raw)
+    lengths = {int(length): weight for length, weight in raw.pop("lengths").items()}
+    return Recipe(shape=Shape(**raw.pop("shape")), lengths=lengths, **raw)

@@ -1,91 +1,64 @@
-"""The tokenised text: chapters of books cut into sentences, and titled sections."""
+"""The tokenised text: chapters of books, some of them held out."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import pickle
-import re
-from collections import Counter
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
-SENTENCE_END = re.compile(r"(?<=[.!?;])[”’\"')]*\s+")
 MIN_CHAPTER_TOKENS = 700
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One chapter: all its ids, and where each sentence begins (the last entry is the end)."""
-
-    ids: np.ndarray
-    starts: np.ndarray
+#: Every how many-th chapter is held out.
+HELD_OUT_EVERY = 20
 
 
 @dataclass(frozen=True)
 class Corpus:
-    chapters: list[Chapter]
-    weights: np.ndarray
-    sections: list[tuple[list[int], list[int]]]
-    plain_words: list[str]
+    """Token ids of the chapters to train on, and of those that training never sees."""
+
+    chapters: list[np.ndarray]
+    held_out: list[np.ndarray]
 
 
-def read_rows(path: Path) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+def read_texts(books: Path) -> Iterator[str]:
+    """The text of every chapter of a `.jsonl.gz` file with the field `text`."""
+    with gzip.open(books, "rt", encoding="utf-8") as lines:
         for line in lines:
-            yield json.loads(line)
+            yield json.loads(line)["text"]
 
 
-def read_texts(data: Path) -> Iterator[str]:
-    for row in read_rows(data / "books.jsonl.gz"):
-        yield row["text"]
-    for row in read_rows(data / "python-peps.jsonl.gz"):
-        yield row["title"] + "\n" + row["text"]
+def tokenise(texts: Iterator[str], tokenizer: Tokenizer) -> list[np.ndarray]:
+    """Ids of all chapters of at least `MIN_CHAPTER_TOKENS` tokens."""
+    encoded = (np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int16) for text in texts)
+    return [ids for ids in encoded if len(ids) >= MIN_CHAPTER_TOKENS]
 
 
-def sentences(text: str) -> list[str]:
-    return [piece for line in text.split("\n") for piece in SENTENCE_END.split(line) if piece.strip()]
+def split(chapters: list[np.ndarray]) -> Corpus:
+    """Every twentieth chapter is held out."""
+    return Corpus(
+        [ids for i, ids in enumerate(chapters) if i % HELD_OUT_EVERY],
+        [ids for i, ids in enumerate(chapters) if i % HELD_OUT_EVERY == 0],
+    )
 
 
-def plain_words(data: Path, vocabulary: dict[str, int]) -> list[str]:
-    """Vocabulary words that the books write in lower case nearly always: no names of people or places."""
-    seen: Counter[str] = Counter()
-    lower: Counter[str] = Counter()
-    for row in read_rows(data / "books.jsonl.gz"):
-        for word in re.findall(r"[A-Za-z]{4,}", row["text"]):
-            seen[word.lower()] += 1
-            lower[word.lower()] += word.islower()
-    return sorted(w for w, n in seen.items() if n >= 30 and w in vocabulary and lower[w] >= 0.97 * n)
-
-
-def read_corpus(data: Path, tokenizer: Tokenizer) -> Corpus:
-    """Tokenise the text once; sampling weight of a chapter = the square root of its length."""
-    chapters = []
-    for row in read_rows(data / "books.jsonl.gz"):
-        pieces = [e.ids for e in tokenizer.encode_batch(sentences(row["text"]), add_special_tokens=False)]
-        pieces = [p for p in pieces if p]
-        total = sum(map(len, pieces))
-        if total >= MIN_CHAPTER_TOKENS:
-            starts = np.cumsum([0] + [len(p) for p in pieces])
-            chapters.append(Chapter(np.fromiter((i for p in pieces for i in p), np.int64, total), starts))
-    weights = np.sqrt([len(c.ids) for c in chapters])
-    sections = []
-    for row in read_rows(data / "python-peps.jsonl.gz"):
-        title, body = tokenizer.encode_batch([row["title"], row["text"]], add_special_tokens=False)
-        sections.append((title.ids, body.ids))
-    return Corpus(chapters, weights / weights.sum(), sections, plain_words(data, tokenizer.get_vocab()))
-
-
-def open_corpus(cache: Path, data: Path, tokenizer: Tokenizer) -> Corpus:
-    """The tokenised text, from `cache` where an earlier run left it; delete it when the text changes."""
+def open_corpus(cache: Path, books: Path, tokenizer: Tokenizer) -> Corpus:
+    """The tokenised text, from the `.npz` file `cache` if it was made from the same text and vocabulary."""
+    made_of = sha256(books.read_bytes()).hexdigest() + sha256(tokenizer.to_str().encode()).hexdigest()
     if cache.exists():
-        return pickle.loads(cache.read_bytes())
-    corpus = read_corpus(data, tokenizer)
-    part = cache.with_suffix(".part")
-    part.write_bytes(pickle.dumps(corpus))
+        with np.load(cache) as kept:
+            if str(kept["made_of"]) == made_of:
+                return split(np.split(kept["ids"], kept["ends"][:-1]))
+    chapters = tokenise(read_texts(books), tokenizer)
+    # the name of a process of its own: both models of a pair may do this at once
+    part = cache.with_name(f"{cache.stem}.{os.getpid()}.npz")
+    np.savez(
+        part, made_of=made_of, ids=np.concatenate(chapters), ends=np.cumsum([len(ids) for ids in chapters])
+    )
     part.replace(cache)
-    return corpus
+    return split(chapters)

@@ -1,7 +1,11 @@
-"""Write a trained model as an ordinary sentence-transformers folder, weights in half precision."""
+"""Write a trained model as an ordinary sentence-transformers folder, weights in half precision.
+
+`training.train` does this at its end; `python -m training.export` does it with any checkpoint.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -11,7 +15,8 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from training.config import Recipe
+from training.config import Recipe, load_recipe
+from training.models import BUILDERS
 
 
 def write_json(path: Path, content: object) -> None:
@@ -62,3 +67,21 @@ def export(model: nn.Module, tokenizer: Tokenizer, recipe: Recipe, out: Path) ->
         out / "config_sentence_transformers.json",
         {"model_type": "SentenceTransformer", "prompts": {}, "similarity_fn_name": "cosine"},
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("positions", choices=sorted(BUILDERS))
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a step-*.pt of training.train")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="the run's tokenizer.json")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    recipe = load_recipe(args.recipe)
+    model = BUILDERS[args.positions](recipe.shape, recipe.seed)
+    model.load_state_dict(torch.load(args.checkpoint, weights_only=True, map_location="cpu")["model"])
+    export(model, Tokenizer.from_file(str(args.tokenizer)), recipe, args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,122 +1,159 @@
-"""Measure what the embedded models show: bases, every strategy, the tuned rows (CPU, no network).
+"""What the embedded models show: one command measures, tests and writes `docs/findings.md` and its figure.
 
-`tox -e findings` measures Passkey up to 2,048 tokens, in under ten minutes of two cores;
-`python -m training.findings --lengths 256 512 1024 2048 4096 --tasks LongEmbedPasskey LongEmbedNeedle` all of
-the README's table. Results are mteb's own, kept in `--out`, so that an interrupted run goes on; the tables are
-printed in Markdown.
+`tox -e findings` runs the default grid; `tox -e findings -- --full` adds the strategies that came after the paper,
+the lengths 256 and 1,024, and 8,192 and 16,384 for rotary positions. Scores, rankings and embeddings are kept in
+`--out`: the same command goes on where it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Iterable
-from math import sqrt
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 
-import mteb
-import numpy as np
 import torch
-from mteb.cache import ResultCache
-from sentence_transformers import SentenceTransformer
 
-import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
-from mteb_longembed.names.zoo import ZOO
-from training import facts
-from training.probe import share_right
+from training.findings_figure import draw
+from training.findings_page import write_page
+from training.measuring import Cell, fits, measure, rankings
+from training.table import Scores
 
-TASKS = ("LongEmbedPasskey",)
-LENGTHS = (256, 512, 1024, 2048)
-APE = ("none", "pcw", "gp", "rp", "ntk", "pi")
-ROPE = ("none", "none@4096", "pcw", "gp", "pi", "ntk", "se")
-QUERIES = 50
+PASSKEY = "LongEmbedPasskey-docs200-queries200"
+NEEDLE = "LongEmbedNeedle-queries100"
+QMSUM = "LongEmbedQMSum"
+#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz; unset leaves QMSum out.
+QMSUM_VARIABLE = "LONGEMBED_QMSUM"
 
-
-def models() -> list[str]:
-    return [*(f"mini-ape+{s}" for s in APE), "mini-ape-4k", *(f"mini-rope+{s}" for s in ROPE)]
-
-
-def wilson(p: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share `p` of `n`.
-
-    >>> [round(x, 3) for x in wilson(0.9, 50)]
-    [0.786, 0.957]
-    """
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return middle - half, middle + half
+BASES = ("mini-ape", "mini-rope")
+TRAINED = 512
+#: The paper's strategies, then those that came after it.
+OF_THE_PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
+LATER = ("rerope", "dca", "yarn", "dynamic", "resonance")
+LENGTHS = (512, 2048, 4096)
+FULL_LENGTHS = (256, 512, 1024, 2048, 4096)
+#: Beyond: where rotary positions that nobody extended fail.
+BEYOND = (8192, 16384)
+OF_BEYOND = ("none", "ntk", "se")
 
 
-def measure(name: str, task_name: str, lengths: Iterable[int], cache: ResultCache) -> dict[str, float]:
-    """The task's main score of a model at each length, or on the one split of a task without lengths."""
-    splits = mteb.get_task(task_name).metadata.eval_splits
-    if len(splits) > 1:
-        splits = [f"test_{n}" for n in lengths]
-    task = mteb.get_task(task_name, eval_splits=splits)
-    result = mteb.evaluate(mteb.get_model(name), task, cache=cache, show_progress_bar=False)
-    scores = result.task_results[0].scores
-    return {split.removeprefix("test_"): scores[split][0]["main_score"] for split in splits}
+def series(strategies: Iterable[str], bases: Iterable[str]) -> list[tuple[str, str]]:
+    """Base and strategy of every line of the tables: the base itself, then each strategy that fits it."""
+    found = []
+    for base in bases:
+        found.append((base, ""))
+        for strategy in strategies:
+            # plain extrapolation needs positions beyond the trained length, which a learned table does not have
+            if strategy == "none" and not base.endswith("rope"):
+                continue
+            if fits(f"{base}+{strategy}@4096"):
+                found.append((base, strategy))
+        if base == "mini-ape" and fits("mini-ape-4k"):
+            found.append((base, "tuned pi"))
+    return found
 
 
-def table(task: str, rows: dict[str, dict[str, float]]) -> str:
-    """Markdown: a row a model, scores in percent; those of 50 queries (Acc@1) with their 95 % interval."""
-    splits = list(next(iter(rows.values())))
-    lines = [f"| {task} | " + " | ".join(splits) + " |", "|---|" + "---:|" * len(splits)]
-    for name, scores in rows.items():
-        lines.append(f"| {name} | " + " | ".join(cell(scores[split], split) for split in splits) + " |")
-    return "\n".join(lines)
+def model_name(base: str, strategy: str, length: int) -> str:
+    """The model's name at a length: the target is 4,096 tokens, or the length where it is longer."""
+    if not strategy:
+        return base
+    if strategy == "tuned pi":
+        return f"{base}-4k"
+    return f"{base}+{strategy}@{max(4096, length)}"
 
 
-def cell(score: float, split: str) -> str:
-    if not split.isdigit():
-        return f"{100 * score:.1f}"
-    low, high = wilson(score, QUERIES)
-    return f"{100 * score:.0f} ({100 * low:.0f}–{100 * high:.0f})"
+def grid(
+    tasks: Sequence[str], lines: list[tuple[str, str]], lengths: Iterable[int], beyond: Iterable[int]
+) -> dict[tuple[str, ...], Cell]:
+    """Task, base, strategy and length -> what to measure."""
+    cells = {}
+    for task in tasks:
+        for base, strategy in lines:
+            for length in lengths:
+                cells[task, base, strategy, str(length)] = Cell(
+                    model_name(base, strategy, length), task, f"test_{length}"
+                )
+            if task == tasks[0] and base.endswith("rope") and strategy in OF_BEYOND:
+                for length in beyond:
+                    cells[task, base, strategy, str(length)] = Cell(
+                        model_name(base, strategy, length), task, f"test_{length}"
+                    )
+    if os.environ.get(QMSUM_VARIABLE):
+        for base, strategy in lines:
+            cells[QMSUM, base, strategy, "all"] = Cell(model_name(base, strategy, 4096), QMSUM, "test")
+    return cells
 
 
-def order_table(count: int = 150) -> str:
-    """Markdown: share of questions "who teaches B?" that prefer "A teaches B" to "B teaches A".
+def measure_model(cells: list[tuple[tuple[str, ...], Cell]], out: Path) -> Scores:
+    """All cells of one model and task, in a process with one thread."""
+    torch.set_num_threads(1)
+    return {key: measure(cell, out) for key, cell in cells}
 
-    The second column hands the same model the same tokens with their position ids in random order: what is
-    left of the accuracy there owes nothing to order.
-    """
-    lines = ["| base | positions as they are | position ids shuffled |", "|---|---:|---:|"]
-    words = [*facts.THINGS, *facts.MATERIALS]
-    rng = np.random.default_rng(7)
-    drawn = [facts.relation(rng, words) for _ in range(count)]
-    for name in ("mini-ape", "mini-rope"):
-        model = SentenceTransformer(ZOO[name].path, device="cpu").eval()
-        queries, documents = (
-            model.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in facts.both_ways(drawn)
-        )
-        cells = []
-        for permuted in (False, True):
-            share = share_right(model[0].model, queries, documents, permuted)
-            low, high = wilson(share, 2 * count)
-            cells.append(f"{100 * share:.0f} ({100 * low:.0f}–{100 * high:.0f})")
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    return "\n".join(lines)
+
+def measure_all(cells: dict[tuple[str, ...], Cell], out: Path, workers: int) -> Scores:
+    """Every cell; one model and task is measured in one process, since its files are shared."""
+    groups: dict[tuple[str, str], list[tuple[tuple[str, ...], Cell]]] = {}
+    for key, cell in cells.items():
+        groups.setdefault((cell.model, cell.task), []).append((key, cell))
+    scores: Scores = {}
+    began = time.monotonic()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        jobs = {pool.submit(measure_model, group, out): name for name, group in groups.items()}
+        for number, job in enumerate(as_completed(jobs), 1):
+            scores |= job.result()
+            model, task = jobs[job]
+            print(
+                f"[{time.monotonic() - began:5.0f} s] {number} of {len(jobs)}: {model} on {task}", flush=True
+            )
+    return {key: scores[key] for key in cells}
+
+
+def link_qmsum(out: Path) -> None:
+    """Point the tasks at QMSum's files, in the layout that `MTEB_LONGEMBED_DATA` expects."""
+    given = os.environ.get(QMSUM_VARIABLE)
+    if not given:
+        return
+    link = out / "data" / "qmsum"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(Path(given).resolve(), target_is_directory=True)
+    os.environ["MTEB_LONGEMBED_DATA"] = str(link.parent.resolve())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/findings"))
-    parser.add_argument("--tasks", nargs="+", default=TASKS)
-    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)
-    parser.add_argument("--models", nargs="+", default=models())
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/findings"), help="scores, rankings, embeddings"
+    )
+    parser.add_argument(
+        "--page", type=Path, default=Path("docs/findings.md"), help="the figure goes beside it"
+    )
+    parser.add_argument("--full", action="store_true", help="all strategies and lengths: several hours")
+    parser.add_argument("--bases", nargs=2, default=BASES, help="learned, then rotary positions")
+    parser.add_argument("--tasks", nargs="+", default=(PASSKEY, NEEDLE), help="generated tasks or variants")
+    parser.add_argument("--lengths", nargs="+", type=int, help="tokens")
+    parser.add_argument("--beyond", nargs="*", type=int, help="tokens, rotary positions only")
+    parser.add_argument("--strategies", nargs="+")
+    parser.add_argument("--measured", action="store_true", help="write the page of what is measured already")
+    parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    cache = ResultCache(args.out)
-    began = time.monotonic()
-    for task in args.tasks:
-        rows = {}
-        for name in args.models:
-            rows[name] = measure(name, task, args.lengths, cache)
-            said = " ".join(f"{split}: {score:.2f}" for split, score in rows[name].items())
-            print(f"[{time.monotonic() - began:5.0f} s] {task} {name} {said}", flush=True)
-        print(f"\n{table(task, rows)}\n", flush=True)
-    print(order_table())
+    os.environ.setdefault("MTEB_LONGEMBED_STORE", str((args.out / "embeddings").resolve()))
+    link_qmsum(args.out)
+    lines = series(args.strategies or (OF_THE_PAPER + LATER if args.full else OF_THE_PAPER), args.bases)
+    lengths = args.lengths or (FULL_LENGTHS if args.full else LENGTHS)
+    beyond = args.beyond if args.beyond is not None else (BEYOND if args.full else ())
+    cells = grid(args.tasks, lines, lengths, beyond)
+    if args.measured:
+        cells = {key: cell for key, cell in cells.items() if rankings(cell, args.out) is not None}
+    scores = measure_all(cells, args.out, args.workers)
+    figure = args.page.with_suffix(".png")
+    write_page(args.page, figure.name, scores, args.bases)
+    draw(figure, scores, args.bases)
+    print(f"{args.page} and {figure}")
 
 
 if __name__ == "__main__":
-    torch.set_grad_enabled(False)
     main()

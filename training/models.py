@@ -26,12 +26,6 @@ BERT_TO_ROTARY = (
 INITIALIZER_RANGE = 0.02
 
 
-def sinusoids(rows: int, width: int) -> torch.Tensor:
-    """Sine and cosine position rows; as the start of a learned table they teach it order from step one."""
-    angle = torch.arange(rows)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).reshape(rows, width)
-
-
 def shared_settings(shape: Shape) -> dict[str, Any]:
     """What the configurations of both models say alike."""
     return {
@@ -53,12 +47,7 @@ def shared_settings(shape: Shape) -> dict[str, Any]:
 def build_ape(shape: Shape, seed: int) -> BertModel:
     """BERT with a learned absolute position table."""
     torch.manual_seed(seed)
-    model = BertModel(BertConfig(**shared_settings(shape)), add_pooling_layer=False)
-    # sinusoids as large as the other embeddings
-    table = INITIALIZER_RANGE * 2**0.5 * sinusoids(shape.trained_len, shape.hidden_size)
-    with torch.no_grad():
-        model.embeddings.position_embeddings.weight.copy_(table)
-    return model
+    return BertModel(BertConfig(**shared_settings(shape)), add_pooling_layer=False)
 
 
 def build_rope(shape: Shape, seed: int) -> JinaEmbeddingsV3Model:
@@ -80,16 +69,11 @@ def build_rope(shape: Shape, seed: int) -> JinaEmbeddingsV3Model:
 BUILDERS = {"ape": build_ape, "rope": build_rope}
 
 
-def embed(model: nn.Module, ids: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
-    """Mean-pooled, normalised embeddings of padded ids `(b, n)`; `offsets` `(b,)` are added to positions."""
+def embed(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    """Mean-pooled, normalised embeddings of padded ids `(b, n)`."""
     mask = ids != 0
-    positions = torch.arange(ids.shape[1], device=ids.device)[None, :].expand(ids.shape)
-    if offsets is not None:
-        positions = positions + offsets[:, None]
     whole = bool(mask.all())
-    hidden = model(
-        input_ids=ids, attention_mask=None if whole else mask.long(), position_ids=positions
-    ).last_hidden_state
+    hidden = model(input_ids=ids, attention_mask=None if whole else mask.long()).last_hidden_state
     if whole:
         pooled = hidden.mean(1)
     else:

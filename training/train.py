@@ -1,7 +1,7 @@
-"""Train one model of a pair: `python -m training.train RECIPE {ape,rope} --data DIR --out DIR`.
+"""Train one model of the pair: `python -m training.train RECIPE {ape,rope} --books FILE --out DIR`.
 
-The other model is the same command with the other word: same initial weights, same batches in the same order.
-A checkpoint is written every `--every` steps; the command resumes from it.
+The other model is the same command with the other word: the same batches in the same order. A checkpoint is written
+every `--every` steps, and the command goes on from the newest one in `--out`.
 """
 
 from __future__ import annotations
@@ -9,161 +9,116 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from training.config import Recipe, load_recipe
-from training.corpus import open_corpus, read_texts
+from training.corpus import Corpus, open_corpus, read_texts
 from training.export import export
+from training.heldout import found, held_out_batch
 from training.models import BUILDERS, embed
-from training.pairs import Batch, PairMaker, batch_at
-from training.probe import probe
+from training.phrases import Batch, batch_at, shares_of
 from training.vocabulary import open_vocabulary
+
+HELD_OUT_PHRASES = 128
 
 
 def info_nce(queries: torch.Tensor, documents: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Each query against all documents, and each answer against all queries."""
+    """Each query against all documents, and each document against all queries."""
     scores = queries @ documents.T / temperature
     labels = torch.arange(len(queries), device=queries.device)
-    back = scores[:, : len(queries)].T
-    return (nn.functional.cross_entropy(scores, labels) + nn.functional.cross_entropy(back, labels)) / 2
+    return (nn.functional.cross_entropy(scores, labels) + nn.functional.cross_entropy(scores.T, labels)) / 2
 
 
-def optimizer_for(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW; biases, norms and embedding tables are not decayed, the position table has a rate of its own."""
-    decayed, rest, table = [], [], []
-    for name, parameter in model.named_parameters():
-        if "position_embeddings" in name:
-            table.append(parameter)
-        elif parameter.ndim == 2 and "embeddings" not in name:
-            decayed.append(parameter)
-        else:
-            rest.append(parameter)
-    groups = [
-        {"params": decayed, "weight_decay": recipe.weight_decay, "share": 1.0},
-        {"params": rest, "weight_decay": 0.0, "share": 1.0},
-        {"params": table, "weight_decay": 0.0, "share": recipe.table_lr},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=recipe.lr, betas=(0.9, 0.98))
-
-
-def embed_batch(
-    model: nn.Module, batch: Batch, device: torch.device
-) -> Iterator[Callable[[slice], torch.Tensor]]:
-    """For the queries, then the documents of a batch: a function that embeds a slice of them."""
-    for ids, offsets in ((batch.queries, None), (batch.documents, batch.document_offsets)):
-
-        def part(rows: slice, ids: np.ndarray = ids, offsets: np.ndarray | None = offsets) -> torch.Tensor:
-            moved = None if offsets is None else torch.from_numpy(offsets[rows]).to(device)
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                return embed(model, torch.from_numpy(ids[rows]).to(device), moved)
-
-        yield part
-
-
-def backward(model: nn.Module, batch: Batch, temperature: float, at_once: int, device: torch.device) -> float:
-    """Gradients of the loss, and its value.
-
-    Batches of more than `at_once` documents run in parts: all are embedded without gradients, the loss is
-    differentiated with respect to the embeddings, and each part is embedded again to carry its gradient on
-    (Gao et al. 2021, arXiv:2101.06983).
-    """
-    sides = list(embed_batch(model, batch, device))
-    sizes = (len(batch.queries), len(batch.documents))
-    whole = max(sizes) <= at_once
-    parts = [[slice(i, i + at_once) for i in range(0, size, at_once)] for size in sizes]
-    with torch.set_grad_enabled(whole):
-        embedded = [
-            torch.cat([side(rows) for rows in rows_of_side]).float()
-            for side, rows_of_side in zip(sides, parts, strict=True)
-        ]
-    if not whole:
-        embedded = [e.requires_grad_() for e in embedded]
-    loss = info_nce(*embedded, temperature)
+def loss_of(model: nn.Module, batch: Batch, temperature: float, device: torch.device) -> torch.Tensor:
+    queries, documents = (torch.from_numpy(ids).to(device) for ids in (batch.queries, batch.documents))
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        sides = embed(model, queries), embed(model, documents)
+    loss = info_nce(sides[0].float(), sides[1].float(), temperature)
     if not torch.isfinite(loss):
-        raise FloatingPointError("the loss is not finite; the last checkpoint is intact: lower the rate")
-    loss.backward()
-    if not whole:
-        for side, rows_of_side, cached in zip(sides, parts, embedded, strict=True):
-            for rows in rows_of_side:
-                side(rows).float().backward(cached.grad[rows])
-    return loss.item()
+        raise FloatingPointError(
+            "The loss is not finite. The last checkpoint is intact: lower the learning rate."
+        )
+    return loss
 
 
-def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def newest_checkpoint(folder: Path) -> Path | None:
+    return max(folder.glob("step-*.pt"), default=None)
+
+
+def save_checkpoint(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Write beside, then rename: a kill never leaves half a checkpoint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{step:06d}.pt"
     part = path.with_suffix(".part")
     torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, part)
     part.replace(path)
 
 
-def train(
-    recipe: Recipe,
-    positions: str,
-    maker: PairMaker,
-    out: Path,
-    every: int = 100,
-    at_once: int = 256,
-    device: str = "cpu",
-) -> nn.Module:
-    """Train to the recipe's last step, from the last checkpoint in `out` if there is one; the model."""
+def train_steps(
+    recipe: Recipe, positions: str, corpus: Corpus, out: Path, every: int = 100, device: str = "cpu"
+) -> Iterator[tuple[int, float, nn.Module]]:
+    """Train to the recipe's last step, from the newest checkpoint in `out`; yields step, loss and model."""
     where = torch.device(device)
     model = BUILDERS[positions](recipe.shape, recipe.seed).to(where).train()
-    optimizer = optimizer_for(model, recipe)
-    checkpoint, log = out / f"{positions}.pt", out / f"{positions}.jsonl"
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.weight_decay)
     start = 0
-    if checkpoint.exists():
+    checkpoint = newest_checkpoint(out / positions)
+    if checkpoint is not None:
         saved = torch.load(checkpoint, weights_only=True, map_location=where)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         start = saved["step"]
-    began = time.monotonic()
-    bar = tqdm(range(start, recipe.total_steps), initial=start, total=recipe.total_steps, desc=positions)
-    for step in bar:
-        batch = batch_at(recipe, maker, step)
-        stage, _ = recipe.place(step)
+    shares = shares_of(corpus.chapters)
+    for step in range(start, recipe.steps):
         for group in optimizer.param_groups:
-            group["lr"] = recipe.lr_at(step) * group["share"]
+            group["lr"] = recipe.lr_at(step)
         optimizer.zero_grad(set_to_none=True)
-        loss = backward(model, batch, stage.temperature, at_once, where)
+        loss = loss_of(model, batch_at(recipe, corpus.chapters, shares, step), recipe.temperature, where)
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        row = {"step": step, "kind": batch.kind, "n": batch.documents.shape[1], "loss": round(loss, 4)}
         done = step + 1
-        if done % every == 0 or done == recipe.total_steps:
-            save_checkpoint(checkpoint, done, model, optimizer)
-            row |= probe(model, maker) | {"seconds": round(time.monotonic() - began)}
-            bar.write(json.dumps(row))
-        with log.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(row) + "\n")
-    return model
+        if done % every == 0 or done == recipe.steps:
+            save_checkpoint(out / positions, done, model, optimizer)
+        yield done, loss.item(), model
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("positions", choices=sorted(BUILDERS))
-    parser.add_argument("--data", type=Path, required=True, help="books.jsonl.gz, python-peps.jsonl.gz")
+    parser.add_argument(
+        "--books", type=Path, required=True, help=".jsonl.gz, one chapter a line, field `text`"
+    )
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the finished model")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
-    parser.add_argument(
-        "--at-once", type=int, default=256, help="documents in memory; larger batches run in parts"
-    )
     parser.add_argument("--device", default="cpu", help="cpu, or cuda (bf16)")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     recipe = load_recipe(args.recipe)
     args.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = open_vocabulary(args.out / "tokenizer.json", read_texts(args.data), recipe.shape.vocab_size)
-    maker = PairMaker(open_corpus(args.out / "corpus.pkl", args.data, tokenizer), tokenizer)
-    model = train(recipe, args.positions, maker, args.out, args.every, args.at_once, args.device)
-    export(model, tokenizer, recipe, args.out / f"{recipe.name}-{args.positions}")
+    vocabulary = open_vocabulary(args.out / "tokenizer.json", read_texts(args.books), recipe.shape.vocab_size)
+    corpus = open_corpus(args.out / "corpus.npz", args.books, vocabulary)
+    held_out = held_out_batch(corpus.held_out, HELD_OUT_PHRASES, recipe.shape.trained_len)
+    began = time.monotonic()
+    model = None
+    for step, loss, model in train_steps(recipe, args.positions, corpus, args.out, args.every, args.device):
+        row = {"step": step, "loss": round(loss, 4), "seconds": round(time.monotonic() - began)}
+        if step % args.every == 0 or step == recipe.steps:
+            row["found"] = round(found(model, held_out), 4)
+            print(json.dumps(row), flush=True)
+        with (args.out / f"{args.positions}.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(row) + "\n")
+    if model is None:
+        raise SystemExit(
+            f"Nothing is left to train: the checkpoint in {args.out} has all {recipe.steps} steps."
+        )
+    export(model, vocabulary, recipe, args.out / f"{recipe.name}-{args.positions}")
 
 
 if __name__ == "__main__":

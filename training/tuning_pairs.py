@@ -1,7 +1,7 @@
-"""Training data for `mteb-longembed tune`: `python -m training.tuning_pairs RECIPE --data DIR --out FILE`.
+"""Training data for `mteb-longembed tune`: `python -m training.tuning_pairs --help`.
 
-The kinds and lengths are those of the recipe's last stage, as texts: anchor, positive, and where the kind has
-one a hard negative (the twin with the roles exchanged). `tune` draws the other negatives.
+The pairs are those of the recipe, phrases and their passages, as texts. `tune` draws the negatives and moves the
+documents to random positions.
 """
 
 from __future__ import annotations
@@ -12,50 +12,41 @@ from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
-from tqdm.auto import trange
 
 from training.config import load_recipe
 from training.corpus import open_corpus
-from training.pairs import KINDS, PairMaker, draw
+from training.phrases import pair, shares_of
 
 
 def write_pairs(
-    maker: PairMaker, kinds: dict[str, float], count: int, longest: int, seed: int, out: Path
+    chapters: list[np.ndarray], tokenizer: Tokenizer, count: int, length: int, seed: int, out: Path
 ) -> None:
-    """`count` rows with documents of 32 to `longest` tokens, in JSON lines."""
+    """`count` rows `anchor` and `positive`, documents of `length` tokens with the special ones, in JSON lines."""
     rng = np.random.default_rng(seed)
-    decode = maker.tokenizer.decode
+    shares = shares_of(chapters)
     with out.open("w", encoding="utf-8") as lines:
-        for _ in trange(count // 8, desc="pairs"):
-            kind = str(draw(rng, kinds))
-            length = int(2 ** rng.uniform(5, np.log2(longest))) - 2
-            queries, documents = KINDS[kind](maker, rng, 8, length)
-            for i, query in enumerate(queries):
-                row = {"anchor": decode(query), "positive": decode(documents[i])}
-                if kind == "twins":
-                    row["negative_1"] = decode(documents[i ^ 1])
-                elif kind == "shuffled":
-                    row["negative_1"] = decode(documents[len(queries) + i])
-                else:
-                    row["negative_1"] = decode(documents[(i + 1) % len(queries)])
-                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+        for _ in range(count):
+            query, document = pair(rng, chapters, shares, length - 2)
+            # with its special tokens: the masks must stay
+            anchor, positive = (tokenizer.decode(ids, skip_special_tokens=False) for ids in (query, document))
+            lines.write(json.dumps({"anchor": anchor, "positive": positive}, ensure_ascii=False) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe", type=Path)
-    parser.add_argument("--data", type=Path, required=True, help="books.jsonl.gz, python-peps.jsonl.gz")
+    parser.add_argument(
+        "--books", type=Path, required=True, help=".jsonl.gz, one chapter a line, field `text`"
+    )
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json of the pair")
     parser.add_argument("--out", type=Path, required=True, help="a file ending in .jsonl")
     parser.add_argument("--count", type=int, default=6400)
-    parser.add_argument("--longest", type=int, default=192, help="tokens: the --max-len of the tuning run")
+    parser.add_argument("--length", type=int, default=192, help="tokens of a document")
     args = parser.parse_args()
     recipe = load_recipe(args.recipe)
     tokenizer = Tokenizer.from_file(str(args.tokenizer))
-    cache = args.tokenizer.with_name("corpus.pkl")
-    maker = PairMaker(open_corpus(cache, args.data, tokenizer), tokenizer)
-    kinds = recipe.stages[-1].kinds
-    write_pairs(maker, kinds, args.count, args.longest, recipe.seed + 1, args.out)
+    corpus = open_corpus(args.tokenizer.with_name("corpus.npz"), args.books, tokenizer)
+    write_pairs(corpus.chapters, tokenizer, args.count, args.length, recipe.seed + 1, args.out)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,11 @@ def train_vocabulary(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def open_vocabulary(path: Path, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """The vocabulary in `path`; trained on `texts` and written there when the file does not exist."""
+    """The vocabulary in `path`; trained on `texts` and written there when the file does not exist.
+
+    Training breaks ties at random and gives another vocabulary each time. To train the models that ship once more,
+    put the `tokenizer.json` of one of them there.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         train_vocabulary(texts, vocab_size).save(str(path))

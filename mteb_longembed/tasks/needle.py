@@ -82,14 +82,16 @@ class LongEmbedNeedle(SyntheticRetrieval):
         depth: float | None = None,
         language: str = ENGLISH,
         kind: str = "",
+        n_queries: int = 50,
         haystack: str | Path | None = None,
     ) -> SyntheticRetrieval:
         """The task with other facts, seed, depth, language or essays, under a name and revision of its own.
 
         Args:
             seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 100 (there are a hundred facts); always 50 queries.
+            n_documents: documents a split, 50 to 100 (there are a hundred facts).
             depth: 0 (the beginning) to 1 (the end); None is random.
+            n_queries: queries a split, 50 to the number of documents.
             language: three letters, such as `deu` or `zho`: a file in `data/languages`.
             kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words.
             haystack: a folder of your own essays, `*.txt` in UTF-8, paragraphs divided by blank lines.
@@ -104,7 +106,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
         """
         if kind and kind not in KINDS:
             raise UnknownNameError("kind of needle", kind, KINDS)
-        recipe = Recipe(seed, n_documents, depth, language, kind)
+        recipe = Recipe(seed, n_documents, depth, language, kind, n_queries)
         if haystack is None:
             return cls._variant(recipe, {}, recipe.suffix(), "")
         folder = Path(haystack)

@@ -51,15 +51,22 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def variant(
-        cls, *, seed: int = 0, n_documents: int = 100, depth: float | None = None, language: str = ENGLISH
+        cls,
+        *,
+        seed: int = 0,
+        n_documents: int = 100,
+        depth: float | None = None,
+        language: str = ENGLISH,
+        n_queries: int = 50,
     ) -> SyntheticRetrieval:
         """The task with another seed, language, number of documents or depth, under its own name and revision.
 
         Args:
             seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 10,000; always 50 queries.
+            n_documents: documents a split, 50 to 10,000.
             depth: 0 (the beginning) to 1 (the end); None is random.
             language: three letters, such as `deu` or `zho`: a file in `data/languages`.
+            n_queries: queries a split, 50 to the number of documents.
 
         Raises:
             InputError: a value outside its range.
@@ -68,7 +75,7 @@ class LongEmbedPasskey(SyntheticRetrieval):
         >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
         'LongEmbedPasskey-seed7-depth0.5'
         """
-        recipe = Recipe(seed, n_documents, depth, language)
+        recipe = Recipe(seed, n_documents, depth, language, n_queries=n_queries)
         return cls._variant(recipe, {}, recipe.suffix(), "")
 
     @classmethod

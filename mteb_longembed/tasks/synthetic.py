@@ -44,6 +44,7 @@ class Recipe:
         depth: 0 (the beginning) to 1 (the end); None is random.
         language: three letters, with a data file (`languages.py`).
         kind: of a harder needle (`harder.py`); "" is a plain one.
+        n_queries: queries a split.
     """
 
     seed: int = 0
@@ -51,6 +52,7 @@ class Recipe:
     depth: float | None = None
     language: str = ENGLISH
     kind: str = ""
+    n_queries: int = N_QUERIES
 
     def suffix(self) -> str:
         """The part of the task's name that tells this recipe from the default, which has none.
@@ -65,6 +67,7 @@ class Recipe:
         parts.append(f"-seed{self.seed}" if self.seed else "")
         parts.append(f"-docs{self.n_documents}" if self.n_documents != Recipe.n_documents else "")
         parts.append(f"-depth{self.depth:g}" if self.depth is not None else "")
+        parts.append(f"-queries{self.n_queries}" if self.n_queries != N_QUERIES else "")
         return "".join(parts)
 
 
@@ -130,7 +133,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
         places = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
-        asked = draws.distinct(N_QUERIES, len(hidden))
+        asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
         return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
@@ -183,6 +186,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     def _variant(cls, recipe: Recipe, extra: dict[str, Any], suffix: str, told: str) -> SyntheticRetrieval:
         """An instance of a class of its own, whose name and revision tell it from the default task's."""
+        if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
+            raise InputError(
+                f"n_queries of {cls.metadata.name} must be {N_QUERIES} to the number of documents, which is "
+                f"{recipe.n_documents}, got {recipe.n_queries}."
+            )
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
         language = find_language(recipe.language)

@@ -17,8 +17,9 @@ _NAME = re.compile(
     rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
     rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join(KINDS)}))?"
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
+    r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )
-_READ = {"seed": int, "n_documents": int, "depth": float}
+_READ = {"seed": int, "n_documents": int, "depth": float, "n_queries": int}
 
 
 def find_variant(name: str) -> type[SyntheticRetrieval] | None:

@@ -17,6 +17,8 @@ from mteb_longembed.tasks.variants import TaskRegistry, find_variant
         LongEmbedPasskey.variant(depth=0.0),
         LongEmbedNeedle.variant(n_documents=60, depth=1.0),
         LongEmbedNeedle.variant(seed=12345),
+        LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25, n_queries=200),
+        LongEmbedNeedle.variant(n_queries=100),
     ],
     ids=lambda variant: variant.metadata.name,
 )
@@ -28,6 +30,15 @@ def test_mteb_finds_a_variant_by_the_name_it_has_in_python(variant) -> None:
     made, wanted = (type(task).generate("test_256") for task in (found, variant))
     assert list(made["corpus"]) == list(wanted["corpus"])
     assert made["queries"] == wanted["queries"] and made["relevant_docs"] == wanted["relevant_docs"]
+
+
+def test_every_document_can_have_a_query_of_its_own() -> None:
+    made = LongEmbedPasskey.variant(n_documents=200, n_queries=200)
+    data = type(made).generate("test_256")
+    answers = [document for found in data["relevant_docs"].values() for document in found]
+    assert len(data["queries"]) == 200
+    assert sorted(answers) == sorted(row["id"] for row in data["corpus"])
+    assert made.metadata.name == "LongEmbedPasskey-docs200-queries200"
 
 
 def test_every_listing_stays_as_it_was() -> None:
@@ -60,6 +71,8 @@ def test_other_names_are_no_variants(name) -> None:
     [
         ("LongEmbedPasskey-docs20", "must be 50 to 10000 documents, got 20"),
         ("LongEmbedNeedle-docs101", "must be 50 to 100 documents, got 101"),
+        ("LongEmbedPasskey-queries101", "n_queries of LongEmbedPasskey must be 50 to .* 100, got 101"),
+        ("LongEmbedPasskey-docs200-queries49", "must be 50 to .* 200, got 49"),
         ("LongEmbedPasskey-depth1.5", "depth must be from 0 .* got 1.5"),
     ],
 )

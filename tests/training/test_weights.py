@@ -10,8 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.tasks.passkey import LongEmbedPasskey
-from training import facts
-from training.probe import share_right
+from training.order import order_hits
 
 MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"
 
@@ -51,12 +50,8 @@ def test_short_passkeys_are_found(mini):
     assert share >= {"mini-ape": 0.85, "mini-rope": 0.7}[name]
 
 
-def test_both_models_need_the_order_of_words(mini):
+def test_shuffled_positions_take_the_order_of_words_away(mini):
     name, model = mini
-    rng = np.random.default_rng(11)
-    drawn = [facts.relation(rng, [*facts.THINGS, *facts.MATERIALS]) for _ in range(100)]
-    ids = [model.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in facts.both_ways(drawn)]
-    share, shuffled = (share_right(model[0].model, *ids, permuted=permuted) for permuted in (False, True))
-    # half is chance
-    assert share > {"mini-ape": 0.75, "mini-rope": 0.9}[name]
-    assert shuffled < 0.65
+    # half is chance; see docs/findings.md for what the models know with their positions in place
+    shuffled = order_hits(model, count=100, shuffled=True).mean()
+    assert 0.4 < shuffled < 0.6

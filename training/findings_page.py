@@ -1,0 +1,188 @@
+"""The page that `training.findings` writes: tables with intervals, and the paper's findings tested one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scipy import stats
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.reports.significance import Comparison
+from training.order import order_hits
+from training.table import Mean, Scores, against, lengths_of, lines_of, mean_of
+
+LEVEL = 0.05
+
+INTRODUCTION = """\
+# What the embedded models show
+
+`python -m training.findings` wrote this page and its figure. It measures `mini-ape` (learned positions) and
+`mini-rope` (rotary positions) as they ship, with the strategies that fit, on tasks that need no network. Both models
+were trained on 512 tokens. They are laboratory models: what holds here need not hold for a real model, and the other
+way round."""
+NOTATION = """\
+Scores are percent with 95 % intervals in brackets (bootstrap over queries; an interval without width means that all
+queries agree). A `+` or `−` marks a score that differs from that of the base in the same column (paired
+randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` alone cut every
+document after 512 tokens. All other models have a target of 4,096 tokens, or of the column's length where that is
+longer."""
+ORDER = """\
+300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
+roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in
+random order. No training data asked for word order."""
+
+
+def label(base: str, strategy: str) -> str:
+    """How a line of a table is called.
+
+    >>> label("mini-rope", "none"), label("mini-ape", "tuned pi")
+    ('`mini-rope+none` (plain extrapolation)', '`mini-ape-4k` (tuned `pi`)')
+    """
+    if not strategy:
+        return f"`{base}`"
+    if strategy == "tuned pi":
+        return f"`{base}-4k` (tuned `pi`)"
+    return f"`{base}+{strategy}`" + (" (plain extrapolation)" if strategy == "none" else "")
+
+
+def differences(
+    scores: Scores, task: str, bases: tuple[str, str]
+) -> dict[tuple[str, str, str], tuple[Comparison, float]]:
+    """Base, strategy and length -> the comparison with the base, and its p-value adjusted for their number."""
+    found = {}
+    for base in bases:
+        for strategy in lines_of(scores, task, base)[1:]:
+            for length in lengths_of(scores, task):
+                if (task, base, strategy, length) in scores and (task, base, "", length) in scores:
+                    found[base, strategy, length] = against(
+                        scores, task, length, (base, ""), (base, strategy)
+                    )
+    adjusted = stats.false_discovery_control([c.p_value for c in found.values()]) if found else []
+    return {key: (c, float(p)) for (key, c), p in zip(found.items(), adjusted, strict=True)}
+
+
+def mark(compared: tuple[Comparison, float] | None) -> str:
+    """`+` or `−` where a score differs from the base's by more than chance.
+
+    >>> mark(None)
+    ''
+    """
+    if compared is None or compared[1] >= LEVEL:
+        return ""
+    return " +" if compared[0].second > compared[0].first else " −"
+
+
+def shown(mean: Mean) -> str:
+    """A mean with its interval; QMSum's is small enough for a decimal."""
+    if mean.n > 500:
+        return f"{mean.mean:.1f} ({mean.low:.1f}–{mean.high:.1f})"
+    return str(mean)
+
+
+def task_table(scores: Scores, task: str, bases: tuple[str, str]) -> str:
+    """Markdown: a row a model, a column a length."""
+    lengths = lengths_of(scores, task)
+    tested = differences(scores, task, bases)
+    rows = ["| model | " + " | ".join(f"{int(n):,}" if n.isdigit() else n for n in lengths) + " |"]
+    rows.append("|---|" + "---:|" * len(lengths))
+    for base in bases:
+        for strategy in lines_of(scores, task, base):
+            cells = []
+            for length in lengths:
+                found = scores.get((task, base, strategy, length))
+                if found is None:
+                    cells.append("")
+                    continue
+                cells.append(shown(mean_of(found)) + mark(tested.get((base, strategy, length))))
+            rows.append(f"| {label(base, strategy)} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def verdict(compared: Comparison) -> str:
+    """What a paired test says, in words."""
+    said = (
+        f"{compared.first:.0f} against {compared.second:.0f} (difference {compared.second - compared.first:+.1f}, "
+        f"95 % interval {compared.low:+.1f} to {compared.high:+.1f}, p = {compared.p_value:.4f}, "
+        f"{compared.n_queries} queries)"
+    )
+    if compared.p_value >= LEVEL:
+        return f"{said}. **Does not show**: chance explains the difference."
+    if compared.second < compared.first:
+        return f"{said}. **Does not show**: it is the other way round."
+    return f"{said}. **Shows.**"
+
+
+def best(scores: Scores, task: str, base: str, length: str) -> str:
+    """The strategy of a base with the highest mean at a length."""
+    known = [s for s in lines_of(scores, task, base) if (task, base, s, length) in scores]
+    return max(known, key=lambda s: mean_of(scores[task, base, s, length]).mean)
+
+
+def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
+    """One line for each finding of the paper that the measured cells can test."""
+    ape, rope = bases
+    lengths = [n for n in lengths_of(scores, task) if (task, ape, "", n) in scores]
+    first = "512" if "512" in lengths else lengths[0]
+    last = lengths[-1]
+    said = []
+    for base in bases:
+        short, long = (mean_of(scores[task, base, "", n]) for n in (first, last))
+        shows = "**Shows.**" if long.high < short.low else "**Does not show.**"
+        said.append(
+            f"A base collapses beyond its trained length: `{base}` {short} at {first}, {long} at {last}. {shows}"
+        )
+    for base in bases:
+        for strategy in lines_of(scores, task, base)[1:]:
+            compared = against(scores, task, last, (base, ""), (base, strategy))
+            said.append(f"{label(base, strategy)} finds more than its base at {last}: {verdict(compared)}")
+    a, r = best(scores, task, ape, last), best(scores, task, rope, last)
+    compared = against(scores, task, last, (ape, a), (rope, r))
+    said.append(
+        f"Rotary positions extend further than learned ones at {last}, the best of each: {label(ape, a)} against "
+        f"{label(rope, r)}: {verdict(compared)}"
+    )
+    for length in [n for n in lengths_of(scores, task) if n.isdigit() and int(n) >= 1024]:
+        for strategy in ("ntk", "se"):
+            if (task, rope, strategy, length) in scores and (task, rope, "none", length) in scores:
+                compared = against(scores, task, length, (rope, "none"), (rope, strategy))
+                said.append(
+                    f"`{strategy}` is better than plain extrapolation at {length}: {verdict(compared)}"
+                )
+    if (task, ape, "tuned pi", last) in scores:
+        for length in lengths[1:]:
+            compared = against(scores, task, length, (ape, "pi"), (ape, "tuned pi"))
+            said.append(f"Tuning helps `pi` at {length}: {verdict(compared)}")
+    return said
+
+
+def order_lines(bases: tuple[str, str]) -> list[str]:
+    """Markdown: how often a model prefers "A teaches B" to "B teaches A" for "who teaches B?"."""
+    rows = ["| base | positions as they are | position ids shuffled |", "|---|---:|---:|"]
+    for base in bases:
+        model = SentenceTransformer(ZOO[base].path if base in ZOO else base, device="cpu").eval()
+        cells = []
+        for shuffled in (False, True):
+            hits = order_hits(model, shuffled=shuffled)
+            cells.append(str(mean_of({str(i): float(hit) for i, hit in enumerate(hits)})))
+        rows.append(f"| `{base}` | {cells[0]} | {cells[1]} |")
+    return rows
+
+
+def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str]) -> None:
+    """Write the page."""
+    parts = [INTRODUCTION, NOTATION, f"![Score by length, learned and rotary positions]({figure})"]
+    for task in dict.fromkeys(key[0] for key in scores):
+        n = next(len(found) for key, found in scores.items() if key[0] == task)
+        metric = "nDCG@10" if task == "LongEmbedQMSum" else "Acc@1"
+        parts.append(f"## {task}")
+        parts.append(f"{metric}, {n:,} queries a column.")
+        parts.append(task_table(scores, task, bases))
+        if metric == "Acc@1":
+            parts.append("### The findings of the paper, tested")
+            parts.append("\n".join(f"- {line}" for line in findings(scores, task, bases)))
+    parts.append("## Word order")
+    parts.append(ORDER)
+    parts.append("\n".join(order_lines(bases)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Scores of queries, their intervals, and paired tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mteb_longembed.reports.significance import Comparison, compare
+
+#: Task, base, strategy and length -> the score of every query, from 0 to 1.
+Scores = dict[tuple[str, ...], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean in percent, its 95 % interval, and the number of queries."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.0f} ({self.low:.0f}–{self.high:.0f})"
+
+
+def mean_of(scores: dict[str, float], seed: int = 0, resamples: int = 9999) -> Mean:
+    """The mean over queries with a percentile bootstrap interval.
+
+    >>> str(mean_of({"q1": 1.0, "q2": 1.0}))
+    '100 (100–100)'
+    """
+    values = np.array([scores[query] for query in sorted(scores)])
+    rng = np.random.default_rng(seed)
+    means = values[rng.integers(len(values), size=(resamples, len(values)))].mean(1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Mean(100 * values.mean(), 100 * low, 100 * high, len(values))
+
+
+def against(
+    scores: Scores, task: str, length: str, first: tuple[str, str], second: tuple[str, str]
+) -> Comparison:
+    """The paired comparison of two lines of a table at one length."""
+    a, b = scores[task, *first, length], scores[task, *second, length]
+    return compare(task, length, [a], [b])
+
+
+def lengths_of(scores: Scores, task: str) -> list[str]:
+    """The lengths that a task was measured at, short ones first."""
+    return sorted({key[3] for key in scores if key[0] == task}, key=lambda n: int(n) if n.isdigit() else 0)
+
+
+def lines_of(scores: Scores, task: str, base: str) -> list[str]:
+    """The strategies of a base that a task was measured with, in the order of measuring."""
+    return list(dict.fromkeys(key[2] for key in scores if key[:2] == (task, base)))
