@@ -8,6 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+_OF_EVERY_NAME = {
+    "vectors": "content tokens a vector, or window for one vector a window of pcw; default one vector a document",
+    "center": "corpus, or corpus+queries: search subtracts the corpus' mean vector",
+    "fuse": "bm25: search adds BM25's scores",
+    "weight": "the encoder's share of a fused score",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
@@ -42,6 +49,9 @@ def strategies() -> str:
         for name, default in kind.parameters().items():
             shown = "" if default is None else spell(default)
             lines.append(f"  {'':<12}{f'{name}={shown}':<20}{meaning[name]}")
+    lines.append(f"  {'any':<10}Parameters that every name takes (docs/windows.md).")
+    for name, text in _OF_EVERY_NAME.items():
+        lines.append(f"  {'':<12}{f'{name}=':<20}{text}")
     return "\n".join(lines)
 
 

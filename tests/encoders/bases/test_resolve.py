@@ -46,7 +46,7 @@ def described(folders) -> Any:
         patch.setattr(
             resolving,
             "describe",
-            lambda base, **kw: (not kw["revision"] and known.get(base)) or describe(base, **kw),
+            lambda base, **kw: (not kw.get("revision") and known.get(base)) or describe(base, **kw),
         )
         yield known
 
