@@ -39,7 +39,7 @@ def test_weights_are_halves_on_disk_and_floats_at_work(mini):
 
 
 def test_short_passkeys_are_found(mini):
-    name, model = mini
+    _, model = mini
     made = LongEmbedPasskey.generate("test_256")
     documents = model.encode([row["text"] for row in made["corpus"]])
     queries = model.encode([row["text"] for row in made["queries"]])
@@ -51,7 +51,7 @@ def test_short_passkeys_are_found(mini):
 
 
 def test_shuffled_positions_take_the_order_of_words_away(mini):
-    name, model = mini
+    _, model = mini
     # half is chance; see docs/findings.md for what the models know with their positions in place
     shuffled = order_hits(model, count=100, shuffled=True).mean()
     assert 0.4 < shuffled < 0.6
