@@ -11,7 +11,7 @@ import pytest
 from mteb.cli.build_cli import main as mteb_main
 from mteb.models import model_implementations
 
-from mteb_longembed.encoders.bases.describe import describe, resolve
+from mteb_longembed.encoders.bases import describe, resolve
 from mteb_longembed.plugin import models
 from tests import tiny
 

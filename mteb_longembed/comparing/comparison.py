@@ -218,7 +218,7 @@ class _Work:
 
 def _encoder(model: Any) -> Any:
     """What encodes inside an mteb model, None where nothing of ours does."""
-    inner = getattr(model, "model", None)
+    inner = getattr(model, "embedder", None) or getattr(model, "model", None)
     return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
 
 

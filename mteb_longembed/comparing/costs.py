@@ -59,10 +59,11 @@ def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
         return Cost(None, None, None, read)
     middle = sorted(texts, key=len)[len(texts) // 2 :][:_PROBE_DOCUMENTS]
     # a first, short call pays for what is made once
-    model.encode(middle[:1], show_progress_bar=False)
+    model.encode_document(middle[:1], show_progress_bar=False)
     tokens, vectors, started = 0, [], time.perf_counter()
     for text in middle:
-        vectors.append(np.atleast_2d(np.asarray(model.encode([text], show_progress_bar=False)[0])))
+        (found,) = model.encode_document([text], show_progress_bar=False)
+        vectors.append(np.atleast_2d(found.cpu() if hasattr(found, "cpu") else found))
         tokens += tokens_of([text], target_len)
         if time.perf_counter() - started > _PROBE_SECONDS:
             break

@@ -68,7 +68,11 @@ def load_encoder(
         if embed_dim is not None:
             model.truncate_dim = embed_dim
         encoder = LongEncoder(model)
-    return cast("MTEBModels", searching(encoder, resolved.search) if resolved.search else encoder)
+    if not resolved.search:
+        return cast("MTEBModels", encoder)
+    found = searching(encoder, resolved.search)
+    found.embedder = model
+    return cast("MTEBModels", found)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:

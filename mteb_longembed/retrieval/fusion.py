@@ -30,6 +30,9 @@ class FusedSearch(HybridSearch):
         ModelError: if BM25's packages are not installed.
     """
 
+    #: The model that embeds, where the loader knows it.
+    embedder: Any = None
+
     def __init__(self, encoder: Any, weight: float) -> None:
         check_bm25()
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s

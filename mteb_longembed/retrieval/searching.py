@@ -82,6 +82,9 @@ def search_revision(settings: SearchSettings) -> str:
 class _Plain:
     """Exactly mteb's search protocol around something that has it; `mteb_model_meta` may be set."""
 
+    #: The model that embeds, where the loader knows it.
+    embedder: Any = None
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self.mteb_model_meta = inner.mteb_model_meta

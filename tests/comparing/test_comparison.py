@@ -12,9 +12,10 @@ from mteb_longembed.comparing import comparison as comparing
 from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import compare
-from mteb_longembed.comparing.contenders import Contender, contenders_of
+from mteb_longembed.comparing.contenders import BM25, Contender, contenders_of
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.beir import files_task
+from tests import tiny
 
 
 def task(data: Path):
@@ -127,3 +128,27 @@ def test_queries_without_relevant_documents_and_empty_corpora_are_told(data, sma
         compare(small[:1], [made], tmp_path / "r", fuse=False, show=False, say=lambda text: None)
     with pytest.raises(InputError, match=r"^compare needs at least one contender"):
         compare([], [made], tmp_path / "r")
+
+
+def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp_path) -> None:
+    tiny.sentence_transformer("bert", tmp_path, max_position_embeddings=512)
+    names = [c.name.partition("+")[2] for c in contenders_of(str(tmp_path / "model"), ["pcw"])]
+    assert names == [
+        "none@512",
+        "pcw@4096",
+        "pcw@4096,overlap=64,short=cut,size=128",
+        "pcw@4096,center=corpus,overlap=64,short=cut,size=128",
+        "pcw@4096,size=128,vectors=window",
+        "pcw@4096,center=corpus,size=128,vectors=window",
+    ]
+
+
+def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_path) -> None:
+    tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
+    who = [Contender(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
+    found = compare([*who, Contender(BM25, "")], [task(data)], tmp_path, show=False, say=lambda text: None)
+    assert not found.left_out
+    rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
+    assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)
+    assert rows[tails[1]].cost.vectors == 1 and rows[tails[2]].cost.vectors > 3
+    assert rows["bm25"].cost.tokens_per_second is None and rows["bm25"].gain is None

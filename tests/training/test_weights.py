@@ -39,7 +39,7 @@ def test_weights_are_halves_on_disk_and_floats_at_work(mini):
 
 
 def test_short_passkeys_are_found(mini):
-    _, model = mini
+    name, model = mini
     made = LongEmbedPasskey.generate("test_256")
     documents = model.encode([row["text"] for row in made["corpus"]])
     queries = model.encode([row["text"] for row in made["queries"]])
