@@ -157,7 +157,7 @@ def main() -> None:
         cells = {key: cell for key, cell in cells.items() if rankings(cell, args.out) is not None}
     scores = measure_all(cells, args.out, args.workers)
     figure = args.page.with_suffix(".png")
-    write_page(args.page, figure.name, scores, args.bases)
+    write_page(args.page, figure.name, scores, args.bases, partly=args.measured)
     draw(figure, scores, args.bases)
     print(f"{args.page} and {figure}")
 

@@ -27,6 +27,9 @@ queries agree). A `+` or `−` marks a score that differs from that of the base 
 randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` alone cut every
 document after 512 tokens. All other models have a target of 4,096 tokens, or of the column's length where that is
 longer."""
+PARTLY = """\
+This page holds the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
+grid, on more documents."""
 ORDER = """\
 300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
 roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in
@@ -193,9 +196,11 @@ def positions_table(scores: Scores, bases: tuple[str, str]) -> str:
     return "\n".join(rows)
 
 
-def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str]) -> None:
-    """Write the page."""
+def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str], partly: bool = False) -> None:
+    """Write the page; `partly` says in it that the grid is not complete."""
     parts = [INTRODUCTION, NOTATION, f"![Score by length, learned and rotary positions]({figure})"]
+    if partly:
+        parts.insert(2, PARTLY)
     for task in dict.fromkeys(key[0] for key in scores):
         n = next(len(found) for key, found in scores.items() if key[0] == task)
         metric = "nDCG@10" if task == "LongEmbedQMSum" else "Acc@1"
