@@ -26,8 +26,8 @@ def accuracy(model: str, folder: Path) -> dict[str, float]:
 def test_a_trained_model_collapses_beyond_its_length_and_extension_helps(tmp_path: Path) -> None:
     base = accuracy("mini-rope", tmp_path / "base")
     extended = accuracy("mini-rope+pi", tmp_path / "extended")
-    # chance is 1 in 100
-    assert base["test_512"] > 0.6
-    assert base["test_1024"] < base["test_512"] - 0.2
+    # chance is 1 in 100; measured: 90 and 40 % for the base, 90 and 88 % for the extended model
+    assert base["test_512"] > 0.8
+    assert base["test_1024"] < base["test_512"] - 0.3
     assert extended["test_512"] == base["test_512"]
-    assert extended["test_1024"] > base["test_1024"] + 0.1
+    assert extended["test_1024"] > base["test_1024"] + 0.3

@@ -20,7 +20,7 @@ import torch
 from training.findings_figure import draw
 from training.findings_page import write_page
 from training.measuring import Cell, fits, measure, rankings
-from training.table import Scores
+from training.table import TUNED, Scores
 
 PASSKEY = "LongEmbedPasskey-docs200-queries200"
 NEEDLE = "LongEmbedNeedle-queries100"
@@ -40,8 +40,11 @@ BEYOND = (8192, 16384)
 OF_BEYOND = ("none", "ntk", "se")
 
 
-def series(strategies: Iterable[str], bases: Iterable[str]) -> list[tuple[str, str]]:
-    """Base and strategy of every line of the tables: the base itself, then each strategy that fits it."""
+def series(strategies: Iterable[str], bases: Sequence[str], tuned: Iterable[str]) -> list[tuple[str, str]]:
+    """Base and strategy of every line of the tables: the base itself, then each strategy that fits it.
+
+    A tuned model is a line of the base with learned positions, the first of the two.
+    """
     found = []
     for base in bases:
         found.append((base, ""))
@@ -51,8 +54,8 @@ def series(strategies: Iterable[str], bases: Iterable[str]) -> list[tuple[str, s
                 continue
             if fits(f"{base}+{strategy}@4096"):
                 found.append((base, strategy))
-        if base == "mini-ape" and fits("mini-ape-4k"):
-            found.append((base, "tuned pi"))
+        if base == bases[0]:
+            found += [(base, f"{TUNED}{folder}") for folder in tuned]
     return found
 
 
@@ -60,8 +63,8 @@ def model_name(base: str, strategy: str, length: int) -> str:
     """The model's name at a length: the target is 4,096 tokens, or the length where it is longer."""
     if not strategy:
         return base
-    if strategy == "tuned pi":
-        return f"{base}-4k"
+    if strategy.startswith(TUNED):
+        return strategy.removeprefix(TUNED)
     return f"{base}+{strategy}@{max(4096, length)}"
 
 
@@ -137,12 +140,16 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="+", type=int, help="tokens")
     parser.add_argument("--beyond", nargs="*", type=int, help="tokens, rotary positions only")
     parser.add_argument("--strategies", nargs="+")
+    parser.add_argument(
+        "--tuned", nargs="*", default=(), help="folders of `mteb-longembed tune`, such as tuned-pi"
+    )
     parser.add_argument("--measured", action="store_true", help="write the page of what is measured already")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     os.environ.setdefault("MTEB_LONGEMBED_STORE", str((args.out / "embeddings").resolve()))
     link_qmsum(args.out)
-    lines = series(args.strategies or (OF_THE_PAPER + LATER if args.full else OF_THE_PAPER), args.bases)
+    strategies = args.strategies or (OF_THE_PAPER + LATER if args.full else OF_THE_PAPER)
+    lines = series(strategies, args.bases, args.tuned)
     lengths = args.lengths or (FULL_LENGTHS if args.full else LENGTHS)
     beyond = args.beyond if args.beyond is not None else (BEYOND if args.full else ())
     cells = grid(args.tasks, lines, lengths, beyond)
@@ -150,7 +157,7 @@ def main() -> None:
         cells = {key: cell for key, cell in cells.items() if rankings(cell, args.out) is not None}
     scores = measure_all(cells, args.out, args.workers)
     figure = args.page.with_suffix(".png")
-    write_page(args.page, figure.name, scores, args.bases)
+    write_page(args.page, figure.name, scores, args.bases, partly=args.measured)
     draw(figure, scores, args.bases)
     print(f"{args.page} and {figure}")
 

@@ -14,7 +14,6 @@ LOOKS = {
     "gp": ("#56B4E9", "v", "gp"),
     "rp": ("#009E73", "D", "rp"),
     "pi": ("#0072B2", "P", "pi"),
-    "tuned pi": ("#CC79A7", "X", "tuned pi"),
     "ntk": ("#D55E00", "X", "ntk"),
     "se": ("#CC79A7", "*", "se"),
 }

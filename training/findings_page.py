@@ -9,8 +9,8 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.significance import Comparison
-from training.order import order_hits
-from training.table import Mean, Scores, against, lengths_of, lines_of, mean_of
+from training.order import found_shuffled, order_hits
+from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
 
 LEVEL = 0.05
 
@@ -27,22 +27,30 @@ queries agree). A `+` or `−` marks a score that differs from that of the base 
 randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` alone cut every
 document after 512 tokens. All other models have a target of 4,096 tokens, or of the column's length where that is
 longer."""
+PARTLY = """\
+This page holds the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
+grid, on more documents."""
 ORDER = """\
 300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
 roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in
 random order. No training data asked for word order."""
 
+NEED = """\
+The same documents and questions, with the position ids of every text in random order. Where a score hardly changes,
+the task does not ask for positions. Then a strategy can help only by not disturbing the model, and an extrapolated
+position does no harm."""
+
 
 def label(base: str, strategy: str) -> str:
     """How a line of a table is called.
 
-    >>> label("mini-rope", "none"), label("mini-ape", "tuned pi")
-    ('`mini-rope+none` (plain extrapolation)', '`mini-ape-4k` (tuned `pi`)')
+    >>> label("mini-rope", "none"), label("mini-ape", "tuned:runs/tuned-pi")
+    ('`mini-rope+none` (plain extrapolation)', '`mini-ape`, `tuned-pi`')
     """
     if not strategy:
         return f"`{base}`"
-    if strategy == "tuned pi":
-        return f"`{base}-4k` (tuned `pi`)"
+    if strategy.startswith(TUNED):
+        return f"`{base}`, `{Path(strategy).name}`"
     return f"`{base}+{strategy}`" + (" (plain extrapolation)" if strategy == "none" else "")
 
 
@@ -134,6 +142,8 @@ def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
         )
     for base in bases:
         for strategy in lines_of(scores, task, base)[1:]:
+            if (task, base, strategy, last) not in scores:
+                continue
             compared = against(scores, task, last, (base, ""), (base, strategy))
             said.append(f"{label(base, strategy)} finds more than its base at {last}: {verdict(compared)}")
     a, r = best(scores, task, ape, last), best(scores, task, rope, last)
@@ -149,29 +159,48 @@ def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
                 said.append(
                     f"`{strategy}` is better than plain extrapolation at {length}: {verdict(compared)}"
                 )
-    if (task, ape, "tuned pi", last) in scores:
-        for length in lengths[1:]:
-            compared = against(scores, task, length, (ape, "pi"), (ape, "tuned pi"))
-            said.append(f"Tuning helps `pi` at {length}: {verdict(compared)}")
+    for strategy in lines_of(scores, task, ape):
+        untuned = strategy.rpartition("-")[2]
+        if strategy.startswith(TUNED) and (task, ape, untuned, last) in scores:
+            compared = against(scores, task, last, (ape, untuned), (ape, strategy))
+            said.append(f"Tuning helps `{untuned}` at {last}: {verdict(compared)}")
     return said
 
 
-def order_lines(bases: tuple[str, str]) -> list[str]:
+def open_base(base: str) -> SentenceTransformer:
+    """A base by alias or folder."""
+    return SentenceTransformer(ZOO[base].path if base in ZOO else base, device="cpu").eval()
+
+
+def order_table(bases: tuple[str, str]) -> str:
     """Markdown: how often a model prefers "A teaches B" to "B teaches A" for "who teaches B?"."""
     rows = ["| base | positions as they are | position ids shuffled |", "|---|---:|---:|"]
     for base in bases:
-        model = SentenceTransformer(ZOO[base].path if base in ZOO else base, device="cpu").eval()
+        model = open_base(base)
         cells = []
         for shuffled in (False, True):
             hits = order_hits(model, shuffled=shuffled)
             cells.append(str(mean_of({str(i): float(hit) for i, hit in enumerate(hits)})))
         rows.append(f"| `{base}` | {cells[0]} | {cells[1]} |")
-    return rows
+    return "\n".join(rows)
 
 
-def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str]) -> None:
-    """Write the page."""
+def positions_table(scores: Scores, bases: tuple[str, str]) -> str:
+    """Markdown: how many of the first task's texts of 512 tokens a model finds with shuffled position ids."""
+    task = next(iter(scores))[0]
+    rows = [f"| {task}, 512 | positions as they are | position ids shuffled |", "|---|---:|---:|"]
+    for base in bases:
+        as_they_are = scores.get((task, base, "", "512"))
+        shuffled = found_shuffled(open_base(base), task, "test_512")
+        rows.append(f"| `{base}` | {mean_of(as_they_are) if as_they_are else ''} | {mean_of(shuffled)} |")
+    return "\n".join(rows)
+
+
+def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str], partly: bool = False) -> None:
+    """Write the page; `partly` says in it that the grid is not complete."""
     parts = [INTRODUCTION, NOTATION, f"![Score by length, learned and rotary positions]({figure})"]
+    if partly:
+        parts.insert(2, PARTLY)
     for task in dict.fromkeys(key[0] for key in scores):
         n = next(len(found) for key, found in scores.items() if key[0] == task)
         metric = "nDCG@10" if task == "LongEmbedQMSum" else "Acc@1"
@@ -183,6 +212,9 @@ def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str]) 
             parts.append("\n".join(f"- {line}" for line in findings(scores, task, bases)))
     parts.append("## Word order")
     parts.append(ORDER)
-    parts.append("\n".join(order_lines(bases)))
+    parts.append(order_table(bases))
+    parts.append("## Do these tasks need positions at all?")
+    parts.append(NEED)
+    parts.append(positions_table(scores, bases))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import mteb
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
+
+import mteb_longembed  # noqa: F401 (makes its tasks known to mteb)
 
 # (third person, base form, passive): "A VERBS B", "whom does A VERB?", "B is PASSIVE A".
 RELATIONS = [
@@ -68,7 +71,10 @@ def draw_pair(rng: np.random.Generator) -> Pair:
 
 @torch.no_grad()
 def embed_shuffled(model: SentenceTransformer, texts: list[str], seed: int) -> np.ndarray:
-    """Embeddings with the position ids of every text in random order, the special tokens apart."""
+    """Embeddings with the position ids of every text in random order, the special tokens apart.
+
+    Texts must fit the trained length.
+    """
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for text in texts:
@@ -99,3 +105,17 @@ def order_hits(model: SentenceTransformer, count: int = 150, shuffled: bool = Fa
     wrong = (q * s.reshape(count, 2, -1)[:, ::-1].reshape(s.shape)).sum(1)
     margin = np.where(np.abs(right - wrong) < 1e-6, 0, right - wrong)
     return (np.sign(margin) + 1) / 2
+
+
+def found_shuffled(model: SentenceTransformer, task: str, split: str) -> dict[str, float]:
+    """For every query of a generated task: 1 where its document comes first although positions are shuffled."""
+    made = mteb.get_task(task, eval_splits=[split])
+    made.load_data()
+    data = made.dataset["default"][split]
+    queries, corpus = data["queries"], data["corpus"]
+    q, d = embed_shuffled(model, list(queries["text"]), 0), embed_shuffled(model, list(corpus["text"]), 1)
+    first = [corpus["id"][i] for i in (q @ d.T).argmax(1)]
+    return {
+        query: float(document in data["relevant_docs"][query])
+        for query, document in zip(queries["id"], first, strict=True)
+    }

@@ -10,6 +10,8 @@ from mteb_longembed.reports.significance import Comparison, compare
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]
+#: Before the folder of a tuned model, in the place of a strategy.
+TUNED = "tuned:"
 
 
 @dataclass(frozen=True)

@@ -69,13 +69,6 @@ ZOO: dict[str, ZooEntry] = {
     # ours, shipped with the package
     "mini-ape": ZooEntry(hub_id="mteb-longembed/mini-ape", bundled="mini-ape"),
     "mini-rope": ZooEntry(hub_id="mteb-longembed/mini-rope", bundled="mini-rope"),
-    "mini-ape-4k": ZooEntry(
-        hub_id="mteb-longembed/mini-ape-4k",
-        bundled="mini-ape-4k",
-        rows_on="mini-ape",
-        trained_len=512,
-        stretch=8,
-    ),
     # the paper's (Zhu et al. 2024, arXiv:2404.12096, Tables 2 and 3)
     "e5-base": ZooEntry(
         hub_id="intfloat/e5-base-v2",

@@ -38,16 +38,16 @@ def test_weights_are_halves_on_disk_and_floats_at_work(mini):
     assert (MODELS / mini[0] / "model.safetensors").stat().st_size < 8e6
 
 
-def test_short_passkeys_are_found(mini):
+def test_passkeys_are_found_within_the_trained_length(mini):
     name, model = mini
-    made = LongEmbedPasskey.generate("test_256")
+    made = LongEmbedPasskey.generate("test_512")
     documents = model.encode([row["text"] for row in made["corpus"]])
     queries = model.encode([row["text"] for row in made["queries"]])
     ids = [row["id"] for row in made["corpus"]]
     found = [ids[i] for i in (queries @ documents.T).argmax(1)]
     right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
     share = np.mean([d in r for d, r in zip(found, right, strict=True)])
-    assert share >= {"mini-ape": 0.85, "mini-rope": 0.7}[name]
+    assert share >= {"mini-ape": 0.8, "mini-rope": 0.82}[name]
 
 
 def test_shuffled_positions_take_the_order_of_words_away(mini):
