@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mteb_longembed.encoders.bases.resolve import resolve
 
+from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.engine.store import _checksum, pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES

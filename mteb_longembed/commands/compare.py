@@ -117,6 +117,11 @@ def main(args: argparse.Namespace) -> int:
         print(sentence)
     for sentence in found.skipped:
         print(f"Left out by the budget: {sentence}")
+    if found.tokens_shared:
+        print(
+            f"Encoded {found.tokens_encoded:,} tokens; {found.tokens_shared:,} more were there already, from other "
+            "contenders or earlier runs."
+        )
     print(f"Written: {folder / 'compare.html'}, {folder / 'compare.json'}, and mteb's results in {folder}.")
     return 0
 

@@ -37,6 +37,8 @@ class Comparison:
         left_out: contenders that could not run, one sentence each.
         seconds: wall time of each contender's cells, reading of stored embeddings included.
         proxy: whether the queries were drawn from the documents.
+        tokens_encoded: tokens that were encoded for this comparison, probes aside.
+        tokens_shared: tokens whose embeddings were there already, from other contenders or earlier runs.
     """
 
     rows: list[Row]
@@ -47,6 +49,8 @@ class Comparison:
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     proxy: bool = False
+    tokens_encoded: int = 0
+    tokens_shared: int = 0
 
 
 def compare(
@@ -108,6 +112,8 @@ def compare(
         work.left_out,
         work.seconds,
         proxy,
+        work.tokens_encoded,
+        work.tokens_shared,
     )
 
 
@@ -126,6 +132,8 @@ class _Work:
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    tokens_encoded: int = 0
+    tokens_shared: int = 0
 
     def run(self, contender: Contender, say: Callable[[str], None]) -> None:
         """All cells of one contender; an error of ours costs this contender only."""
@@ -176,6 +184,14 @@ class _Work:
         if encoder is not None:
             encoder.store = store
         self.cells.keep_cost(meta, cost)
+        try:
+            self._run_splits(contender, meta, model, cost)
+        finally:
+            if store is not None:
+                self.tokens_encoded += store.counts.tokens_encoded
+                self.tokens_shared += store.counts.tokens_read
+
+    def _run_splits(self, contender: Contender, meta: Any, model: Any, cost: Cost) -> None:
         for task in self.tasks:
             for split in task.eval_splits:
                 key = (task.metadata.name, split)

@@ -114,6 +114,8 @@ def _plain(found: Comparison) -> dict[str, Any]:
         "tasks": found.tasks,
         "queries": found.n_queries,
         "proxy": found.proxy,
+        "tokens_encoded": found.tokens_encoded,
+        "tokens_shared": found.tokens_shared,
         "recommendation": asdict(found.recommendation),
         "contenders": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
         "left_out": found.left_out,

@@ -152,3 +152,13 @@ def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_p
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)
     assert rows[tails[1]].cost.vectors == 1 and rows[tails[2]].cost.vectors > 3
     assert rows["bm25"].cost.tokens_per_second is None and rows["bm25"].gain is None
+
+
+def test_queries_are_encoded_once_for_all_contenders(base, data, small, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    alone = compare(small[:1], [task(data)], tmp_path / "one", fuse=False, show=False, say=lambda text: None)
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "another"))
+    together = compare(small, [task(data)], tmp_path / "all", fuse=False, show=False, say=lambda text: None)
+    queries = 12 * 8  # six words and two special tokens each
+    assert alone.tokens_shared == 0 and together.tokens_shared == 2 * queries
+    assert together.tokens_encoded == alone.tokens_encoded + 2 * 12 * 40
