@@ -88,7 +88,7 @@ def name_saved(model: SentenceTransformer) -> None:
         _name(model, resolve(ModelName(folder)))
 
 
-def _name(model: SentenceTransformer, resolved: ResolvedModel) -> None:
+def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: ResolvedModel) -> None:
     card = model.model_card_data
     card.model_name, card.base_model = resolved.name, resolved.base.name
     card.base_model_revision = resolved.revision

@@ -98,7 +98,7 @@ class LongTransformer(Transformer):
         """The tokenizer, which a model of texts always has."""
         return cast("PreTrainedTokenizerBase", self.tokenizer)
 
-    @property  # type: ignore[override]
+    @property
     def max_seq_length(self) -> int | None:
         """Tokens kept of a text: at most the strategy's target, and a user may lower it.
 
