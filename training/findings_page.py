@@ -115,7 +115,7 @@ def verdict(compared: Comparison) -> str:
         f"{compared.n_queries} queries)"
     )
     if compared.p_value >= LEVEL:
-        return f"{said}. **Does not show**: chance explains the difference."
+        return f"{said}. **Does not show**: chance may explain the difference."
     if compared.second < compared.first:
         return f"{said}. **Does not show**: it is the other way round."
     return f"{said}. **Shows.**"
