@@ -17,6 +17,8 @@ LOOKS = {
     "ntk": ("#D55E00", "X", "ntk"),
     "se": ("#CC79A7", "*", "se"),
 }
+# Later lines are thinner, so that equal scores do not hide each other.
+WIDEST, THINNER = 4.0, 0.4
 TITLES = ("learned positions", "rotary positions")
 
 
@@ -30,15 +32,14 @@ def draw(path: Path, scores: Scores, bases: tuple[str, str]) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     handles = {}
     for panel, base, title in zip(panels, bases, TITLES, strict=True):
-        for strategy in lines_of(scores, task, base):
-            if strategy not in LOOKS:
-                continue
+        drawn = [strategy for strategy in lines_of(scores, task, base) if strategy in LOOKS]
+        for number, strategy in enumerate(drawn):
             colour, marker, name = LOOKS[strategy]
             known = [n for n in lengths if (task, base, strategy, n) in scores]
             means = [mean_of(scores[task, base, strategy, n]) for n in known]
             at = [int(n) for n in known]
             (handles[name],) = panel.plot(
-                at, [m.mean for m in means], color=colour, marker=marker, lw=1.8, ms=6
+                at, [m.mean for m in means], color=colour, marker=marker, lw=WIDEST - THINNER * number, ms=6
             )
             panel.fill_between(
                 at, [m.low for m in means], [m.high for m in means], color=colour, alpha=0.12, lw=0

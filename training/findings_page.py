@@ -115,7 +115,7 @@ def verdict(compared: Comparison) -> str:
         f"{compared.n_queries} queries)"
     )
     if compared.p_value >= LEVEL:
-        return f"{said}. **Does not show**: chance explains the difference."
+        return f"{said}. **Does not show**: chance may explain the difference."
     if compared.second < compared.first:
         return f"{said}. **Does not show**: it is the other way round."
     return f"{said}. **Shows.**"
@@ -147,11 +147,12 @@ def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
             compared = against(scores, task, last, (base, ""), (base, strategy))
             said.append(f"{label(base, strategy)} finds more than its base at {last}: {verdict(compared)}")
     a, r = best(scores, task, ape, last), best(scores, task, rope, last)
-    compared = against(scores, task, last, (ape, a), (rope, r))
-    said.append(
-        f"Rotary positions extend further than learned ones at {last}, the best of each: {label(ape, a)} against "
-        f"{label(rope, r)}: {verdict(compared)}"
-    )
+    if a and r:
+        compared = against(scores, task, last, (ape, a), (rope, r))
+        said.append(
+            f"Rotary positions extend further than learned ones at {last}, the best of each: {label(ape, a)} against "
+            f"{label(rope, r)}: {verdict(compared)}"
+        )
     for length in [n for n in lengths_of(scores, task) if n.isdigit() and int(n) >= 1024]:
         for strategy in ("ntk", "se"):
             if (task, rope, strategy, length) in scores and (task, rope, "none", length) in scores:
