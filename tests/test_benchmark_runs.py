@@ -103,6 +103,6 @@ def test_the_report_shows_a_half_run_as_partial(results: Path, tmp_path: Path) -
         next(copy.rglob(f"{name}.json")).unlink()
     found = lines(copy, tmp_path / "tables")
     for line in found.values():
-        assert line["Average"] == line["QMSum"] == ""
+        assert line["Average"] == "" and "QMSum" not in line  # a column without any result is left out
     assert re.fullmatch(r"Needle \d\.\d \(7/8\); Average \(4/6\)", found["main-generated"]["Partial"])
     assert found["main-published"]["Partial"] == "Average (5/6)"

@@ -56,6 +56,11 @@ class Row:
         return self.contender.name == BM25
 
     @property
+    def matches_words(self) -> bool:
+        """Whether this is BM25 or something joined with it."""
+        return self.is_bm25 or "fuse=bm25" in self.name
+
+    @property
     def searches(self) -> bool:
         """Whether the name has search parameters, so that it is no model but a search."""
         return any(f"{key}=" in self.name for key in ("center", "fuse"))

@@ -44,7 +44,7 @@ def recommend(
         n_queries: queries that all contenders answered.
         proxy: whether the queries were drawn from the documents, which favours BM25: it is left out then.
     """
-    able = [row for row in rows if not (proxy and row.is_bm25)]
+    able = [row for row in rows if not (proxy and row.matches_words)]
     best = able[0]
     near = [row for row in able if row is best or row.loss is None or row.loss.low > -LOSS]
     cheapest = min(near, key=lambda row: (row.seconds_per_million is None, row.seconds_per_million or 0.0))

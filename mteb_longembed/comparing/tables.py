@@ -28,7 +28,7 @@ def ranking_table(found: Comparison) -> Table:
             text_cell(row.name),
             number_cell(row.score.mean, interval=row.score),
             _difference(row.gain),
-            Cell("-") if row.p_value is None else Cell(f"{row.p_value:.3f}", row.p_value),
+            _p_value(row.p_value),
             number_cell(row.tokens_per_second, 0),
             number_cell(row.cost.vectors, 1),
             number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 1),
@@ -97,6 +97,12 @@ def page(found: Comparison, pictures: list[Drawing]) -> str:
     )
     head = Overview(facts, found.recommendation.sentences)
     return html_page.write(tables, pictures, found.left_out + found.skipped, head, "Comparison")
+
+
+def _p_value(value: float | None) -> Cell:
+    if value is None:
+        return Cell("-")
+    return Cell("<0.001" if value < 0.001 else f"{value:.3f}", value)
 
 
 def _difference(interval: Interval | None) -> Cell:

@@ -8,7 +8,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -19,9 +19,8 @@ from tokenizers import processors
 from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.grammar import ModelName
-from mteb_longembed.names.zoo import ZOO, ZooEntry
+from mteb_longembed.names.zoo import ZooEntry
 
-from .bases.added_rows import put_rows
 from .bases.e5rope import native_folder
 from .bases.resolve import ResolvedModel, check_first_module, resolve
 from .bases.saved import OUR_CLASSES, saved_modules
@@ -98,7 +97,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
     """The base as its own files say, completed by the zoo where they say nothing."""
     info = resolved.base
     entry = info.entry or ZooEntry(hub_id=info.name)
-    source = ZOO[entry.rows_on].path if entry.rows_on else info.path
+    source = info.path
     revision = None if Path(source).is_dir() else info.revision
     kwargs: dict[str, Any] = {
         "revision": revision,
@@ -141,8 +140,7 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     """The extended model, made of the modules of a private copy of the base."""
     check_first_module(resolved.base.name, base)
     strategy, entry = resolved.strategy, resolved.base.entry
-    rows_apart = entry is not None and entry.rows_on is not None
-    tables_ready = entry is not None and entry.stretch is not None and not rows_apart
+    tables_ready = entry is not None and entry.stretch is not None
     modules: list[Any] = list(base)
     device = base.device
     modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
@@ -166,8 +164,6 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         modules[1] = SpanPooling.over(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
         model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
-    if rows_apart:
-        put_rows(cast("SentenceTransformer", model), resolved.base.path)
     return model
 
 

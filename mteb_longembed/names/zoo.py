@@ -32,8 +32,6 @@ class ZooEntry:
         stretch: the table is interpolated already by this factor: inputs of at most `trained_len` tokens read
             every `stretch`-th row.
         bundled: folder inside `mteb_longembed/models`, where the weights ship with this package.
-        rows_on: alias whose weights these are but for the position rows that tuning added, which alone lie in
-            the folder (`added_rows`).
         kind: `hub` for weights that can be extended; `mteb` for what only mteb's own registry can run.
     """
 
@@ -47,7 +45,6 @@ class ZooEntry:
     config: Mapping[str, Any] = field(default_factory=dict)
     stretch: int | None = None
     bundled: str | None = None
-    rows_on: str | None = None
     kind: Literal["hub", "mteb"] = "hub"
 
     @property

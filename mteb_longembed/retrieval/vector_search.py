@@ -225,8 +225,8 @@ def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[st
         seed: decides which.
 
     Example:
-        >>> sentences_of(["One. Two!", ""], n=3)
-        ['One.', 'Two!', 'One.']
+        >>> sentences_of(["Only this.", ""], n=2)
+        ['Only this.', 'Only this.']
     """
     generator = np.random.default_rng(seed)
     filled = [i for i, text in enumerate(texts) if str(text).strip()]

@@ -186,11 +186,6 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     def _variant(cls, recipe: Recipe, extra: dict[str, Any], suffix: str, told: str) -> SyntheticRetrieval:
         """An instance of a class of its own, whose name and revision tell it from the default task's."""
-        if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
-            raise InputError(
-                f"n_queries of {cls.metadata.name} must be {N_QUERIES} to the number of documents, which is "
-                f"{recipe.n_documents}, got {recipe.n_queries}."
-            )
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
         language = find_language(recipe.language)
@@ -211,6 +206,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise InputError(
                 f"n_documents of {cls.metadata.name} must be {N_QUERIES} to {made_class.most_documents()} "
                 f"documents, got {recipe.n_documents}."
+            )
+        if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
+            raise InputError(
+                f"n_queries of {cls.metadata.name} must be {N_QUERIES} to the number of documents, which is "
+                f"{recipe.n_documents}, got {recipe.n_queries}."
             )
         variant: SyntheticRetrieval = made_class() if suffix else cls()
         return variant

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformerTrainingArguments as Traini
 from sentence_transformers.base.sampler import BatchSamplers
 from torch import Tensor, nn
 
-from mteb_longembed.encoders.bases.added_rows import ROWS_FILE, rows_of_short_inputs
+from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.modules import LongTransformer
@@ -30,6 +30,8 @@ from mteb_longembed.tuning.positions import AddedRows, MovedDocuments
 from mteb_longembed.tuning.settings import TuningSettings
 
 TUNABLE = ("pi", "rp")
+#: Inside a checkpoint: the trained rows.
+ROWS_FILE = "new_rows.safetensors"
 #: Settings that a resumed run may change: they decide about speed, not about the result.
 _FREE = ("mini_batch_size", "save_steps", "bf16")
 

@@ -89,6 +89,7 @@ def test_verbosity_0_asks_for_silence(
         return original(self, inputs, **kwargs)
 
     encoder.model._inference = listen.__get__(encoder.model)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     logger = logging.getLogger("mteb")
     monkeypatch.setattr(logger, "level", level)
     logger.manager._clear_cache()

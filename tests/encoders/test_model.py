@@ -242,11 +242,14 @@ def test_a_document_that_is_not_finite_in_fp32_is_named(base: SentenceTransforme
 # ---- progress ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_printed_where_nobody_watches(
+def test_nothing_is_printed_unless_a_bar_is_asked_for(
     base: SentenceTransformer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    longembed.extend(base, "pi").encode(TEXTS, show_progress_bar=True)
+    model = longembed.extend(base, "pi")
+    model.encode(TEXTS)
     assert capfd.readouterr() == ("", "")
+    model.encode(TEXTS, show_progress_bar=True)
+    assert "Encoding" in capfd.readouterr().err
 
 
 def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download
 from mteb_longembed.names.grammar import is_folder
-from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
+from mteb_longembed.names.zoo import ZooEntry, entry_of
 
 from .e5rope import is_e5rope, native_config
 from .hashing import Stamp, hash_of_folder, local_name, stamp_of_folder
@@ -80,7 +79,7 @@ class BaseInfo:
         """Raise InputError where a local base is no longer the one that was described."""
         if self.is_unchanged():
             return
-        now = _revision_of_folder(self.path, self.entry, self.runs_code)
+        now = hash_of_folder(self.path, code=self.runs_code)
         if now != self.revision:
             raise InputError(
                 f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
@@ -149,7 +148,7 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
     return BaseInfo(
         name=(entry.hub_id if entry else None) or (local_name(path) if folder else path),
         path=path,
-        revision=_revision_of_folder(path, entry, runs_code) if folder else _commit(path, revision),
+        revision=hash_of_folder(path, code=runs_code) if folder else _commit(path, revision),
         trained_len=length,
         family=family,
         config=config,
@@ -165,8 +164,7 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
 def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None, str | None]:
     """How a base pools its tokens and compares its vectors, as its files say; None where they say nothing."""
     said = base.entry.pooling if base.entry else None
-    entry = base.entry
-    path = ZOO[entry.rows_on].path if entry is not None and entry.rows_on else base.path
+    path = base.path
     read = _reader(path, None if is_folder(path) else base.revision)
     similarity = (read("config_sentence_transformers.json", optional=True) or {}).get("similarity_fn_name")
     modules = read("modules.json", optional=True, kind=list) or []
@@ -196,15 +194,6 @@ def shortest(*said: int | None) -> int | None:
     None if it says nothing, or only a tokenizer's stand-in for "no limit".
     """
     return min((n for n in said if n and n < 10**9), default=None)
-
-
-def _revision_of_folder(path: str, entry: ZooEntry | None, runs_code: bool) -> str:
-    own = hash_of_folder(path, code=runs_code)
-    if entry is None or entry.rows_on is None:
-        return own
-    # rows alone are no model: the weights that they complete decide as well
-    rest = hash_of_folder(ZOO[entry.rows_on].path)
-    return hashlib.sha256(f"{own} {rest}".encode()).hexdigest()[:40]
 
 
 def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
