@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mteb_longembed.errors import InputError
+
 _OF_EVERY_NAME = {
     "vectors": "content tokens a vector, or window for one vector a window of pcw; default one vector a document",
     "center": "corpus, or corpus+queries: search subtracts the corpus' mean vector",
@@ -22,11 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Strategies, aliases of models, tasks, and which strategy fits which family of models."
     )
     parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
+    parser.add_argument("model", nargs="?", help="with fit: what fits this model, in the order to try")
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects for each part")
 
 
 def main(args: argparse.Namespace) -> int:
     """Print one part or all of them; the exit status."""
+    if args.model is not None:
+        if args.what != "fit":
+            raise InputError(
+                f"a model goes with fit only, got {args.what} {args.model}: write mteb-longembed list fit MODEL."
+            )
+        from mteb_longembed.comparing.fitting import fitting
+
+        print(fitting(args.model))
+        return 0
     chosen = [args.what] if args.what else list(_PARTS)
     if args.json:
         print(json.dumps({part: _DATA[part]() for part in chosen}, indent=2))

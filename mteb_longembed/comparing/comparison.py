@@ -90,10 +90,9 @@ def compare(
     total = sum(
         tokens_of(texts, c.target_len) for c in contenders if c.name != BM25 for texts in corpora.values()
     )
-    say(
-        f"{len(contenders)} contenders read {total:,} tokens at most in "
-        f"{sum(map(len, corpora.values())):,} documents; equal work is done once."
-    )
+    n_documents = sum(map(len, corpora.values()))
+    ahead = work.estimate(contenders, total)
+    say(f"{len(contenders)} contenders read {total:,} tokens at most in {n_documents:,} documents{ahead}")
     with one_bar(total, "Comparing", show=show):
         for contender in contenders:
             work.run(contender, say)
@@ -135,6 +134,32 @@ class _Work:
     tokens_encoded: int = 0
     tokens_shared: int = 0
 
+    #: The model that the estimate has loaded, for its own turn.
+    loaded: tuple[Contender, Any] | None = None
+
+    def estimate(self, contenders: Sequence[Contender], total: int) -> str:
+        """How long that takes at most, by the speed of the first contender; nothing if it cannot load."""
+        first = next((contender for contender in contenders if contender.name != BM25), None)
+        if first is None:
+            return "."
+        try:
+            meta = mteb.get_model_meta(first.name)
+            cost = self.cells.find_cost(meta)
+            if cost is None:
+                model: Any = mteb.get_model(first.name, device=self.device)
+                self.loaded = first, model
+                cost = self._probe(first, meta, model)
+        except (LongEmbedError, ImportError):  # told in its turn
+            return "."
+        if not cost.tokens_per_second:
+            return "."
+        size = (cost.bytes or 0) * sum(map(len, self.corpora.values())) / 2**20
+        return (
+            f": {first.name} encodes {cost.tokens_per_second:,.0f} tokens a second here, so about "
+            f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (equal work is done "
+            f"once), and {size:,.1f} MB of vectors a contender."
+        )
+
     def run(self, contender: Contender, say: Callable[[str], None]) -> None:
         """All cells of one contender; an error of ours costs this contender only."""
         began = time.monotonic()
@@ -142,7 +167,10 @@ class _Work:
             meta = mteb.get_model_meta(contender.name)
             model: Any = None
             if not self._take_finished(contender, meta):
-                model = mteb.get_model(contender.name, device=self.device)
+                if self.loaded is not None and self.loaded[0] is contender:
+                    model = self.loaded[1]
+                else:
+                    model = mteb.get_model(contender.name, device=self.device)
                 self._cells(contender, meta, model)
         except (LongEmbedError, ImportError) as error:
             reason = str(error).partition("\n")[0]
@@ -153,7 +181,7 @@ class _Work:
             say(self.left_out[-1])
         finally:
             self.seconds[contender.name] = time.monotonic() - began
-            model = None
+            self.loaded = model = None
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -175,21 +203,29 @@ class _Work:
         return True
 
     def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
-        texts = [text for corpus in self.corpora.values() for text in corpus]
-        encoder = _encoder(model)
-        store = getattr(encoder, "store", None)
-        if encoder is not None:
-            encoder.store = None  # a probe must not read what another contender has finished
-        cost = self.costs[contender] = probe(encoder, texts, contender.target_len)
-        if encoder is not None:
-            encoder.store = store
-        self.cells.keep_cost(meta, cost)
+        cost = self.costs[contender] = self._probe(contender, meta, model)
+        store = getattr(_encoder(model), "store", None)
         try:
             self._run_splits(contender, meta, model, cost)
         finally:
             if store is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
+
+    def _probe(self, contender: Contender, meta: Any, model: Any) -> Cost:
+        """What the contender costs: measured, or known from its estimate."""
+        if self.loaded is not None and self.loaded[0] is contender and (known := self.cells.find_cost(meta)):
+            return known
+        encoder = _encoder(model)
+        store = getattr(encoder, "store", None)
+        if encoder is not None:
+            encoder.store = None  # a probe must not read what another contender has finished
+        texts = [text for corpus in self.corpora.values() for text in corpus]
+        cost = probe(encoder, texts, contender.target_len)
+        if encoder is not None:
+            encoder.store = store
+        self.cells.keep_cost(meta, cost)
+        return cost
 
     def _run_splits(self, contender: Contender, meta: Any, model: Any, cost: Cost) -> None:
         for task in self.tasks:

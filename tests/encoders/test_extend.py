@@ -203,3 +203,30 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     texts = TEXTS[:4]
     got = torch.nn.functional.normalize(model.encode(texts, convert_to_tensor=True), dim=1)
     assert torch.allclose(got, grown.encode(texts, convert_to_tensor=True), atol=1e-5)
+
+
+def test_a_loaded_base_in_our_encoder_can_be_extended_with_the_weights_that_it_has_now(folder) -> None:
+    loaded = load(f"{folder}+none", device="cpu")
+    with torch.no_grad():
+        loaded[0].model.embeddings.word_embeddings.weight.mul_(1.1)
+    extended = extend(loaded, "rp")
+    assert extended.model_card_data.model_name == "local/model+rp@128"
+    short = TEXTS[:2]
+    assert np.allclose(extended.encode(short), loaded.encode(short), atol=1e-6)
+    assert not np.allclose(
+        extended.encode(short), extend(folder, "rp", device="cpu").encode(short), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer", "torch.nn.Linear"],
+)
+def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, reference) -> None:
+    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
+    file = tmp_path / "saved" / "modules.json"
+    file.write_text(
+        file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", reference)
+    )
+    with pytest.raises(ModelError, match="which is neither ours nor a module of sentence-transformers"):
+        load(tmp_path / "saved")

@@ -1,0 +1,53 @@
+"""What fits one model, in the order to try, with what was measured on an embedded model with the same positions."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError
+from mteb_longembed.names.grammar import ModelName
+
+
+def fitting(base: str) -> str:
+    """Lines for people: each strategy that fits, the best measured first, and those that do not.
+
+    Args:
+        base: alias, hub id or folder.
+
+    Raises:
+        HubError, ModelError: if the base cannot be had, or is no embedding model.
+    """
+    resolved = resolve(ModelName(base))
+    family = resolved.base.family.name
+    evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
+    measured: dict[str, str] = evidence.get(family, {})
+    fit, misfit = [], []
+    for key in STRATEGIES:
+        try:
+            resolve(ModelName(base, key))
+            fit.append(key)
+        except MisfitError:
+            misfit.append(key)
+    fit.sort(key=lambda key: -_score(measured.get(key, "")))
+    length = resolved.strategy.trained_len
+    lines = [
+        f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
+    ]
+    lines += [f"  {base}+{key:<10}{measured.get(key, 'not measured')}" for key in fit if key != "none"]
+    lines.append(f"Does not fit: {', '.join(misfit) or 'nothing'}.")
+    if measured:
+        lines.append(
+            f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
+            f"{measured['base']}). `mteb-longembed compare {base} -t TASK` measures yours."
+        )
+    else:
+        lines.append(f"Nothing was measured on such positions: `mteb-longembed compare {base} -t TASK` does.")
+    return "\n".join(lines)
+
+
+def _score(measured: str) -> float:
+    number = measured.partition(" ")[0]
+    return float(number) if number.isdigit() else -1.0
