@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
 import sys
 import warnings
@@ -129,11 +130,13 @@ def main(args: argparse.Namespace) -> int:
 def _be_quiet() -> None:
     """One bar of our own is enough: those of the libraries, and warnings about their own code, are left out."""
     import datasets
-    from transformers.utils import logging
+    from transformers.utils.logging import disable_progress_bar
 
     datasets.disable_progress_bars()
-    logging.disable_progress_bar()
+    disable_progress_bar()
     warnings.filterwarnings("ignore", category=FutureWarning, module="mteb")
+    # the table says how much each contender reads
+    logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
 
 
 def _contenders(args: argparse.Namespace) -> list[Contender]:
