@@ -101,10 +101,12 @@ def compare(
     scores = work.complete()
     rows = rank(scores, work.costs)
     names = [task.metadata.name for task in tasks]
+    # data of local files have no name that `mteb run` knows
+    named = [task.metadata.name for task in tasks if not hasattr(task, "files")]
     n_queries = sum(map(len, next(iter(scores.values())).values()))
     return Comparison(
         rows,
-        recommend(rows, names, n_queries, proxy=proxy),
+        recommend(rows, named, n_queries, proxy=proxy),
         names,
         n_queries,
         work.skipped,

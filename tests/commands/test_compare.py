@@ -59,6 +59,7 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
+    assert "-t YOUR_TASK" in printed  # mteb knows no task by the name of local files
     assert "Type next: mteb_longembed.load(" in printed and "Contenders on docs-" in printed
     assert (tmp_path / "compare.html").read_text().startswith("<!DOCTYPE html>")
     assert (tmp_path / "figures" / "cost.png").is_file()
