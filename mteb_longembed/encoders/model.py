@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, Self, cast
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -17,12 +17,10 @@ from torch import Tensor
 
 from mteb_longembed.errors import InputError, LongEmbedError
 
-from .bases.resolve import ResolvedModel
+from .embedder import Embedder
 from .engine.engine import Engine
 from .engine.processes import Pool, cores_shared, encode_in_pool
-from .engine.reading import Reading
 from .engine.running import Features
-from .engine.store import EmbeddingStore
 from .modules import LongTransformer
 
 #: What a SentenceTransformer is beside its modules, by the names of its constructor.
@@ -54,23 +52,11 @@ def check_hooks(stock: type = SentenceTransformer) -> None:
 check_hooks()
 
 
-class LongSentenceTransformer(SentenceTransformer):
+class LongSentenceTransformer(Embedder, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`.
 
     `store` keeps document embeddings between runs where it is set (mteb runs set it, plain `encode` not).
     """
-
-    store: EmbeddingStore | None = None
-    #: What the model is; `build` sets it.
-    resolved: ResolvedModel | None = None
-    #: How much of the texts the last call of `encode` read; equal texts count once.
-    reading: Reading | None = None
-
-    def pool_in_fp32(self) -> Self:
-        """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
-        for module in list(self)[1:]:
-            module.float()
-        return self
 
     @torch.inference_mode()
     def _inference(  # type: ignore[override]
@@ -159,11 +145,6 @@ class LongSentenceTransformer(SentenceTransformer):
             self, inputs, pool, self._get_worker_result, show=bool(show_progress_bar), kwargs=kwargs
         )
         return torch.stack(results) if kwargs["output_value"] == "sentence_embedding" else results
-
-    @property
-    def first(self) -> LongTransformer:
-        """The module that tokenises and holds the strategy."""
-        return cast("LongTransformer", self[0])
 
 
 def _finisher(

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from typing import Any
 
 import torch
 from sentence_transformers import MultiVectorEncoder
 from torch import Tensor
 
-from .bases.resolve import ResolvedModel
+from .embedder import Embedder
 from .engine.engine import Engine
-from .engine.reading import Reading
 from .engine.running import Features
-from .engine.store import EmbeddingStore
-from .modules import LongTransformer
 
 
-class LongMultiVectorEncoder(MultiVectorEncoder):
+class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     """A `MultiVectorEncoder` whose documents have one vector a span or window, and whose queries have one."""
-
-    #: What the model is; `build` sets it.
-    resolved: ResolvedModel | None = None
-    #: Where finished vectors are kept: mteb runs set it, plain `encode` does not.
-    store: EmbeddingStore | None = None
-    #: How much of the texts the last call of `encode` read; equal texts count once.
-    reading: Reading | None = None
-
-    @property
-    def first(self) -> LongTransformer:
-        """The module that tokenises and holds the strategy."""
-        return cast("LongTransformer", self[0])
-
-    def pool_in_fp32(self) -> Self:
-        """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
-        for module in list(self)[1:]:
-            module.float()
-        return self
 
     @torch.inference_mode()
     def _inference(  # type: ignore[override]
