@@ -35,6 +35,8 @@ def add_startup_files(wheel: Path) -> None:
 
 
 class BdistWheel(bdist_wheel):
+    """A wheel with the `.pth` file."""
+
     def run(self) -> None:
         # what an earlier build left there would come along, modules that are gone since included
         shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
@@ -43,6 +45,8 @@ class BdistWheel(bdist_wheel):
 
 
 class EditableWheel(editable_wheel):
+    """An editable wheel with the `.pth` file."""
+
     def run(self) -> None:
         super().run()
         (wheel,) = Path(self.dist_dir).glob("*.whl")

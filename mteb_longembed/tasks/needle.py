@@ -205,10 +205,10 @@ def paragraphs(folder: Path) -> tuple[str, ...]:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """A paragraph's sentences, each with the white space that follows it; the last with a blank line.
+    r"""A paragraph's sentences, each with the white space that follows it; the last with a blank line.
 
     >>> split_sentences('We met Dr. Voss. "Why?" she asked. 12 answers.')
-    ['We met Dr. Voss. ', '"Why?" she asked. ', '12 answers.\\n\\n']
+    ['We met Dr. Voss. ', '"Why?" she asked. ', '12 answers.\n\n']
     """
     made: list[str] = []
     start = 0

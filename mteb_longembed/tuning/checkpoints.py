@@ -12,6 +12,7 @@ SETTINGS_FILE = "settings.json"
 
 
 def checkpoints_in(out: Path) -> Path:
+    """Where the checkpoints of a run lie that writes its model to `out`."""
     return out / "checkpoints"
 
 

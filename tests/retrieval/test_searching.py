@@ -15,8 +15,8 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 from mteb.types import PromptType
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders import encoder as encoders
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.searching import indexed

@@ -9,9 +9,8 @@ from typing import Any, cast
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.families import family_of
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName, is_folder

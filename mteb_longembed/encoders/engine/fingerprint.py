@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, ProcessorMixin
-
-from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 
 from .checksum import checksum
 from .code import code_of, is_library, read_again

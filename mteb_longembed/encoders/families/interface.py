@@ -132,7 +132,9 @@ def each_length(
     """Run the documents of each length together, without their padding.
 
     Args:
-        query: `[b, h, width, d]`; key and value likewise.
+        query: `[b, h, width, d]`.
+        key: the same shape.
+        value: the same shape.
         n: `[b]` tokens of each document, on the CPU.
         run: attention over `[rows, h, n, d]` documents of one length; gets the first one's row as well.
 

@@ -18,6 +18,9 @@ from .rp import RecurrentPositions
 from .se import SelfExtend
 from .yarn import YaRN
 
+#: Version of our algorithms: part of every revision, so that changed algorithms never mix with old results.
+ALGORITHM = "le2"
+
 #: Registry key (the file's stem) -> strategy, in the paper's order, then ours.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.key(): strategy
@@ -50,4 +53,4 @@ def get_strategy(key: str) -> type[Strategy]:
         raise UnknownNameError("strategy", key, STRATEGIES) from None
 
 
-__all__ = ["STRATEGIES", "Strategy", "get_strategy"]
+__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "get_strategy"]

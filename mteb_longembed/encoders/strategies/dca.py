@@ -13,7 +13,9 @@ from .base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class DualChunkAttention(Strategy):
-    """With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): in the same chunk
+    """Dual chunk attention: exact distances within a chunk, limited distances between chunks.
+
+    With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): in the same chunk
     `a - b`, in the one before `min(chunk + a, limit) - b`, further back `limit - b`.
 
     Source: An et al. 2024, arXiv:2402.17463, sections 3.1 to 3.3.

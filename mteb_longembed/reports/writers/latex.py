@@ -19,7 +19,7 @@ _ESCAPES = {
 
 
 def write(tables: Sequence[Table]) -> str:
-    """All tables, each as a float with caption and label; needs `\\usepackage{booktabs}`."""
+    r"""All tables, each as a float with caption and label; needs `\usepackage{booktabs}`."""
     return "\n".join(_table(table) for table in tables)
 
 
