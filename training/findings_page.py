@@ -8,7 +8,7 @@ from scipy import stats
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.scores.significance import Comparison
 from training.order import found_shuffled, order_hits
 from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mteb_longembed.reports.significance import Comparison, compare
+from mteb_longembed.reports.scores.significance import Comparison, compare
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]

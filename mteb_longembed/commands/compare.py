@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("-t", "--tasks", nargs="+", default=[], metavar="TASK", help="retrieval tasks of mteb")
     data.add_argument("-b", "--benchmarks", nargs="+", default=[], metavar="NAME", help="such as LongEmbed+")
     data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help="only these splits of the tasks")
-    data.add_argument("--data", type=Path, metavar="FOLDER", help="a folder in BEIR's file format")
+    data.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="a folder in BEIR's layout, or of the datasets library"
+    )
     data.add_argument("--corpus", type=Path, metavar="FILE", help="JSON Lines with an id and text")
     data.add_argument("--queries", type=Path, metavar="FILE", help="JSON Lines with an id and text")
     data.add_argument(

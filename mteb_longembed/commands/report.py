@@ -12,17 +12,22 @@ from rich.console import Console
 
 from mteb_longembed import __version__
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.bases import group_by_base
-from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.given_names import given_name
 from mteb_longembed.reports.overview import Overview, overview
-from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
-from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
-from mteb_longembed.reports.results import Results, load_results
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
-from mteb_longembed.reports.significance import Comparison, compare_models, significance_table
+from mteb_longembed.reports.public.public_results import REPOSITORY, parse_range, public_results, refresh
+from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.given_names import given_name
+from mteb_longembed.reports.scores.predictions import (
+    Predictions,
+    depth_points,
+    load_predictions,
+    query_scores,
+)
+from mteb_longembed.reports.scores.results import Results, load_results
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
+from mteb_longembed.reports.scores.significance import Comparison, compare_models, significance_table
 from mteb_longembed.reports.tables.beir import beir_table
 from mteb_longembed.reports.tables.main import length_tables, main_tables
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, n_mismatches, public_table

@@ -92,11 +92,11 @@ def _run_all(models: Sequence[str], rest: list[str], own: argparse.Namespace, ou
     from mteb.cli import main as mteb_main
 
     args = _parsed(build_cli.build_cli(), ["run", *rest])
-    models = models or [args.model]
-    if models == [None]:
+    if not models and args.model is None:
         raise InputError(
             "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
         )
+    models = models or [args.model]
     _check(args.tasks or (), args.benchmarks or ())
     evaluate = mteb.evaluate
     argv = sys.argv
@@ -233,7 +233,7 @@ def _silence() -> Iterator[None]:
     import warnings
 
     import datasets
-    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as transformers_logging
 
     with warnings.catch_warnings():
@@ -263,7 +263,7 @@ def _check_name(name: str) -> None:
 def _check(tasks: Iterable[str], benchmarks: Collection[str]) -> None:
     from mteb_longembed.plugin.tasks import known_tasks
     from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.variants import find_variant
+    from mteb_longembed.tasks.generated.variants import find_variant
 
     ours = [task.metadata.name for task in TASKS]
     registry = known_tasks()

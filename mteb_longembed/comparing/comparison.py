@@ -207,6 +207,8 @@ class _Work:
     def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
         cost = self.costs[contender] = self._probe(contender, meta, model)
         store = getattr(_encoder(model), "store", None)
+        if store is not None:
+            store.keeps_windows = True
         try:
             self._run_splits(contender, meta, model, cost)
         finally:

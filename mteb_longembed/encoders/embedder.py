@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, cast
+
+from torch import Tensor, nn
 
 from .bases.resolve import ResolvedModel
 from .engine.reading import Reading
+from .engine.running import Features
 from .engine.store import EmbeddingStore
-from .modules import LongTransformer
+from .modules import LongTransformer, WindowPooling
 
 
 class Embedder:
@@ -30,6 +34,29 @@ class Embedder:
         for module in self._modules_in_order()[1:]:
             module.float()
         return self
+
+    @property
+    def pooling(self) -> nn.Module:
+        """The module behind the transformer."""
+        return cast("nn.Module", self._modules_in_order()[1])
+
+    @property
+    def shares_windows(self) -> bool:
+        """Whether documents that are cut get their vectors from their pooled windows alone."""
+        return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
+
+    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
+        """The features after the last module, of documents whose pooled windows are known.
+
+        Args:
+            windows: `[windows, d]` of each document, as `WindowPooling` pools them.
+            task: `query` or `document`, where the call says so.
+        """
+        pooling = cast("WindowPooling", self.pooling)
+        features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
+        for module in self._modules_in_order()[2:]:
+            features = module(features)
+        return features
 
     def _modules_in_order(self) -> list[Any]:
         return list(cast("Any", self))

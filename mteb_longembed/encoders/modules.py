@@ -333,7 +333,14 @@ class LongTransformer(Transformer):
 
 
 class WindowPooling(Pooling):
-    """Pools each window with the base's own mode and averages the windows of a document."""
+    """Pools each window with the base's own mode and averages the windows of a document.
+
+    With `keep_windows` in the features, a batch with a cut document gets `pooled_windows` too: `[windows, d]` of each
+    document. `from_windows` goes on from there.
+    """
+
+    #: Whether the pooled windows of a document are all that its vectors depend on.
+    needs_tokens = False
 
     @classmethod
     def around(cls, pooling: Pooling) -> Self:
@@ -343,17 +350,16 @@ class WindowPooling(Pooling):
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)
+        keep = features.pop("keep_windows", False)
         if "window_counts" not in features:
             return features
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
         document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         pooled = features["sentence_embedding"]
-        if features.pop("window_agg") == "mean-normalized":
-            # a document of one window keeps its vector: it is the base's own
-            unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-            pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
-        features["sentence_embedding"] = mean_by(document, pooled, len(counts))
+        if keep:
+            features["pooled_windows"] = list(pooled.split(counts.tolist()))
+        features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
@@ -364,6 +370,27 @@ class WindowPooling(Pooling):
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
         return features
+
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+        """What this module hands on for documents whose pooled windows are known.
+
+        Args:
+            windows: `[windows, d]` of each document.
+            agg: how they are averaged, as in the strategy.
+            task: `query` or `document`, where the call says so.
+        """
+        counts = torch.tensor([len(each) for each in windows], device=windows[0].device)
+        return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
+
+
+def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
+    """One vector a document `[b, d]` from pooled windows `[w, d]`, of which `counts` `[b]` belong to each."""
+    document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    if agg == "mean-normalized":
+        # a document of one window keeps its vector: it is the base's own
+        unit = torch.nn.functional.normalize(pooled.float(), dim=1)
+        pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+    return mean_by(document, pooled, len(counts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.bases import group_by_base, labels, shortened
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.results import Result
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
-from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.results import Result
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.reports.scores.significance import Comparison
 from mteb_longembed.reports.tables.main import data_words
 from mteb_longembed.statistics.paired import adjust
 

@@ -6,15 +6,13 @@ from __future__ import annotations
 # one of the task modules below instead, the plugin would meet that module half done.
 import mteb  # noqa: F401
 
-from mteb_longembed.tasks.catalogue import (
-    TASKS,
-    LongEmbed2WikiMultihopQA,
-    LongEmbedNarrativeQA,
-    LongEmbedNeedle,
-    LongEmbedPasskey,
-    LongEmbedQMSum,
-    LongEmbedSummScreenFD,
-)
+from .catalogue import TASKS
+from .generated.needle import LongEmbedNeedle
+from .generated.passkey import LongEmbedPasskey
+from .real.narrativeqa import LongEmbedNarrativeQA
+from .real.qmsum import LongEmbedQMSum
+from .real.summscreenfd import LongEmbedSummScreenFD
+from .real.wikimultihopqa import LongEmbed2WikiMultihopQA
 
 __all__ = [
     "TASKS",

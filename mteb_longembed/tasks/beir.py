@@ -15,6 +15,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.jsonl import first_object, read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.tables import column_names, find_table, is_table, table_rows
 
 #: Names under which files hold ids and texts: BEIR's, those of the LongEmbed data set, and plain ones.
 _DOCUMENT_ID = ("_id", "id", "doc_id")
@@ -29,12 +30,16 @@ def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and lines with tabs
     between query id, document id and score, under a heading. Queries without judgements there are left out.
-    LongEmbed's own layout, with `qrels.jsonl` in place of `qrels/SPLIT.tsv`, is read too.
+    LongEmbed's own layout, with `qrels.jsonl` in place of `qrels/SPLIT.tsv`, is read too. So are tables of the
+    `datasets` library: `corpus`, `queries` and `qrels` as folders of `save_to_disk` or as Parquet files.
 
     Raises:
         DataError: a file is missing or damaged, or the judgements name an unknown query or document.
     """
     root = Path(folder).resolve()
+    if (table := find_table(root, "corpus", split)) is not None:
+        tables = [table, *(find_table(root, name, split) or root / name for name in ("queries", "qrels"))]
+        return files_task(*tables, name=root.name, split=split)
     corpus, queries = _find(root, "corpus.jsonl"), _find(root, "queries.jsonl")
     flat = [root / f"qrels.jsonl{ending}" for ending in ("", ".gz")]
     qrels = next((path for path in flat if path.is_file()), None) or _find(root, f"qrels/{split}.tsv")
@@ -55,7 +60,8 @@ def files_task(
         corpus: JSON Lines with an id (`_id`, `id` or `doc_id`), `text` and perhaps `title`.
         queries: JSON Lines with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
         qrels: lines with tabs between query id, document id and score under a heading (BEIR), or JSON Lines with
-            a query's and a document's id and perhaps `score`.
+            a query's and a document's id and perhaps `score`. Each of the three may be a table instead: a Parquet
+            file, or a folder that the `datasets` library has saved.
         name: of the task; default the corpus file's name and a hash of the three files, so that results of other data
             are never taken for these.
         split: what the one split is called.
@@ -65,11 +71,9 @@ def files_task(
     """
     paths = [Path(path).resolve() for path in (corpus, queries, qrels)]
     for path in paths:
-        if not path.is_file():
+        if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
             raise DataError(f"{path}: expected a file, there is none.")
-    digest = hashlib.sha256(
-        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)
-    ).hexdigest()
+    digest = hashlib.sha256(b"".join(map(_digest, paths))).hexdigest()
     name = name or f"{paths[0].name.partition('.')[0]}-{digest[:8]}"
     metadata = LongEmbedMetadata(
         name=name,
@@ -96,13 +100,15 @@ class _LocalFiles(AbsTaskRetrieval):
         (split,) = self.metadata.eval_splits
         corpus = read_corpus(self.files[0])
         key, text = _column(self.files[1], _QUERY_ID), _column(self.files[1], _QUERY_TEXT)
-        queries = {row[key]: row[text] for _, row in read_rows(self.files[1], (key, text))}
+        queries = {row[key]: row[text] for _, row in _rows(self.files[1], (key, text))}
         path = self.files[2]
         judgements: dict[str, dict[str, int]] = {}
         for number, query, document, score in _judgements(path):
             for what, name, known in (("query", query, queries), ("document", document, corpus)):
                 if name not in known:
-                    raise DataError(f"{path}, line {number}: expected the id of a {what}, got {name!r}.")
+                    raise DataError(
+                        f"{path}, {_unit(path)} {number}: expected the id of a {what}, got {name!r}."
+                    )
             judgements.setdefault(query, {})[document] = score
         judged = [name for name in queries if name in judgements]
         self.dataset = {
@@ -124,13 +130,13 @@ def read_corpus(path: Path) -> dict[str, str]:
     Raises:
         DataError: the file is missing or damaged, or an id stands there twice: names file and line.
     """
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"{path}: expected a file, there is none.")
     key = _column(path, _DOCUMENT_ID)
     corpus: dict[str, str] = {}
-    for number, row in read_rows(path, (key, "title", "text"), blank=("title", "text")):
+    for number, row in _rows(path, (key, "title", "text"), blank=("title", "text")):
         if row[key] in corpus:
-            raise DataError(f"{path}, line {number}: expected each id once, got {row[key]!r} again.")
+            raise DataError(f"{path}, {_unit(path)} {number}: expected each id once, got {row[key]!r} again.")
         corpus[row[key]] = f"{row['title']} {row['text']}".strip()
     return corpus
 
@@ -138,10 +144,29 @@ def read_corpus(path: Path) -> dict[str, str]:
 def _column(path: Path, names: tuple[str, ...]) -> str:
     """Which of these columns a file's first line has; the first of them where it has none, for the error's sake."""
     try:
-        found = first_object(path)
+        found = column_names(path) if is_table(path) else first_object(path)
     except DataError:
         return names[0]
     return next((name for name in names if name in found), names[0])
+
+
+def _rows(
+    path: Path, columns: tuple[str, ...], blank: tuple[str, ...] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    if is_table(path):
+        return table_rows(path, columns, blank)
+    return read_rows(path, columns, blank=blank)
+
+
+def _unit(path: Path) -> str:
+    return "row" if is_table(path) else "line"
+
+
+def _digest(path: Path) -> bytes:
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        return hashlib.sha256(b"".join(map(_digest, files))).digest()
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def _find(root: Path, name: str) -> Path:
@@ -152,9 +177,9 @@ def _find(root: Path, name: str) -> Path:
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    if ".jsonl" in path.name:
+    if ".jsonl" in path.name or is_table(path):
         query, document = _column(path, _JUDGED_QUERY), _column(path, _JUDGED_DOCUMENT)
-        for number, row in read_rows(path, (query, document, "score"), blank=("score",)):
+        for number, row in _rows(path, (query, document, "score"), blank=("score",)):
             yield number, row[query], row[document], int(row["score"] or 1)
         return
     lines = path.read_text(encoding="utf-8-sig").splitlines()

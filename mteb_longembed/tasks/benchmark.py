@@ -5,10 +5,10 @@ from __future__ import annotations
 from mteb.benchmarks.benchmark import Benchmark, BenchmarkAggregation, CustomGroup, CustomGrouping
 
 from mteb_longembed.tasks.catalogue import TASKS
+from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.metadata import CITATION, PAPER
-from mteb_longembed.tasks.needle import LongEmbedNeedle
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
-from mteb_longembed.tasks.synthetic import LENGTHS
 
 NAME = "LongEmbed+"
 

@@ -44,9 +44,27 @@ def read_rows(
         if not isinstance(row, dict):
             raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
         row |= {column: row.get(column) or "" for column in blank}
-        yield number, {column: _text(row, column, column in blank, place, wanted) for column in columns}
+        yield number, strings_of(row, columns, blank, place, wanted)
     if empty:
         raise DataError(f"{name}: expected JSON lines with {', '.join(columns)}, the file is empty.")
+
+
+def strings_of(
+    row: dict[str, Any], columns: tuple[str, ...], blank: tuple[str, ...], place: str, wanted: str
+) -> dict[str, str]:
+    """The columns of one row as strings.
+
+    Args:
+        row: column -> value.
+        columns: names that the row must have; others are left out.
+        blank: those of the columns that may be empty.
+        place: where the row stands, for messages.
+        wanted: what was expected there, for messages.
+
+    Raises:
+        DataError: a column is missing, empty or no text.
+    """
+    return {column: _text(row, column, column in blank, place, wanted) for column in columns}
 
 
 def first_object(path: Path) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.scoreboard import score_lines
-from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.scores.results import load_results
+from mteb_longembed.reports.scores.scoreboard import score_lines
+from mteb_longembed.reports.scores.significance import Comparison
 from tests.reports.made import BASE, rows, write_result
 
 

@@ -22,7 +22,7 @@ from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.searching import indexed
 from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.retrieval.windows_index import WindowIndex
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
 WHERE: dict[str, Any] = {

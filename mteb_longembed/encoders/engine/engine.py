@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from sentence_transformers.util import batch_to_device
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
@@ -64,6 +64,17 @@ class TextModel(Protocol):
     def first(self) -> TextModule:
         """The module that tokenises and holds the strategy."""
 
+    @property
+    def pooling(self) -> nn.Module:
+        """The module behind the first one."""
+
+    @property
+    def shares_windows(self) -> bool:
+        """Whether documents that are cut get their vectors from their pooled windows alone."""
+
+    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
+        """The features after the last module, of documents whose pooled windows are known."""
+
     def __call__(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """The features after the last module."""
 
@@ -117,6 +128,14 @@ class Engine:
         self.reading = Reading()
         self.store = store
         self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
+        # models that join the same windows in several ways, as in `compare`, encode them once
+        self.shares_windows = (
+            store is not None
+            and store.keeps_windows
+            and self.fingerprint is not None
+            and model.shares_windows
+            and set(self.kwargs) <= {"task"}
+        )
         self.budget = budget_of(model, device.type, batch_size)
         # what did not fit once is not tried again by later calls
         limits = model.__dict__.setdefault("_memory_limits", {})
@@ -196,26 +215,66 @@ class Engine:
         if known:
             yield [places[i] for i in known], self._tensors([found[keys[i]] for i in known])
         missing = [i for i in range(len(rows)) if not keys or keys[i] not in found]
-        made: list[np.ndarray] = []
+        # filled below: what the store gets of this batch
+        new: dict[bytes, np.ndarray] = {}
+        if self.shares_windows:
+            by_windows = self._from_stored_windows([rows[i] for i in missing])
+            for own, arrays in by_windows:
+                new.update((keys[missing[i]], _numbers(a)) for i, a in zip(own, arrays, strict=True))
+                yield [places[missing[i]] for i in own], arrays
+            known += [missing[i] for own, _ in by_windows for i in own]
+            missing = [i for i in missing if keys[i] not in new]
+        done = 0
         for own, piece, features in self._run([places[i] for i in missing], [rows[i] for i in missing]):
+            windows = features.pop("pooled_windows", None)
             arrays = self.collect(features)
-            for bad in _not_finite(arrays):
+            bad_ones = _not_finite(arrays)
+            for bad in bad_ones:
                 again = self._again(
                     own[bad], piece[bad], texts, lambda found: not _not_finite(self.collect(found))
                 )
                 arrays[bad] = self.collect(again)[0].to(arrays[bad].dtype)
             if keys:
-                made += [_numbers(array) for array in arrays]
+                these = [keys[i] for i in missing[done : done + len(own)]]
+                new.update((key, _numbers(array)) for key, array in zip(these, arrays, strict=True))
+            if windows is not None:
+                new.update(self._windows_to_keep(piece, windows, bad_ones))
+            done += len(own)
             yield own, arrays
         if self.store is not None:
             # the whole batch at once: after a kill all of it is there, or nothing
-            if keys and missing:
-                self.store.put_many([keys[i] for i in missing], made)
+            if new:
+                self.store.put_many(list(new), list(new.values()))
             counts = self.store.counts
             counts.rows_read += len(known)
             counts.tokens_read += sum(len(rows[i]) for i in known)
             counts.rows_encoded += len(missing)
             counts.tokens_encoded += sum(len(rows[i]) for i in missing)
+
+    def _window_keys(self, rows: Sequence[Ids]) -> dict[int, bytes]:
+        """The keys of the windows of those rows that are cut."""
+        assert self.fingerprint is not None  # or nothing is shared
+        cut = [i for i, row in enumerate(rows) if not self.model.first.leaves_unchanged(len(row))]
+        keys = self.fingerprint.window_keys([rows[i] for i in cut], self.prompt) if cut else []
+        return dict(zip(cut, keys, strict=True))
+
+    def _from_stored_windows(self, rows: Sequence[Ids]) -> list[tuple[list[int], list[Tensor]]]:
+        """Places among `rows` and arrays of the documents whose windows another model has encoded."""
+        assert self.store is not None
+        keys = self._window_keys(rows)
+        found = self.store.get_many(list(keys.values()))
+        places = [i for i, key in keys.items() if key in found]
+        if not places:
+            return []
+        windows = [torch.from_numpy(found[keys[i]]).to(self.device) for i in places]
+        return [(places, self.collect(self.model.from_windows(windows, **self.kwargs)))]
+
+    def _windows_to_keep(
+        self, rows: Sequence[Ids], windows: Sequence[Tensor], bad: Sequence[int]
+    ) -> dict[bytes, np.ndarray]:
+        """Key and pooled windows of each cut document, apart from those that had to be encoded again."""
+        keys = self._window_keys(rows)
+        return {key: _numbers(windows[i]) for i, key in keys.items() if i not in bad}
 
     def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
         """Places, ids and features of documents that run together."""
@@ -234,6 +293,8 @@ class Engine:
         features = self.model.first.features_of(rows, self.prompt)
         # through __call__, so that model.compile() applies
         features = batch_to_device(features, self.device)
+        if self.shares_windows:
+            features["keep_windows"] = True
         return self.model(features, **self.kwargs)
 
     def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:

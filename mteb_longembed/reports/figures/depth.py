@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mteb_longembed.reports.bases import shortened
 from mteb_longembed.reports.figures.drawing import FEW, Drawing, draw_cells, length_label, new_drawing
-from mteb_longembed.reports.intervals import share_interval
+from mteb_longembed.reports.scores.bases import shortened
+from mteb_longembed.reports.scores.intervals import share_interval
 
 # Fifty queries a length leave ten in each of five bins: finer ones would show noise.
 N_BINS = 5

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.figures.drawing import Drawing, draw_cells, length_label, new_drawing
-from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.published import published_lines
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.published import published_lines
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 
 # The paper's marks, there for 512 tokens of context and for 4k.

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mteb_longembed.reports.bases import group_by_base, shortened, strategy_rank
-from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures.drawing import Drawing, interval_key, new_drawing, styles
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.scores.bases import group_by_base, shortened, strategy_rank
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, interval_key, new_drawing, style
-from mteb_longembed.reports.published import position_kind, trained_len
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.public.published import position_kind, trained_len
+from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 

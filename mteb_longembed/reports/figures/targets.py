@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mteb_longembed.reports.bases import group_by_base, shortened
 from mteb_longembed.reports.figures.drawing import (
     Drawing,
     draw_lines,
@@ -15,7 +14,8 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     styles,
 )
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.scores.bases import group_by_base, shortened
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.figures.improvement import draw_bars, gains
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from mteb_longembed.reports.bases import shortened
-from mteb_longembed.reports.beir import METRIC, BeirTask, beir_tasks
-from mteb_longembed.reports.given_names import given_name
-from mteb_longembed.reports.results import Model, Result
+from mteb_longembed.reports.public.beir import METRIC, BeirTask, beir_tasks
+from mteb_longembed.reports.scores.bases import shortened
+from mteb_longembed.reports.scores.given_names import given_name
+from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
 
 _NOTES = ("nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1.",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import LENGTHS, PUBLISHED
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,

@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, PUBLISHED
-from mteb_longembed.reports.intervals import joined, share_interval
-from mteb_longembed.reports.public_results import REPOSITORY, PublicLine, PublicResults, in_range
-from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.public_results import REPOSITORY, PublicLine, PublicResults, in_range
+from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.public.windows import (
+    GOOD,
+    MISMATCH,
+    NO_CUT,
+    READ,
+    TOLERANCE,
+    UNCLEAR,
+    Window,
+    reference_curves,
+    window,
+)
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import joined, share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, size_cell
 from mteb_longembed.reports.tables.published import OTHER_DATA
 from mteb_longembed.reports.tables.table import (
@@ -25,17 +36,6 @@ from mteb_longembed.reports.tables.table import (
     number_cell,
     score_cells,
     text_cell,
-)
-from mteb_longembed.reports.windows import (
-    GOOD,
-    MISMATCH,
-    NO_CUT,
-    READ,
-    TOLERANCE,
-    UNCLEAR,
-    Window,
-    reference_curves,
-    window,
 )
 
 # Beside a window that the model's advertised length does not fit.

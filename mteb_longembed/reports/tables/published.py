@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
-from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from mteb_longembed.reports.columns import COLUMNS, GENERATED, PUBLISHED, Column
-from mteb_longembed.reports.mteb_tasks import load_task
-from mteb_longembed.reports.published import source, task_chars, task_words
+from mteb_longembed.reports.public.published import source, task_chars, task_words
+from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column
+from mteb_longembed.reports.scores.mteb_tasks import load_task
 from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
 
 _HEADER = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mteb_longembed.reports.bases import BaseGroup, group_by_base, shortened
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.scoreboard import Line, Score
+from mteb_longembed.reports.scores.bases import BaseGroup, group_by_base, shortened
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.scoreboard import Line, Score
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.intervals import NOTE as INTERVAL_NOTE
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.intervals import NOTE as INTERVAL_NOTE
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval
 
 MISSING = "-"

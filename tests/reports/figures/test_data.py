@@ -13,8 +13,8 @@ from mteb_longembed.reports.figures.improvement import improvement_data
 from mteb_longembed.reports.figures.positions import positions_data
 from mteb_longembed.reports.figures.targets import targets_data
 from mteb_longembed.reports.figures.tuning import tuning_data
-from mteb_longembed.reports.published import published_lines
-from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.reports.public.published import published_lines
+from mteb_longembed.reports.scores.scoreboard import score_lines
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"

@@ -1,0 +1,58 @@
+"""95 % intervals of the report's scores, in percent.
+
+Acc@1 is a share of right answers: Wilson's interval, and for a mean over lengths the joined intervals of all of them.
+nDCG@10 is a mean over queries: bootstrap, which needs the rankings (`--predictions`); without them there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from mteb_longembed.reports.scores.columns import QUERIES_PER_LENGTH
+from mteb_longembed.statistics.binomial import proportion_interval
+from mteb_longembed.statistics.bootstrap import mean_interval
+from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
+
+# Result files carry five decimals.
+_ROUNDING = 1e-3
+
+NOTE = (
+    "[low,high]: 95 % interval over queries: Acc@1 by Wilson (50 queries a length, or as many as the predictions "
+    "have), nDCG@10 by bootstrap where --predictions has its rankings, else none."
+)
+
+
+@cache
+def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | None:
+    """The interval of an accuracy in percent; None where it cannot be that of n queries.
+
+    >>> share_interval(100.0)
+    Interval(mean=100.0, low=92.8..., high=100.0)
+    >>> share_interval(75.0) is None  # 37.5 of 50
+    True
+    """
+    right = percent / 100 * n
+    if abs(right - round(right)) > _ROUNDING * n:
+        return None
+    return _percent(proportion_interval(percent / 100, n))
+
+
+def query_interval(scores: Mapping[str, float], metric: str) -> Interval:
+    """The interval of a mean over queries, whose scores go from 0 to 1."""
+    values = list(scores.values())
+    if metric == "ndcg_at_1" and set(values) <= {0.0, 1.0}:
+        return _percent(proportion_interval(sum(values) / len(values), len(values)))
+    return _percent(mean_interval(values))
+
+
+def joined(parts: Sequence[Interval | None]) -> Interval | None:
+    """The interval of the mean of all parts; None unless every part has one."""
+    known = [part for part in parts if part is not None and part.is_known]
+    return mean_of_intervals(known) if known and len(known) == len(parts) else None
+
+
+def _percent(interval: Interval) -> Interval:
+    # Wilson's ends may miss 0 and 1 by a rounding.
+    low, high = max(0.0, interval.low), min(1.0, interval.high)
+    return Interval(100 * interval.mean, 100 * low, 100 * high)
