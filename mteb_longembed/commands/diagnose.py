@@ -8,7 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mteb_longembed.reports.tables.table import Table
+    from mteb_longembed.reports.tables.table import Cell, Table
+    from mteb_longembed.statistics.intervals import Interval
     from mteb_longembed.tasks.diagnose import Diagnosis
 
 _SHARE = 0.95
@@ -90,15 +91,18 @@ def to_table(found: Diagnosis) -> Table:
     rows = [
         (
             text_cell(f"{length:,}"),
-            *(number_cell(curve.get(length)) for curve in found.curves.values()),
+            *(_cell(curve.get(length)) for curve in found.curves.values()),
             number_cell(found.longer_than(length), 0),
         )
         for length in lengths
     ]
-    rows.append((text_cell("all"), *map(number_cell, found.whole.values()), number_cell(0.0, 0)))
+    rows.append((text_cell("all"), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
     lens = found.document_lens
     spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
-    notes = [f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))})."]
+    notes = [
+        "[low,high]: 95 % interval over queries.",
+        f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))}).",
+    ]
     return Table(
         key="diagnosis",
         title=f"{found.task}: {found.score} (%) by tokens read of each document",
@@ -108,9 +112,15 @@ def to_table(found: Diagnosis) -> Table:
     )
 
 
+def _cell(score: Interval | None) -> Cell:
+    from mteb_longembed.reports.tables.table import number_cell
+
+    return number_cell(None if score is None else score.mean, interval=score)
+
+
 def _verdict(found: Diagnosis, model: str) -> str:
     enough = found.enough(model, _SHARE)
-    whole = found.whole[model]
+    whole = found.whole[model].mean
     if whole == 0:
         return f"{model} finds nothing even in whole documents, which tells nothing about the task."
     if enough is None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mteb_longembed.errors import DataError
+from mteb_longembed.statistics.binomial import proportion_interval
 from mteb_longembed.statistics.intervals import CONFIDENCE, Interval
 
 N_RESAMPLES = 9999
@@ -38,6 +39,23 @@ def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:
     (0.8, True)
     """
     return mean_of_means_interval([scores], seed=seed)
+
+
+def queries_interval(scores: Sequence[float], metric: str) -> Interval:
+    """The 95 % interval of a mean over queries: Wilson's for a share of right answers, else by bootstrap.
+
+    Args:
+        scores: of each query, from 0 to 1.
+        metric: as mteb names it, such as `ndcg_at_10`.
+
+    Raises:
+        DataError: If there is no score.
+    """
+    if metric == "ndcg_at_1" and scores and set(scores) <= {0.0, 1.0}:
+        found = proportion_interval(sum(scores) / len(scores), len(scores))
+        # Wilson's ends may miss 0 and 1 by a rounding.
+        return Interval(found.mean, max(0.0, found.low), min(1.0, found.high))
+    return mean_interval(scores)
 
 
 def mean_of_means_interval(groups: Sequence[ArrayLike], *, seed: int = 0) -> Interval:

@@ -33,6 +33,10 @@ class Interval:
         """Whether there is an interval: one query has none."""
         return not math.isnan(self.low)
 
+    def scaled(self, factor: float) -> Interval:
+        """The same in another unit, such as percent."""
+        return Interval(factor * self.mean, factor * self.low, factor * self.high)
+
 
 def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
     """The 95 % interval of the mean of independent means, such as accuracies at eight context lengths.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +21,11 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
+from mteb_longembed.tasks.scoring import score_queries
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BM25 = "mteb/baseline-bm25s"
@@ -34,22 +38,27 @@ class Diagnosis:
     Args:
         task: its name.
         score: what the score is, e.g. `nDCG@10`.
-        curves: by model, the score in percent by the number of tokens of each document it may read.
-        whole: by model, the score in percent when nothing is cut.
+        curves: by model, the score in percent by the number of tokens of each document it may read, with its 95 %
+            interval over queries.
+        whole: by model, the score in percent when nothing is cut, with its interval.
         document_lens: the length of every document in tokens.
         counted_by: how tokens are counted, by model; `document_lens` as for the first.
     """
 
     task: str
     score: str
-    curves: dict[str, dict[int, float]]
-    whole: dict[str, float]
+    curves: dict[str, dict[int, Interval]]
+    whole: dict[str, Interval]
     document_lens: list[int]
     counted_by: dict[str, str]
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The fewest tokens tried that give this share of the whole documents' score; None if none does."""
-        reached = [n for n, value in sorted(self.curves[model].items()) if value >= share * self.whole[model]]
+        reached = [
+            n
+            for n, value in sorted(self.curves[model].items())
+            if value.mean >= share * self.whole[model].mean
+        ]
         return reached[0] if reached else None
 
     def longer_than(self, length: int) -> float:
@@ -87,8 +96,8 @@ def diagnose(
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
     whole = _load(chosen)
-    curves: dict[str, dict[int, float]] = {}
-    wholes: dict[str, float] = {}
+    curves: dict[str, dict[int, Interval]] = {}
+    wholes: dict[str, Interval] = {}
     document_lens: list[int] = []
     counted_by: dict[str, str] = {}
     for given in models:
@@ -219,11 +228,21 @@ def _put(task: AbsTaskRetrieval, data: _Data) -> None:
         task.dataset[subset][split] = data[subset][split].copy()  # mteb replaces entries while it evaluates
 
 
-def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> float:
+def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> Interval:
     _put(task, data)
-    # never from the cache nor into it: these are not the task's results
-    result = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
-    return float(100 * result.task_results[0].get_score())
+    with tempfile.TemporaryDirectory() as folder:
+        # never from the cache nor into it: these are not the task's results
+        mteb.evaluate(
+            model, task, cache=None, prediction_folder=folder, co2_tracker=False, show_progress_bar=False
+        )
+        (path,) = Path(folder).glob("*_predictions.json")
+        found = json.loads(path.read_bytes())
+    _put(task, data)  # mteb has replaced some entries
+    parts = []
+    for split in task.eval_splits:
+        scores = score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
+        parts.append(queries_interval(list(scores.values()), task.metadata.main_score))
+    return mean_of_intervals(parts).scaled(100)
 
 
 def _name(model: Any) -> str:

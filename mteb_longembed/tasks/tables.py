@@ -86,11 +86,11 @@ def _open(path: Path) -> Any:
                 (saved,) = saved.values()
             return pyarrow.dataset.dataset(_whole(saved))
         return pyarrow.dataset.dataset(str(path), format="parquet")
-    except (OSError, ValueError, KeyError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, LookupError, pyarrow.ArrowException) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path}: expected a table that the datasets library has saved, or Parquet files, got neither "
+            f"{path}: expected a table that the datasets library has saved, or Parquet files, with rows, got neither "
             f"({str(error).splitlines()[0][:80]})."
         ) from error
 

@@ -90,7 +90,7 @@ def test_another_split_of_the_judgements(tmp_path: Path) -> None:
         ),
         ({"queries": {"_id": ["a"]}}, r"queries, row 1: .* text is missing"),
         ({"queries": {"_id": ["a", "b"], "text": ["x", " "]}}, r"queries, row 2: .* text is empty"),
-        ({"corpus": {"_id": [], "text": []}}, r"corpus: expected rows with .*, the table is empty"),
+        ({"corpus": {"_id": [], "text": []}}, r"corpus: expected a table .*, with rows"),
     ],
 )
 def test_damage_is_named_with_table_and_row(tmp_path: Path, changed, message: str) -> None:
@@ -103,6 +103,14 @@ def test_a_damaged_table_is_told_in_one_sentence(tmp_path: Path) -> None:
     (root / "corpus.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(
         DataError, match=r"corpus\.parquet: expected a table that the datasets library has saved"
+    ):
+        beir_task(root).load_data()
+
+
+def test_an_empty_parquet_table_is_told(tmp_path: Path) -> None:
+    root = flat(tmp_path / "mine", corpus={"_id": [], "text": []})
+    with pytest.raises(
+        DataError, match=r"corpus\.parquet: expected rows with _id, title, text, the table is empty"
     ):
         beir_task(root).load_data()
 

@@ -8,6 +8,7 @@ from statistics import median
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, length_label, new_drawing, style
+from mteb_longembed.statistics.intervals import Interval
 
 _GREY = "#999999"  # no model's colour: the bars are about the task
 # Half a bar, as a factor: neighbours lie a factor of two apart.
@@ -21,15 +22,16 @@ class DiagnosisData:
     Args:
         task: Its name.
         score: What the score is, e.g. `nDCG@10`.
-        curves: By model, the score in percent by the number of tokens of each document it may read.
-        whole: By model, the score in percent when nothing is cut.
+        curves: By model, the score in percent with its interval, by the number of tokens of each document that it may
+            read.
+        whole: By model, the score in percent when nothing is cut, with its interval.
         document_lens: The length of every document, in tokens.
     """
 
     task: str
     score: str
-    curves: Mapping[str, Mapping[int, float]]
-    whole: Mapping[str, float]
+    curves: Mapping[str, Mapping[int, Interval]]
+    whole: Mapping[str, Interval]
     document_lens: Sequence[int]
 
     def longer_than(self, length: int) -> float:
@@ -52,15 +54,22 @@ def draw(data: DiagnosisData) -> Drawing:
     drawing, (above, below) = new_drawing(f"diagnosis-{slug}", title, 6.4, 5.2, n_rows=2)
     series = []
     for number, (model, curve) in enumerate(data.curves.items(), start=1):
-        tips = {n: f"{model}, {n:,} tokens read: {value:.1f}" for n, value in curve.items()}
-        series.append((model, dict(curve), tips, style(number)))
-        line = above.axhline(data.whole[model], color=style(number).colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, whole documents: {data.whole[model]:.1f}")
-    draw_lines(drawing, above, series)
+        tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}" for n, score in curve.items()}
+        series.append((model, {n: score.mean for n, score in curve.items()}, tips, style(number)))
+        whole = data.whole[model]
+        line = above.axhline(whole.mean, color=style(number).colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, whole documents: {whole.mean:.1f}")
+        if whole.is_known:
+            above.axhspan(whole.low, whole.high, color=style(number).colour, alpha=0.08, lw=0)
+    known = {
+        model: {n: score for n, score in curve.items() if score.is_known}
+        for model, curve in data.curves.items()
+    }
+    draw_lines(drawing, above, series, known)
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)
     above.set_ylabel(f"{data.score} (%)")
-    above.set_xlabel("Tokens read of each document (dotted: whole documents)")
+    above.set_xlabel("Tokens read of each document (dotted: whole documents; bars and bands: 95 %)")
     n_documents = len(data.document_lens)
     shares = [data.longer_than(length) for length in lengths]
     for length, share in zip(lengths, shares, strict=True):

@@ -6,12 +6,11 @@ nDCG@10 is a mean over queries: bootstrap, which needs the rankings (`--predicti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from mteb_longembed.reports.scores.columns import QUERIES_PER_LENGTH
 from mteb_longembed.statistics.binomial import proportion_interval
-from mteb_longembed.statistics.bootstrap import mean_interval
 from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 # Result files carry five decimals.
@@ -35,24 +34,12 @@ def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | No
     right = percent / 100 * n
     if abs(right - round(right)) > _ROUNDING * n:
         return None
-    return _percent(proportion_interval(percent / 100, n))
-
-
-def query_interval(scores: Mapping[str, float], metric: str) -> Interval:
-    """The interval of a mean over queries, whose scores go from 0 to 1."""
-    values = list(scores.values())
-    if metric == "ndcg_at_1" and set(values) <= {0.0, 1.0}:
-        return _percent(proportion_interval(sum(values) / len(values), len(values)))
-    return _percent(mean_interval(values))
+    found = proportion_interval(percent / 100, n)
+    # Wilson's ends may miss 0 and 1 by a rounding.
+    return Interval(found.mean, max(0.0, found.low), min(1.0, found.high)).scaled(100)
 
 
 def joined(parts: Sequence[Interval | None]) -> Interval | None:
     """The interval of the mean of all parts; None unless every part has one."""
     known = [part for part in parts if part is not None and part.is_known]
     return mean_of_intervals(known) if known and len(known) == len(parts) else None
-
-
-def _percent(interval: Interval) -> Interval:
-    # Wilson's ends may miss 0 and 1 by a rounding.
-    low, high = max(0.0, interval.low), min(1.0, interval.high)
-    return Interval(100 * interval.mean, 100 * low, 100 * high)

@@ -12,8 +12,9 @@ from statistics import fmean
 from typing import TypeVar
 
 from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column, split_length
-from mteb_longembed.reports.scores.intervals import joined, query_interval, share_interval
+from mteb_longembed.reports.scores.intervals import joined, share_interval
 from mteb_longembed.reports.scores.results import Model, Result
+from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval
 
 AVERAGE = "Average"
@@ -162,7 +163,7 @@ def _intervals(column: Column, rows: Sequence[Result], by_query: QueryScores) ->
     for row in rows:
         scores = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
         if scores:
-            interval: Interval | None = query_interval(scores, column.metric)
+            interval: Interval | None = queries_interval(list(scores.values()), column.metric).scaled(100)
         else:
             interval = share_interval(100 * row.metrics[column.metric]) if column.is_by_length else None
         if interval is not None and interval.is_known:

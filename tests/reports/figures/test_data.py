@@ -15,9 +15,11 @@ from mteb_longembed.reports.figures.targets import targets_data
 from mteb_longembed.reports.figures.tuning import tuning_data
 from mteb_longembed.reports.public.published import published_lines
 from mteb_longembed.reports.scores.scoreboard import score_lines
+from mteb_longembed.statistics.intervals import Interval
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"
+FIFTY = Interval(50, 40, 60)
 
 
 def test_heat_map_rows_are_sorted_and_marked_by_context():
@@ -137,7 +139,7 @@ def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
 
 
 def test_diagnosis_counts_longer_documents():
-    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: 50.0}}, {"bm25": 50.0}, [100, 128, 200, 400])
+    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: FIFTY}}, {"bm25": FIFTY}, [100, 128, 200, 400])
     assert data.longer_than(128) == 50
 
 
