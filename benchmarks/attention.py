@@ -2,9 +2,9 @@
 
     python benchmarks/attention.py [--device cpu] [--lengths 4096 8192 16384 32768] [--heads 12] [--width 64]
 
-All forms run in one process, in turns, so that the load of the machine touches them alike; the ratio is that
-of their medians. Peak memory is what a form adds while it runs: on the CPU the largest resident set of a
-process of its own, on a GPU the allocator's peak.
+All forms run in one process, in turns, so that the load of the machine is the same for all. The ratio is that of
+their medians. Peak memory is the memory that a form adds while it runs: on the CPU the largest resident set of its
+own process, on a GPU the allocator's peak.
 """
 
 from __future__ import annotations

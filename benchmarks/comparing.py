@@ -2,9 +2,9 @@
 
 `python benchmarks/comparing.py --size small --documents 12`
 
-Three ways over the same contenders, documents and queries, each with stores that are empty at first: `compare`; each
-contender by itself through mteb, as with `mteb run`; and the forward passes alone that `compare` made, which are
-those of the distinct rows. Probes (about a second each, whatever the corpus) are counted by themselves.
+It runs the same contenders, documents and queries in three ways, and each way starts with empty stores: `compare`;
+each contender on its own through mteb, as with `mteb run`; and only the forward passes of `compare`, which are those
+of the distinct rows. Probes are counted separately. Each takes about a second, whatever the corpus.
 """
 
 from __future__ import annotations
