@@ -1,0 +1,41 @@
+"""ONNX: an exported checkpoint in ONNX Runtime, compared with the checkpoint itself.
+
+pip install mteb-longembed onnx onnxscript onnxruntime
+"""
+
+import onnxruntime
+import torch
+from documents import DOCUMENTS, QUESTION
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.encoders.export import export
+
+export("mini-rope+ntk@2k:logn=off", "plain")
+model = SentenceTransformer("plain", device="cpu", model_kwargs={"attn_implementation": "eager"}).eval()
+
+
+class Embedder(torch.nn.Module):
+    def __init__(self, modules):
+        super().__init__()
+        self.modules_of_model = modules
+
+    def forward(self, input_ids, attention_mask):
+        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return self.modules_of_model(features)["sentence_embedding"]
+
+
+def inputs(texts):
+    read = model.tokenizer(texts, padding=True, truncation=True, max_length=2048, return_tensors="pt")
+    return read["input_ids"], read["attention_mask"]
+
+
+texts = [QUESTION, *DOCUMENTS.values()]
+names, sizes = ["input_ids", "attention_mask"], {0: "batch", 1: "tokens"}
+example, shapes = inputs(texts[1:]), dict.fromkeys(names, sizes)
+torch.onnx.export(Embedder(model), example, "model.onnx", input_names=names, dynamic_shapes=shapes, dynamo=True)
+
+session = onnxruntime.InferenceSession("model.onnx")
+fed = [dict(zip(names, (part.numpy() for part in inputs([text])), strict=True)) for text in texts]
+pairs = zip(fed, model.encode(texts), strict=True)
+DIFFERENCE = max(abs(session.run(None, one)[0][0] - vector).max() for one, vector in pairs)
+print(f"{DIFFERENCE:.1e}")
