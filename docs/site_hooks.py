@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,15 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
 }
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Take the repository's address from setup.cfg, its one place."""
+    settings = configparser.RawConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    config["repo_url"] = settings["metadata"]["url"]
+    config["repo_name"] = "mteb-longembed"
+    return config
 
 
 def on_files(files: Files, *, config: Any) -> Files:

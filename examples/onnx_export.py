@@ -15,13 +15,12 @@ model = SentenceTransformer("plain", device="cpu", model_kwargs={"attn_implement
 
 
 class Embedder(torch.nn.Module):
-    def __init__(self, modules):
+    def __init__(self, whole):
         super().__init__()
-        self.modules_of_model = modules
+        self.whole = whole
 
     def forward(self, input_ids, attention_mask):
-        features = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return self.modules_of_model(features)["sentence_embedding"]
+        return self.whole({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
 
 
 def inputs(texts):
@@ -30,9 +29,9 @@ def inputs(texts):
 
 
 texts = [QUESTION, *DOCUMENTS.values()]
-names, sizes = ["input_ids", "attention_mask"], {0: "batch", 1: "tokens"}
-example, shapes = inputs(texts[1:]), dict.fromkeys(names, sizes)
-torch.onnx.export(Embedder(model), example, "model.onnx", input_names=names, dynamic_shapes=shapes, dynamo=True)
+names = ["input_ids", "attention_mask"]
+shapes = dict.fromkeys(names, {0: "batch", 1: "tokens"})
+torch.onnx.export(Embedder(model), inputs(texts[1:]), "model.onnx", input_names=names, dynamic_shapes=shapes)
 
 session = onnxruntime.InferenceSession("model.onnx")
 fed = [dict(zip(names, (part.numpy() for part in inputs([text])), strict=True)) for text in texts]
