@@ -14,6 +14,10 @@ from .engine.store import EmbeddingStore
 from .modules import LongTransformer, WindowPooling
 
 
+#: The oldest version of ours that reads what we save.
+_READ_SINCE = "0.1.0"
+
+
 class Embedder:
     """Beside a class of sentence-transformers': a model that runs on our engine."""
 
@@ -57,6 +61,15 @@ class Embedder:
         for module in self._modules_in_order()[2:]:
             features = module(features)
         return features
+
+    def _get_model_config(self) -> dict[str, Any]:
+        """As sentence-transformers', with what it needs to be loaded: without it, it fails and says why."""
+        own: dict[str, Any] = super()._get_model_config()  # type: ignore[misc]  # of the class beside this one
+        needs = {
+            "specifier": f">={_READ_SINCE}",
+            "reason": "it extends the model to longer inputs; pip install mteb-longembed",
+        }
+        return {**own, "requirements": {**own.get("requirements", {}), "mteb-longembed": needs}}
 
     def _modules_in_order(self) -> list[Any]:
         return list(cast("Any", self))

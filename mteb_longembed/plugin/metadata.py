@@ -40,7 +40,8 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     base, entry = resolved.base, resolved.base.entry
     several = resolved.representation.vectors is not None
     kind = "hybrid" if resolved.search.fuse else "late-interaction" if several else "dense"
-    known = find(base.name) or _unknown_to_mteb(base.name, base.config)
+    origin = resolved.origin
+    known = (find(origin.name) if origin else None) or _unknown_to_mteb(base.name, base.config)
     prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
     return known.model_copy(
         update={
@@ -52,7 +53,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.target_len,
             "embed_dim": _widths(known.embed_dim),
-            "adapted_from": base.name,
+            "adapted_from": resolved.origin.name if resolved.origin else None,
             "use_instructions": known.use_instructions or prompts,
         }
     )

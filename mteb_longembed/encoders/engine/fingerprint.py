@@ -38,7 +38,7 @@ ReadByShort = Mapping[tuple[int, str], Tensor | None]
 #: Attributes of modules that decide about no embedding: states of training, caches, bookkeeping.
 _IGNORED = frozenset((
     "training", "gradient_checkpointing", "model_card_data", "generation_config", "name_or_path", "max_seq_length",
-    "saved_in", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
+    "saved_in", "origin", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
 ))  # fmt: skip
 #: Entries of configurations that decide about none.
 _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "torch_dtype"))
