@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         described: mteb's method.
     """
+    # mteb 2.26 warns of its own default for this parameter, whoever calls; None is what stands for "not given"
+    unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,6 +77,7 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
             from mteb_longembed.encoders.building import name_saved
 
             name_saved(model)
-        return described(cls, model, *args, **kwargs)
+        given = kwargs if len(args) > 1 else {**unasked, **kwargs}
+        return described(cls, model, *args, **given)
 
     return from_sentence_transformer_model
