@@ -40,7 +40,9 @@ def module(path: Path):
 @pytest.mark.parametrize("key", STRATEGIES)
 def test_a_picture_is_what_the_strategy_draws(key) -> None:
     drawn = module(DOCS / "pictures.py").draw(key)
-    assert (DOCS / "images" / f"{key}.svg").read_text(encoding="utf-8") == drawn, "run python docs/pictures.py"
+    assert (DOCS / "images" / f"{key}.svg").read_text(encoding="utf-8") == drawn, (
+        "run python docs/pictures.py"
+    )
 
 
 def test_a_picture_shows_the_strategy_s_own_definition() -> None:

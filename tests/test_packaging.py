@@ -199,7 +199,9 @@ def test_version_and_address_are_the_same_everywhere(wheel) -> None:
     settings.read(ROOT / "setup.cfg")
     url = settings["metadata"]["url"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {mteb_longembed.__version__}\n" in citation and f"\nrepository-code: {url}\n" in citation
+    assert (
+        f"\nversion: {mteb_longembed.__version__}\n" in citation and f"\nrepository-code: {url}\n" in citation
+    )
     releases = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert releases[0] == mteb_longembed.__version__
 

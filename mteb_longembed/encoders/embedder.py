@@ -13,7 +13,6 @@ from .engine.running import Features
 from .engine.store import EmbeddingStore
 from .modules import LongTransformer, WindowPooling
 
-
 #: The oldest version of ours that reads what we save.
 _READ_SINCE = "0.1.0"
 

@@ -105,7 +105,15 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
                     done[place] = value
             self.reading = engine.reading
             return done
-        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=self.store, kwargs=kwargs)
+        engine = Engine(
+            self,
+            where,
+            prompt=prompt,
+            batch_size=batch_size,
+            store=self.store,
+            to_host=save_to_cpu,
+            kwargs=kwargs,
+        )
         # equal texts are encoded once
         place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
         vectors: list[Any] = [None] * len(place_of)

@@ -59,6 +59,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
             batch_size=batch_size,
             store=self.store,
             collect=_vectors,
+            to_host=save_to_cpu and token_pooling is None,
             form="vectors",
             kwargs={"task": task, **kwargs},
         )

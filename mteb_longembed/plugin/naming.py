@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,11 @@ def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(find)
     def get_model_meta(
-        model_name: str, revision: str | None = None, fetch_from_hf: bool | None = None, *args: Any, **kwargs: Any
+        model_name: str,
+        revision: str | None = None,
+        fetch_from_hf: bool | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         if fetch_from_hf is not False:
             ours = part("mteb.models.model_implementations", "MODEL_REGISTRY").ask_hub(model_name, revision)
@@ -91,6 +96,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         described: mteb's method.
     """
+    # mteb 2.26 warns of its own default for this parameter, whoever calls; None is what stands for "not given"
+    unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -99,6 +106,7 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
             from mteb_longembed.encoders.building import name_saved
 
             name_saved(model)
-        return described(cls, model, *args, **kwargs)
+        given = kwargs if len(args) > 1 else {**unasked, **kwargs}
+        return described(cls, model, *args, **given)
 
     return from_sentence_transformer_model

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import InputError
 
 from .base import Family
+from .interface import install_packed
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Absolute(Family):
                 f"of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
             )
         self._query_scale: Tensor | None = None
+        self.packs = install_packed(model)
         if strategy.logn:
             for name, module in model.named_modules():
                 if name.rpartition(".")[2] == layout.query and isinstance(module, nn.Linear):
@@ -124,13 +128,13 @@ class Absolute(Family):
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
-        n = lengths[:, None]
+        ids = features["input_ids"]
+        n = hand_over(lengths, ids.device)[:, None]
         self._query_scale = None
         if strategy.logn and int(lengths.max()) > strategy.trained_len:
             self._query_scale = strategy.query_scale(n)[..., None]
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
-        ids = features["input_ids"]
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
@@ -141,3 +145,18 @@ class Absolute(Family):
         # padding is masked out everywhere: any valid row will do
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
+
+    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+        if self._query_scale is not None:
+            self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
+        if "position_ids" not in features:
+            ids = features["input_ids"]
+            p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+            if self.padding_idx is not None:
+                # pad tokens inside a text count for nothing, as in the base itself
+                real = ids != self.padding_idx
+                p = torch.where(real, real.cumsum(1) + self.padding_idx, self.padding_idx)
+            features = {**features, "position_ids": p}
+        if hasattr(self.model.embeddings, "token_type_embeddings"):
+            features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
+        return super().pack(features, documents)

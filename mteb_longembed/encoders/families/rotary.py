@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
@@ -109,35 +112,48 @@ class MappedRotary(nn.Module):
         return self.base(x, position_ids, layer_type)
 
     def frequencies(self, lengths: Tensor) -> Tensor:
-        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32."""
+        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
         if self.rope_type not in _BY_LENGTH:
-            return self.inv_freq.to(lengths.device)
+            return self.inv_freq
         # A strategy brings documents into the trained range, so the trained length's frequencies are theirs.
         limit = lengths.max() if self.strategy.key() == "none" else torch.tensor(self.strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
         rows = [
             init(self.config, torch.device("cpu"), seq_len=int(n), layer_type=self.layer_type)[0]
-            for n in lengths.cpu().clamp(max=limit.cpu()).tolist()
+            for n in lengths.clamp(max=limit).tolist()
         ]
-        return torch.stack(rows).float().to(lengths.device)
+        return torch.stack(rows).float()
 
     def forward(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[b, n, r]` for x's documents."""
-        lengths = self.documents.lengths(len(x), position_ids.shape[-1])
+        """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
+        documents = current()
+        if documents is None:
+            lengths = self.documents.lengths(len(x), position_ids.shape[-1])
+        else:
+            # models that make their own position ids would count through all documents
+            lengths, position_ids = documents.n, documents.positions()[None]
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         if layer_type != self.layer_type or lengths is None:
             return self._own(x, position_ids, layer_type)
         if own and self.rope_type not in _BY_LENGTH:
             return self._own(x, position_ids, layer_type)
-        n = lengths.to(position_ids.device)
-        angles = mapped_angles(
-            self.strategy, position_ids.expand(len(n), -1), n, self.frequencies(n), self.theta
-        )
+        inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
+        if documents is None:
+            n = hand_over(lengths, position_ids.device)[:, None]
+            p = position_ids.expand(len(n), -1)
+            inv_freq = hand_over(inv_freq, p.device)[:, None]
+            scale = hand_over(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
+        else:
+            n = documents.each_token(lengths)[None]
+            p = position_ids
+            inv_freq = documents.each_token(inv_freq.expand(len(lengths), -1))[None]
+            scale = documents.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
+        angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        size = self.scaling * self.strategy.rotary_scale(n).view(-1, 1, 1)
+        size = self.scaling * scale
         cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
@@ -152,15 +168,23 @@ def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, th
         inv_freq: `[r/2]`, or `[b, r/2]` where the base itself varies them with the length.
         theta: the base's rope base.
     """
-    hooks = strategy.hooks()
-    if "position_ids" in hooks:
-        p = strategy.position_ids(p, n[:, None])
-    if "inv_freq" in hooks:
-        rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
-        lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
-        changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
-        inv_freq = torch.cat([c if c.ndim == 2 else c[None] for c in changed])
-    return p.float()[..., None] * inv_freq.view(-1, 1, inv_freq.shape[-1])
+    inv_freq = mapped_frequencies(strategy, n, inv_freq, theta)
+    return mapped_positions(strategy, p, n[:, None]).float()[..., None] * inv_freq[:, None]
+
+
+def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
+    """The strategy's positions for `p`, in documents of `n` tokens (broadcasting)."""
+    return strategy.position_ids(p, n) if "position_ids" in strategy.hooks() else p
+
+
+def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
+    """The strategy's inverse frequencies, `[b or 1, r/2]`; arguments as `mapped_angles`'."""
+    rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
+    if "inv_freq" not in strategy.hooks():
+        return rows
+    lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
+    changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
+    return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
 
 
 def lift_window(config: PretrainedConfig, strategy: Strategy) -> None:
@@ -199,6 +223,7 @@ class Rotary(Family):
                 lift_window(model.config, strategy)
             return
         install(model, self.settings)
+        self.packs = devices.may_pack()
         calls = trial(model, self.settings)
         if acts_inside:
             rotation = self._rotation(model, rotary, calls)
