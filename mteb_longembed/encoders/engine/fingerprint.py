@@ -13,7 +13,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -93,7 +93,8 @@ class Fingerprint:
         """
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
-            length, prefix, behind = settings  # type: ignore[misc]  # of three, since these are cut
+            # three numbers, since these documents are cut
+            length, prefix, behind = cast("tuple[int, int, int]", settings)
             digest = hashlib.blake2b(self._window, digest_size=32)
             digest.update(f"{length} {len(row)}\n".encode())
             windows = self.first.strategy.windows(len(row), prefix, behind).numpy()
