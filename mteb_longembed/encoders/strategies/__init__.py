@@ -1,4 +1,4 @@
-"""The registry of context-extension strategies: one file a strategy, one line here."""
+"""The registry of context-extension strategies: each strategy is one file, and one line here."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .rp import RecurrentPositions
 from .se import SelfExtend
 from .yarn import YaRN
 
-#: Version of our algorithms: part of every revision, so that changed algorithms never mix with old results.
+#: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
 ALGORITHM = "le2"
 
-#: Registry key (the file's stem) -> strategy, in the paper's order, then ours.
+#: Registry key (the file's stem) -> strategy: first those of the paper in its order, then the others.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.key(): strategy
     for strategy in (
@@ -45,7 +45,7 @@ def get_strategy(key: str) -> type[Strategy]:
     """The strategy class of a registry key.
 
     Raises:
-        UnknownNameError: if no strategy has this key; names the nearest match and all keys.
+        UnknownNameError: if no strategy has this key; the message says the nearest key and all keys.
     """
     try:
         return STRATEGIES[key]
