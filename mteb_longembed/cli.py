@@ -32,6 +32,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
+    "leaderboard": Command(
+        "mteb_longembed.commands.leaderboard", "mteb's leaderboard on a folder of results, without network"
+    ),
+    "submit-check": Command(
+        "mteb_longembed.commands.submit_check", "what mteb's public results repository would refuse, and why"
+    ),
     "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches; what is wrong"),
 }
 _RUN = "run tasks on models: as `mteb run`, whose options it takes, with a table of scores"
@@ -49,8 +55,8 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status.
 
-    0: done. 1: `doctor` found a problem. 2: a wrong command line, or something could not run, after a sentence
-    on it. 130: interrupted.
+    0: done. 1: `doctor` found a problem, or `submit-check` something missing. 2: a wrong command line, or something
+    could not run, after a sentence on it. 130: interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:

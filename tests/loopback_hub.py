@@ -86,14 +86,18 @@ class Repository:
 
     def card(self) -> dict[str, Any] | None:
         """What stands between the two lines of dashes that README.md starts with."""
-        found = re.match(rb"---\r?\n(.*?)\r?\n---", self.read("README.md"), re.S) if "README.md" in self.files else None
+        found = (
+            re.match(rb"---\r?\n(.*?)\r?\n---", self.read("README.md"), re.S)
+            if "README.md" in self.files
+            else None
+        )
         return yaml.safe_load(found[1]) if found else None
 
     def parameters(self) -> dict[str, Any] | None:
-        """How many numbers of each type the weights have, as the headers of their files say."""
+        """How many numbers of each type the weights at the top have; the hub looks at no others."""
         counts: Counter[str] = Counter()
         for path in self.files:
-            if path.endswith(".safetensors"):
+            if path.endswith(".safetensors") and "/" not in path:
                 content = self.read(path)
                 (length,) = struct.unpack("<Q", content[:8])
                 for name, tensor in json.loads(content[8 : 8 + length]).items():
@@ -153,7 +157,9 @@ class LoopbackHub:
             raise _Refused(
                 409, f"You already created this {repo_type} repo: {repo_id}", url=f"{self.url}/{repo_id}"
             )
-        self.add(repo_id, {".gitattributes": "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"}, repo_type)
+        self.add(
+            repo_id, {".gitattributes": "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"}, repo_type
+        )
 
     def branch(self, repo_type: str, repo_id: str, name: str) -> None:
         """Let a new branch start where `main` is."""
@@ -360,7 +366,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.create(repo_id, asked.get("type") or "model")
             return {"url": f"{self.hub.url}/{repo_id}", "id": repo_id}
         if found := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
-            return {"transfer": "basic", "objects": [self._wanted_upload(o) for o in json.loads(body)["objects"]]}
+            return {
+                "transfer": "basic",
+                "objects": [self._wanted_upload(o) for o in json.loads(body)["objects"]],
+            }
         if found := re.fullmatch(r"lfs/([0-9a-f]{64})", path):
             self.hub.uploaded[found[1]] = body
             return {}

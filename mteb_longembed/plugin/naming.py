@@ -42,7 +42,11 @@ def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(find)
     def get_model_meta(
-        model_name: str, revision: str | None = None, fetch_from_hf: bool | None = None, *args: Any, **kwargs: Any
+        model_name: str,
+        revision: str | None = None,
+        fetch_from_hf: bool | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         if fetch_from_hf is not False:
             ours = part("mteb.models.model_implementations", "MODEL_REGISTRY").ask_hub(model_name, revision)
@@ -85,6 +89,16 @@ def _canonical(name: str, stored: set[str]) -> str:
         return name
 
 
+def _completed(meta: Any, resolved: Any) -> Any:
+    """A description that mteb made of a loaded model of ours, with what only its files say."""
+    from .metadata import model_meta
+
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    full = model_meta(resolved, functools.partial(dict.get, registry))
+    same = ("name", "revision", "loader", "embed_dim", "max_tokens")
+    return full.model_copy(update={name: getattr(meta, name) for name in same})
+
+
 def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     """`ModelMeta.from_sentence_transformer_model`, which knows folders of ours that SentenceTransformer loaded.
 
@@ -99,6 +113,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
             from mteb_longembed.encoders.building import name_saved
 
             name_saved(model)
-        return described(cls, model, *args, **kwargs)
+        meta = described(cls, model, *args, **kwargs)
+        resolved = getattr(model, "resolved", None)
+        return meta if resolved is None else _completed(meta, resolved)
 
     return from_sentence_transformer_model

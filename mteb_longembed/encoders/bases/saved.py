@@ -1,4 +1,4 @@
-"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how it is told apart, and its strategy."""
+"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how it is known, and its strategy."""
 
 from __future__ import annotations
 
