@@ -94,10 +94,10 @@ class Repository:
         return yaml.safe_load(found[1]) if found else None
 
     def parameters(self) -> dict[str, Any] | None:
-        """How many numbers of each type the weights have, as the headers of their files say."""
+        """How many numbers of each type the weights at the top have; the hub looks at no others."""
         counts: Counter[str] = Counter()
         for path in self.files:
-            if path.endswith(".safetensors"):
+            if path.endswith(".safetensors") and "/" not in path:
                 content = self.read(path)
                 (length,) = struct.unpack("<Q", content[:8])
                 for name, tensor in json.loads(content[8 : 8 + length]).items():

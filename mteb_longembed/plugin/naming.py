@@ -90,6 +90,16 @@ def _canonical(name: str, stored: set[str]) -> str:
         return name
 
 
+def _completed(meta: Any, resolved: Any) -> Any:
+    """A description that mteb made of a loaded model of ours, with what only its files say."""
+    from .metadata import model_meta
+
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    full = model_meta(resolved, functools.partial(dict.get, registry))
+    same = ("name", "revision", "loader", "embed_dim", "max_tokens")
+    return full.model_copy(update={name: getattr(meta, name) for name in same})
+
+
 def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     """`ModelMeta.from_sentence_transformer_model`, which knows folders of ours that SentenceTransformer loaded.
 
@@ -107,6 +117,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
 
             name_saved(model)
         given = kwargs if len(args) > 1 else {**unasked, **kwargs}
-        return described(cls, model, *args, **given)
+        meta = described(cls, model, *args, **given)
+        resolved = getattr(model, "resolved", None)
+        return meta if resolved is None else _completed(meta, resolved)
 
     return from_sentence_transformer_model
