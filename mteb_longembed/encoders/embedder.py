@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self, cast
 
 from .bases.resolve import ResolvedModel
+from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.store import EmbeddingStore
 from .modules import LongTransformer
@@ -17,6 +18,8 @@ class Embedder:
     resolved: ResolvedModel | None = None
     #: Where finished embeddings are kept: mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: The cluster that encodes the texts: mteb runs set it; None is this process alone.
+    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read; equal texts count once.
     reading: Reading | None = None
 
