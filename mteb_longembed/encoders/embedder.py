@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .bases.resolve import ResolvedModel
 from .card import extended_card, scores_in
+from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.running import Features
 from .engine.store import EmbeddingStore
@@ -28,6 +29,8 @@ class Embedder:
     resolved: ResolvedModel | None = None
     #: Where finished embeddings are kept: mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: The cluster that encodes the texts: mteb runs set it; None is this process alone.
+    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read; equal texts count once.
     reading: Reading | None = None
     #: Scores for the model card that is being written.
