@@ -15,6 +15,7 @@ _OF_EVERY_NAME = {
     "center": "corpus, or corpus+queries: search subtracts the corpus' mean vector",
     "fuse": "bm25: search adds BM25's scores",
     "weight": "the encoder's share of a fused score",
+    "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
 

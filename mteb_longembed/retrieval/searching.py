@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.encoders.bases.representation import SearchSettings
-from mteb_longembed.errors import InputError
 
 from .fusion import FusedSearch, check_bm25
 from .vector_search import VectorSearch
@@ -42,24 +41,12 @@ def searching(encoder: Any, settings: SearchSettings) -> Any:
         encoder: an encoder of mteb's around a model of ours.
         settings: at least one of them given.
     """
-    inner = VectorSearch(encoder, center=settings.center) if settings.center else encoder
+    inner = encoder
+    if settings.center or settings.index:
+        inner = VectorSearch(encoder, center=settings.center, index=settings.index)
     if settings.fuse is None:
         return _Plain(inner)
     return FusedSearch(inner, float(settings.weight or 0))
-
-
-def indexed(encoder: Any) -> VectorSearch:
-    """An encoder of one or several vectors, searched through a FAISS index of all its vectors.
-
-    Args:
-        encoder: what mteb's loader gives for a name of ours.
-
-    Raises:
-        InputError: if it is a search with settings of its own.
-    """
-    if not hasattr(encoder, "model"):
-        raise InputError(f"only an encoder can be searched through an index, got {encoder!r}.")
-    return VectorSearch(encoder, through_index=True)
 
 
 def check_settings(settings: SearchSettings) -> None:

@@ -132,7 +132,7 @@ def _as_stretched(
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
     """Refuse what would have to change a saved model."""
     local = is_folder(name.base)
-    rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None)
+    rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None, index=None)
     if not local:
         rest = replace(rest, revision=None)
     if rest != ModelName("") or (local and trusted):
