@@ -13,7 +13,7 @@ from mteb_longembed.errors import InputError
 #: From how many vectors on an index divides them into lists: fewer are compared in no time.
 IVF_FROM = 20_000
 #: The part of all lists that is searched first is one of so many.
-PROBED = 32
+PROBED = 64
 _SAMPLES_A_LIST = 40
 _ROUNDS = 10
 _SEED = 0
@@ -175,7 +175,7 @@ class WindowIndex:
             return None
         if self._lists is None:
             rows = self._index.reconstruct_n(0, self.n_vectors)
-            n_lists = int(4 * self.n_vectors**0.5)
+            n_lists = int(2 * self.n_vectors**0.5)
             # the names of FAISS's factory: inverted lists, numbers in fp16
             self._lists = faiss.index_factory(
                 rows.shape[1], f"IVF{n_lists},SQfp16", faiss.METRIC_INNER_PRODUCT

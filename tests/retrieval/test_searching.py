@@ -151,7 +151,7 @@ def test_search_through_the_flat_index_is_exact(folder, tail, center):
     settings = ["index=flat", *([f"center={center}"] if center else [])]
     name = f"{folder}{tail}{',' if ':' in tail else ':'}{','.join(settings)}"
     model = mteb.get_model(name, device="cpu")
-    assert not hasattr(model, "encode") and model.mteb_model_meta.name.endswith("index=flat")
+    assert not hasattr(model, "encode") and "index=flat" in model.mteb_model_meta.name
     for top_k in (3, 100):
         want = expected(folder, tail, corpus(3), center)
         check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
