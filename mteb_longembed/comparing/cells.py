@@ -1,4 +1,4 @@
-"""One contender on one split of one task: run by mteb, scored query by query, and found again by a later run."""
+"""A cell is one contender on one split of one task. mteb runs it, we score each query, and later runs find it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.scoring import score_queries
 
-#: Inside the output folder: rankings by model, revision and split.
+#: Folder inside the output folder, with rankings by model, revision and split.
 RANKINGS = "rankings"
 _COST = "cost.json"
 
 
 class Cells:
-    """The cells of one output folder. Results are mteb's own; rankings lie beside them.
+    """The cells of one output folder. Results are mteb's own; rankings are in a folder beside them.
 
     Args:
-        folder: mteb's results folder, as `mteb run --output-folder`.
+        folder: mteb's results folder, the same as for `mteb run --output-folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class Cells:
         self.cache = mteb.ResultCache(folder)
 
     def find(self, meta: Any, task: AbsTaskRetrieval, split: str) -> dict[str, float] | None:
-        """Each query's score from an earlier run; None where there is none."""
+        """Each query's score from an earlier run, None if there is none."""
         path = self._rankings(meta, task, split)
         if not path.is_file():
             return None
@@ -39,15 +39,15 @@ class Cells:
             saved = json.loads(path.read_bytes())
             rankings = {subset: saved[subset][split] for subset in task.hf_subsets}
         except (ValueError, KeyError, TypeError):
-            return None  # cut off, or written by something else: run again
+            return None  # the file is cut off, or another program wrote it: run again
         return score_queries(task, split, rankings)
 
     def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> dict[str, float]:
-        """Each query's score from 0 to 1, by mteb's own runner; what an earlier run has finished is taken.
+        """Each query's score from 0 to 1, from an earlier run, or else from a run of mteb now.
 
         Args:
-            model: what mteb encodes or searches with.
-            meta: its metadata, under which results are stored.
+            model: the object that mteb encodes or searches with.
+            meta: its metadata; results are stored under its name and revision.
             task: one task, with its data loaded.
             split: one of its splits.
         """
@@ -55,12 +55,12 @@ class Cells:
         if found is not None:
             return found
         path = self._rankings(meta, task, split)
-        path.unlink(missing_ok=True)  # what cannot be read is written anew: mteb would add to it
+        path.unlink(missing_ok=True)  # the file cannot be read: write a new one, because mteb would add to it
         splits = list(task.eval_splits)
         task.filter_eval_splits([split])
         try:
             known = self.cache.load_task_result(task.metadata.name, meta)
-            # results without rankings (of a plain `mteb run`) stay as they are
+            # results without rankings come from a plain `mteb run`: do not change them
             cache = self.cache if known is None or split not in known.scores else None
             mteb.evaluate(
                 model,
@@ -78,14 +78,14 @@ class Cells:
         return scores
 
     def find_cost(self, meta: Any) -> Cost | None:
-        """What an earlier run measured; None where there is none."""
+        """The cost that an earlier run measured, None if there is none."""
         try:
             return Cost(**json.loads((self._folder(meta) / _COST).read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def keep_cost(self, meta: Any, cost: Cost) -> None:
-        """Keep what was measured for later runs."""
+        """Keep a measured cost for later runs."""
         path = self._folder(meta) / _COST
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(cost)), encoding="utf-8")

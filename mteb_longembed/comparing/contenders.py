@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: names that fit each base, from the registries of strategies and families."""
+"""The contenders of a comparison: names that fit each base, from the registries of strategies and families."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
-#: What is tried beside the plain strategies, by the strategy that it builds on: small windows, several vectors,
-#: corpus centring. All four cut the same windows, so each window is encoded once.
+#: Contenders besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
+#: strategy.
+#: All four cut the same windows, so each window is encoded once.
 BEYOND = (
     "pcw:size=128,short=cut",
     "pcw:size=128,short=cut,center=corpus",
@@ -30,11 +31,11 @@ class Contender:
     """One way to embed documents.
 
     Args:
-        name: what `mteb run -m` takes.
-        base: the base it belongs to, as the user wrote it; empty for BM25.
-        is_base: whether it is the base as it is.
-        trained_len: the base's trained length in tokens; None for what has none.
-        target_len: tokens that are read of a document; None for all.
+        name: the name for `mteb run -m`.
+        base: its base, as the user wrote it; empty for BM25.
+        is_base: whether it is the base without extension.
+        trained_len: the base's trained length in tokens, None if it has none.
+        target_len: how many tokens of a document it reads, None for all.
     """
 
     name: str
@@ -47,17 +48,17 @@ class Contender:
 def contenders_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Contender]:
-    """Every contender of a base: the base as it is, each strategy that fits, and what lies beyond the paper.
+    """All contenders of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
 
     Args:
-        base: alias, hub id or folder; a name with a strategy is a single contender.
-        strategies: registry keys to narrow to; default all. The base itself always takes part.
-        target_len: tokens to extend to; default 8 times the trained length.
+        base: alias, hub id or folder; a name with a strategy gives only one contender.
+        strategies: registry keys of the only strategies to try; default all. The base itself always takes part.
+        target_len: the target length in tokens; default 8 times the trained length.
 
     Raises:
-        UnknownNameError: if no strategy has one of the keys.
-        InputError: if the base cannot be extended by any of them.
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        UnknownNameError: if a key is not that of a strategy.
+        InputError: if none of the strategies can extend the base.
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
     """
     for key in strategies or ():
         get_strategy(key)
@@ -82,7 +83,7 @@ def contenders_of(
 
 
 def fused(best: Contender) -> Contender | None:
-    """A contender joined with BM25, None where it cannot be."""
+    """The contender with BM25's scores added, None if that is not possible."""
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
         return _contender(f"{best.name}{sign}{_FUSED}", best.base)
@@ -106,7 +107,7 @@ def _contender(name: str, base: str) -> Contender:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
-    # the canonical name of what is added, behind the base as the user wrote it
+    # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Contender(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
         base,

@@ -1,4 +1,7 @@
-"""What fits one model, in the order to try, with what was measured on an embedded model with the same positions."""
+"""The strategies that fit one model, in the order to try.
+
+The order comes from measurements on an embedded model with the same kind of positions.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from mteb_longembed.names.grammar import ModelName, parse_name
 
 
 def fitting(base: str) -> str:
-    """Lines for people: each strategy that fits, the best measured first, and those that do not.
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
 
     Args:
         base: alias, hub id or folder.
 
     Raises:
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
     """
     resolved = resolve(ModelName(base))
     family = resolved.base.family.name
@@ -44,10 +47,12 @@ def fitting(base: str) -> str:
     if measured:
         lines.append(
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
-            f"{measured['base']}). `mteb-longembed compare {base} -t TASK` measures yours."
+            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
         )
     else:
-        lines.append(f"Nothing was measured on such positions: `mteb-longembed compare {base} -t TASK` does.")
+        lines.append(
+            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""A FAISS index of windows: several vectors a document, documents out."""
+"""A FAISS index of windows: documents have several vectors, and a search returns documents."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _SEED = 0
 
 
 class WindowIndex:
-    """mteb's index protocol for documents of one or several vectors; a document scores as its best vector.
+    """mteb's index protocol for documents of one or several vectors. A document's score is that of its best vector.
 
-    Each search fetches k vectors and doubles k until `top_k` distinct documents have appeared, or all vectors have.
-    Vectors come best first, so a document's first one is its best, and the result is exact.
+    Each search fetches k vectors. It doubles k until it has seen `top_k` different documents, or all vectors. The
+    best vectors come first, so the first vector of a document is its best one, and the result is exact.
 
     With `exact=False` and at least `IVF_FROM` vectors, they are divided into lists by k-means (FAISS's inverted file,
     numbers in fp16), and a query is compared with the vectors of the nearest lists alone: of `1 / PROBED` of all lists,
     and of twice as many again and again where these do not hold `top_k` documents.
 
     Args:
-        model: an encoder of mteb's, whose similarity decides whether vectors are normalised; or None: they are taken
-            as they are and compared by dot product.
+        model: one of mteb's encoders. For cosine similarity, vectors are normalised. None: vectors are not changed
+            and are compared by dot product.
         exact: whether all vectors are compared.
 
     Raises:
-        InputError: if the similarity is neither cosine nor dot product.
+        InputError: if the similarity is not cosine and not dot product.
     """
 
     def __init__(self, model: Any = None, *, exact: bool = True) -> None:
@@ -45,9 +45,9 @@ class WindowIndex:
             similarity = getattr(model.mteb_model_meta.similarity_fn_name, "value", None)
             if similarity not in ("cosine", "dot", "MaxSim"):
                 raise InputError(
-                    f"the index of windows compares by cosine or dot product, got {similarity}: run without it."
+                    f"the index of windows needs cosine or dot product, got {similarity}: run without the index."
                 )
-            # the rows of a model of several vectors are as its similarity wants them
+            # a model of several vectors (MaxSim) has normalised its rows already
             self._normalize = similarity == "cosine"
         self.idxs: list[str] = []
         self._owner: list[np.ndarray] = []
@@ -57,22 +57,24 @@ class WindowIndex:
 
     @property
     def n_vectors(self) -> int:
-        """Vectors of all documents."""
+        """Number of vectors of all documents."""
         return self._starts[-1]
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
         """Add documents.
 
         Args:
-            embeddings: one array a document, `[vectors, d]` or `[d]`; or one matrix, a row a document.
-            idxs: their ids.
+            embeddings: one array for each document, `[vectors, d]` or `[d]`; or one matrix with a row for each.
+            idxs: ids of the documents.
 
         Raises:
-            InputError: if there are not as many ids as documents.
+            InputError: if the numbers of ids and documents differ.
         """
         documents = [np.atleast_2d(_array(document)) for document in embeddings]
         if len(documents) != len(idxs):
-            raise InputError(f"every document needs an id, got {len(documents)} and {len(idxs)} ids.")
+            raise InputError(
+                f"every document needs an id, got {len(documents)} documents and {len(idxs)} ids."
+            )
         if not documents:
             return
         counts = [len(rows) for rows in documents]
@@ -98,24 +100,24 @@ class WindowIndex:
         """The best documents of each query, best first.
 
         Args:
-            embeddings: one vector a query: `[queries, d]`, or a list of `[1, d]`.
-            top_k: documents wanted.
-            similarity_fn: not used; the index compares.
-            top_ranked: candidates by query id, where only these are to be scored.
+            embeddings: one vector for each query: `[queries, d]`, or a list of `[1, d]`.
+            top_k: number of documents for each query.
+            similarity_fn: not used, because the index itself compares.
+            top_ranked: by query id, the only documents to score; None scores all documents.
             query_idx_to_id: query ids by place, for `top_ranked`.
 
         Returns:
-            Scores, and places among the added documents (with `top_ranked`: among the query's candidates).
+            Scores, and places in the list of documents (if `top_ranked` is given: in the list of candidates).
 
         Raises:
-            InputError: if nothing was added, or a query has several vectors.
+            InputError: if the index is empty, or a query has several vectors.
         """
         if self._index is None:
             raise InputError("the index of windows is empty: add documents before you search.")
         rows = [np.atleast_2d(_array(query)) for query in embeddings]
         if any(len(query) != 1 for query in rows):
             raise InputError(
-                "the index of windows takes one vector a query, got several: search without the index."
+                "the index of windows takes one vector for each query, got several: search without the index."
             )
         queries = np.concatenate(rows) if rows else np.zeros((0, self._index.d), np.float32)
         if self._normalize:
@@ -141,10 +143,10 @@ class WindowIndex:
             values, found = self._nearest(queries[open_queries], k, n_probe)
             missing, is_short = [], False
             for query, value, vectors in zip(open_queries, values, found, strict=True):
-                # places behind the last vector of the lists hold -1
+                # behind the last vector of the lists stands -1
                 filled = vectors >= 0
                 value, vectors = value[filled], vectors[filled]
-                # the first place at which each document appears
+                # the first vector of each document
                 _, firsts = np.unique(owner[vectors], return_index=True)
                 firsts = np.sort(firsts)[:top_k]
                 if len(firsts) < top_k and len(vectors) < self.n_vectors:
@@ -209,7 +211,7 @@ class WindowIndex:
 
 
 def _array(vectors: Any) -> np.ndarray:
-    """A private fp32 copy of vectors, from any device."""
+    """A copy of vectors in fp32, from any device."""
     if hasattr(vectors, "detach"):
         vectors = vectors.detach().cpu().numpy()
     return np.array(vectors, np.float32, order="C")

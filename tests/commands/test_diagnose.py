@@ -67,4 +67,4 @@ def test_figure_and_data_are_written(
 def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse("-t", "Some", "--lengths", "128;512")
-    assert "expected whole numbers with commas between, got '128;512'" in capsys.readouterr().err
+    assert "expected whole numbers with commas between them, got '128;512'" in capsys.readouterr().err

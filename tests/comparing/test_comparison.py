@@ -121,7 +121,7 @@ def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_p
     found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
     assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
     with pytest.raises(
-        InputError, match=r"^compare must finish one contender at least, got none: give a larger"
+        InputError, match=r"^compare must finish at least one contender, got none: give a larger"
     ):
         compare(
             small[:1], [task(data)], tmp_path / "x", budget=1, fuse=False, show=False, say=lambda text: None

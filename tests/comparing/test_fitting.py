@@ -34,4 +34,4 @@ def test_what_fits_a_model_is_listed_the_best_measured_first(capsys) -> None:
 
 def test_a_model_goes_with_fit_only(capsys) -> None:
     assert cli.main(["list", "tasks", "mini-rope"]) == 2
-    assert "a model goes with fit only" in capsys.readouterr().err
+    assert "a model can only follow fit" in capsys.readouterr().err

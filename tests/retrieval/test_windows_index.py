@@ -94,7 +94,7 @@ def test_an_empty_index_and_a_query_of_several_vectors_are_refused():
     with pytest.raises(InputError, match=r"^every document needs an id, got 2 and 1 ids"):
         index.add_documents(np.eye(2), ["a"])
     index.add_documents(np.eye(2), ["a", "b"])
-    with pytest.raises(InputError, match="takes one vector a query, got several"):
+    with pytest.raises(InputError, match="takes one vector for each query, got several"):
         index.search([np.eye(2)], 3)
     assert index.search(np.eye(2)[:1], 3) == ([[1.0, 0.0]], [[0, 1]])
     index.clear()
