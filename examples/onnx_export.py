@@ -30,7 +30,7 @@ def inputs(texts):
 
 texts = [QUESTION, *DOCUMENTS.values()]
 names = ["input_ids", "attention_mask"]
-shapes = dict.fromkeys(names, {0: "batch", 1: "tokens"})
+shapes = {key: {0: "batch", 1: "tokens"} for key in names}
 torch.onnx.export(Embedder(model), inputs(texts[1:]), "model.onnx", input_names=names, dynamic_shapes=shapes)
 
 session = onnxruntime.InferenceSession("model.onnx")
