@@ -20,13 +20,13 @@ folder = tempfile.mkdtemp()
 longembed.load("mini-rope+ntk@4k").save_pretrained(folder)
 options = {"model": folder, "trust_remote_code": True, "progress_bar": False}
 
-reader = SentenceTransformersDocumentEmbedder(**options)
+reader = SentenceTransformersDocumentEmbedder(**options, encode_kwargs={"prompt_name": "document"})
 reader.warm_up()
 documents = [Document(content=text, meta={"name": name}) for name, text in DOCUMENTS.items()]
 store = InMemoryDocumentStore()
 store.write_documents(reader.run(documents)["documents"])
 
-asker = SentenceTransformersTextEmbedder(**options)
+asker = SentenceTransformersTextEmbedder(**options, encode_kwargs={"prompt_name": "query"})
 asker.warm_up()
 hits = InMemoryEmbeddingRetriever(store).run(asker.run(QUESTION)["embedding"], top_k=3)
 FOUND = [hit.meta["name"] for hit in hits["documents"]]

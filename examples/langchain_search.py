@@ -13,10 +13,12 @@ from langchain_huggingface import HuggingFaceEmbeddings
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences
 
-model = longembed.load("mini-rope+ntk@4k")
-folder = tempfile.mkdtemp()
+model, folder = longembed.load("mini-rope+ntk@4k"), tempfile.mkdtemp()
 model.save_pretrained(folder)
-embeddings = HuggingFaceEmbeddings(model_name=folder, model_kwargs={"trust_remote_code": True})
+embeddings = HuggingFaceEmbeddings(
+    model_name=folder, model_kwargs={"trust_remote_code": True},
+    encode_kwargs={"prompt_name": "document"}, query_encode_kwargs={"prompt_name": "query"},
+)  # fmt: skip
 
 # one vector a document
 documents = [Document(text, metadata={"name": name}) for name, text in DOCUMENTS.items()]
@@ -28,10 +30,9 @@ FOUND = [found.metadata["name"] for found in store.similarity_search(QUESTION, k
 def late_chunks(texts, size=400):
     spans = [spans_by_sentences(text, max_chars=size) for text in texts]
     for text, own, vectors in zip(texts, spans, longembed.encode_spans(model, texts, spans), strict=True):
-        yield [(text[a:b], vector.tolist()) for (a, b), vector in zip(own, vectors, strict=True)]
+        yield from ((text[a:b], vector.tolist()) for (a, b), vector in zip(own, vectors, strict=True))
 
 
-pairs = [pair for chunks in late_chunks(list(DOCUMENTS.values())) for pair in chunks]
-chunk_store = FAISS.from_embeddings(pairs, embeddings)
+chunk_store = FAISS.from_embeddings(list(late_chunks(list(DOCUMENTS.values()))), embeddings)
 CHUNK = chunk_store.similarity_search(QUESTION, k=1)[0].page_content
 print(FOUND, CHUNK, sep="\n")

@@ -12,9 +12,13 @@ from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 
 import mteb_longembed as longembed
 
-folder = tempfile.mkdtemp()
-longembed.load("mini-rope+ntk@4k").save_pretrained(folder)
-embedding = HuggingFaceEmbedding(model_name=folder, trust_remote_code=True, max_length=4096, device="cpu")
+model, folder = longembed.load("mini-rope+ntk@4k"), tempfile.mkdtemp()
+model.save_pretrained(folder)
+embedding = HuggingFaceEmbedding(
+    model_name=folder, trust_remote_code=True, device="cpu",
+    # LlamaIndex sets prompts of its own, so hand over those of the model
+    query_instruction=model.prompts.get("query"), text_instruction=model.prompts.get("document"),
+)  # fmt: skip
 
 # whole documents as nodes: nothing is split
 nodes = [TextNode(text=text, id_=name) for name, text in DOCUMENTS.items()]
