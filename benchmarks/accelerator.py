@@ -3,11 +3,11 @@
     python benchmarks/accelerator.py --minutes 8 --out FOLDER
     python benchmarks/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
 
-Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most. What
-no time is left for is listed as skipped. The parts, in this order:
+Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most.
+What no time is left for is listed as skipped. The parts, in this order:
 
-- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32 selves
-  on the CPU, and a document alone against itself among others (batch invariance), for each number type.
+- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32
+  selves on the CPU, and a document alone against itself among others (batch invariance), for each number type.
 - `end to end`: our engine against sentence-transformers with its best settings (fp16 and bf16; SDPA, FlashAttention 2
   with unpadded inputs where the `flash_attn` package is there; the best of several batch sizes).
 - `strategies`: each strategy relative to its base at the same length. Goal: `se` at most 1.15 at 32,768 tokens.
@@ -167,7 +167,9 @@ def correctness(scale: Scale) -> dict[str, Any]:
             for dtype in types:
                 given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
                 got = run(*given, lengths).float().cpu()
-                rows.append([f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())])
+                rows.append(
+                    [f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())]
+                )
     return {
         "kernels": {"head": ["path", "type", "largest difference"], "rows": rows},
         "models": {"head": ["model", "type", "path", "smallest cosine to fp32 on the CPU"], "rows": [
@@ -191,7 +193,9 @@ def models(scale: Scale) -> list[tuple[Callable[..., SentenceTransformer], str, 
 def causal_model(scale: Scale, max_len: int, folder: str) -> SentenceTransformer:
     """A Qwen3 of the scale's shape with random weights."""
     torch.manual_seed(0)
-    config = Qwen3Config(vocab_size=4000, max_position_embeddings=max_len, pad_token_id=0, **scale.causal_shape)
+    config = Qwen3Config(
+        vocab_size=4000, max_position_embeddings=max_len, pad_token_id=0, **scale.causal_shape
+    )
     Qwen3Model(config).save_pretrained(folder)
     wordpiece(max_len).save_pretrained(folder)
     width = scale.causal_shape["hidden_size"]
@@ -207,7 +211,9 @@ def checked_texts(scale: Scale) -> list[str]:
     return documents("checked", 6)
 
 
-def model_rows(make: Callable[..., SentenceTransformer], name: str, keys: tuple[str, ...], scale: Scale) -> Rows:
+def model_rows(
+    make: Callable[..., SentenceTransformer], name: str, keys: tuple[str, ...], scale: Scale
+) -> Rows:
     """One row a strategy and type: our embeddings on the device against fp32 on the CPU."""
     rows: Rows = []
     target, texts = max(max(scale.kernel_lengths), 1024), checked_texts(scale)
@@ -373,7 +379,9 @@ def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
                     break
             seconds = time.monotonic() - begun
             rows.append([positions, steps, steps * plan.tokens_per_batch / seconds, first, last])
-    return {"recipe": {"head": ["positions", "steps", "tokens a second", "first loss", "last loss"], "rows": rows}}
+    return {
+        "recipe": {"head": ["positions", "steps", "tokens a second", "first loss", "last loss"], "rows": rows}
+    }
 
 
 def essays(path: Path) -> Path:
@@ -382,7 +390,11 @@ def essays(path: Path) -> Path:
     with gzip.open(path, "wt", encoding="utf-8") as file:
         for i in range(4):
             for essay in sorted(folder.glob("*.txt")):
-                row = {"book": f"essays {i}", "chapter": essay.stem, "text": essay.read_text(encoding="utf-8")}
+                row = {
+                    "book": f"essays {i}",
+                    "chapter": essay.stem,
+                    "text": essay.read_text(encoding="utf-8"),
+                }
                 file.write(json.dumps(row) + "\n")
     return path
 
@@ -430,7 +442,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true", help="on the CPU, small, for tests")
-    parser.add_argument("--books", type=Path, help="text for the recipe, as training.train's; default our essays")
+    parser.add_argument(
+        "--books", type=Path, help="text for the recipe, as training.train's; default our essays"
+    )
     parser.add_argument("--only", nargs="+", help="names of parts; default all")
     args = parser.parse_args()
     if not args.tiny and not torch.cuda.is_available():
@@ -445,9 +459,7 @@ def main() -> None:
         "strategies": lambda: costs(scale),
         "utilisation": lambda: shares(scale),
         "memory": lambda: peaks(scale),
-        "recipe": lambda: recipe(
-            scale, args.books, time.monotonic() + 5 if args.tiny else end
-        ),
+        "recipe": lambda: recipe(scale, args.books, time.monotonic() + 5 if args.tiny else end),
     }
     report: dict[str, Any] = {"machine": machine(scale), "sizes": SIZES[scale.size], "parts": {}}
     for name, run in parts.items():

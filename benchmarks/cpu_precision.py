@@ -2,9 +2,9 @@
 
 `python benchmarks/cpu_precision.py --size base --tokens 512 4096 --docs 4 --rounds 3`
 
-All run in one process, in turns, on the same documents of exactly so many tokens, and give the same vectors (mean of the
-token embeddings). The roofline is the rate of plain matrix products of the model's shapes in each number type: no way to
-encode is faster than its products. Needs torchao, onnx and onnxruntime for their rows; a row that cannot run says why.
+All run in one process, in turns, on the same documents of exactly so many tokens, and give the same vectors (mean of
+the token embeddings). The roofline is the rate of plain matrix products of the model's shapes in each number type: no
+way to encode is faster than its products. Rows that need torchao, onnx or onnxruntime say so where they are missing.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def roofline(size: str, rounds: int) -> str:
     """GFLOP/s of products `[2048, width] x [width, 4 width]`, the largest of a layer, by number type."""
     _, width, _ = SIZES[size]
     a, b = torch.randn(2048, width), torch.randn(4 * width, width)
+    half_a, half_b = a.bfloat16(), b.bfloat16()
     whole = [(x * 20).clamp(-127, 127).to(torch.int8) for x in (a, b)]
     products: dict[str, Callable[[], object]] = {
         "float32": lambda: torch.mm(a, b.T),
-        "bfloat16": lambda x=a.bfloat16(), y=b.bfloat16(): torch.mm(x, y.T),
+        "bfloat16": lambda: torch.mm(half_a, half_b.T),
         "int8 (torch._int_mm)": lambda: torch._int_mm(whole[0], whole[1].T),
         "int8 (quantized linear)": quantized_product(b, a),
     }

@@ -275,7 +275,12 @@ class LongTransformer(Transformer):
         """Whether documents run without padding: only where nobody asks for gradients or inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
-        if not self.family.packs or torch.is_grad_enabled() or asked or torch.is_autocast_enabled(device.type):
+        if (
+            not self.family.packs
+            or torch.is_grad_enabled()
+            or asked
+            or torch.is_autocast_enabled(device.type)
+        ):
             return False
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return devices.packs(device, self.model.dtype, head)

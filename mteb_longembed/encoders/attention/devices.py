@@ -46,7 +46,7 @@ def varlen_kernel() -> Callable[..., Any] | None:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    return varlen_attn if _NEEDED <= set(inspect.signature(varlen_attn).parameters) else None
+    return varlen_attn if set(inspect.signature(varlen_attn).parameters) >= _NEEDED else None
 
 
 @functools.cache

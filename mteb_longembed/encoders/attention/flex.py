@@ -18,9 +18,7 @@ def compiled() -> Callable[..., Any]:
     return torch.compile(flex_attention, dynamic=True)
 
 
-def attend_biased(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, place: Tensor, *, scale: float
-) -> Tensor:
+def attend_biased(q: Tensor, k: Tensor, v: Tensor, table: Tensor, place: Tensor, *, scale: float) -> Tensor:
     """Softmax attention in which token i sees token j with a bias for the distance of their places.
 
     Args:

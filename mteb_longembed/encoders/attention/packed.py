@@ -245,9 +245,7 @@ def _places(start: int, at: slice, backwards: bool) -> Tensor:
     return places.flip(0) if backwards else places
 
 
-def _turn(
-    rotation: Rotation, ats: list[Tensor | None], device: torch.device
-) -> tuple[Tensor, Tensor] | None:
+def _turn(rotation: Rotation, ats: list[Tensor | None], device: torch.device) -> tuple[Tensor, Tensor] | None:
     """Cosines and sines `[tokens, r/2]` of one pass over all documents, None where tokens keep their positions."""
     if ats[0] is None:
         return None

@@ -230,9 +230,7 @@ class Engine:
         ]
         return _Started(places, rows, keys, found, pieces)
 
-    def _finish(
-        self, batch: _Started, texts: list[str]
-    ) -> Iterator[tuple[list[int], list[Tensor]]]:
+    def _finish(self, batch: _Started, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Hand over the arrays of a batch, after those that are not finite ran again; then store them."""
         places, rows, keys = batch.places, batch.rows, batch.keys
         known = [i for i, key in enumerate(keys) if key in batch.found]

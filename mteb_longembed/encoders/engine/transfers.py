@@ -1,7 +1,7 @@
 """Results on their way from an accelerator to the host: copied while later batches run, looked at when they are here.
 
-On a CPU nothing is copied and nobody waits. On CUDA a batch's arrays go to pinned memory behind its own work, together
-with one flag a document that says whether its numbers are finite. Reading them waits for that batch alone, while
+On a CPU nothing is copied and nobody waits. On CUDA a batch's arrays go to pinned memory behind its own work,
+together with one flag a document that says whether its numbers are finite. Reading them waits for that batch alone, while
 the device works on the batches after it; so the check for NaN never leaves it idle.
 """
 
@@ -48,9 +48,7 @@ class Results:
             self._copied.synchronize()
         if self._host is not None:
             parts = self._host.split([array.numel() for array in self._arrays])
-            self._arrays = [
-                part.view(array.shape) for part, array in zip(parts, self._arrays, strict=True)
-            ]
+            self._arrays = [part.view(array.shape) for part, array in zip(parts, self._arrays, strict=True)]
             self._host = None
         finite = self._finite.tolist()
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]

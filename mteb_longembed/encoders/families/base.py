@@ -92,7 +92,9 @@ class Family:
         shape = features["input_ids"].shape
         places = documents.places(shape[1])
         packed = {
-            key: value.flatten()[places][None] if isinstance(value, Tensor) and value.shape == shape else value
+            key: value.flatten()[places][None]
+            if isinstance(value, Tensor) and value.shape == shape
+            else value
             for key, value in features.items()
             if key != "attention_mask"
         }

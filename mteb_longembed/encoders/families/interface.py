@@ -166,7 +166,9 @@ def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) ->
     return hand_over(torch.cat(rows), documents.device)
 
 
-def packed_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+def packed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> Any:
     """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
     documents = current()
     if documents is None:
@@ -191,7 +193,11 @@ def install_packed(model: PreTrainedModel) -> bool:
         Whether documents can run packed.
     """
     config = model.config
-    if not devices.may_pack() or getattr(config, "is_decoder", False) or config._attn_implementation != "sdpa":
+    if (
+        not devices.may_pack()
+        or getattr(config, "is_decoder", False)
+        or config._attn_implementation != "sdpa"
+    ):
         return False
     if not getattr(model, "_supports_attention_backend", False):
         return False

@@ -69,7 +69,9 @@ class DistanceBias:
 
     def _positions(self, n: int) -> Tensor:
         p = torch.arange(n)
-        return self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
+        return (
+            self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
+        )
 
     def _at(self, distance: Tensor) -> Tensor:
         """Biases `[..., h]` of float64 distances."""

@@ -1,4 +1,4 @@
-"""More than one machine: a Ray cluster of two nodes on this one gives what one process gives, also when workers die."""
+"""More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) :
+def model(tmp_path_factory: pytest.TempPathFactory):
     base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
     base.model_card_data.model_name = "tiny/bert"
     return longembed.extend(base, "pi", 128)
