@@ -187,8 +187,8 @@ class Workers:
                     raise CapacityError(
                         f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} "
                         f"documents (the longest has {longest:,} characters), last: {type(error).__name__}; use a "
-                        "shorter target length, a smaller batch_size or workers with more memory; with a store, the documents "
-                        "finished before are kept."
+                        "shorter target length, a smaller batch_size or workers with more memory; with a store, the "
+                        "documents finished before are kept."
                     ) from None
                 logger.warning("a Ray worker died (%s); its part runs again.", type(error).__name__)
                 waiting.appendleft(number)
