@@ -3,11 +3,11 @@
     python benchmarks/accelerator.py --minutes 8 --out FOLDER
     python benchmarks/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
 
-Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most. What
-no time is left for is listed as skipped. The parts, in this order:
+Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most.
+What no time is left for is listed as skipped. The parts, in this order:
 
-- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32 selves
-  on the CPU, and a document alone against itself among others (batch invariance), for each number type.
+- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32
+  selves on the CPU, and a document alone against itself among others (batch invariance), for each number type.
 - `end to end`: our engine against sentence-transformers with its best settings (fp16 and bf16; SDPA, FlashAttention 2
   with unpadded inputs where the `flash_attn` package is there; the best of several batch sizes).
 - `strategies`: each strategy relative to its base at the same length. Goal: `se` at most 1.15 at 32,768 tokens.

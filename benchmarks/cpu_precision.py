@@ -4,8 +4,7 @@
 
 All run in one process, in turns, on the same documents of exactly so many tokens, and give the same vectors (mean of
 the token embeddings). The roofline is the rate of plain matrix products of the model's shapes in each number type: no
-way to encode is faster than its products. Needs torchao, onnx and onnxruntime for their rows; a row that cannot run
-says why.
+way to encode is faster than its products. Rows that need torchao, onnx or onnxruntime say so where they are missing.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ def roofline(size: str, rounds: int) -> str:
     """GFLOP/s of products `[2048, width] x [width, 4 width]`, the largest of a layer, by number type."""
     _, width, _ = SIZES[size]
     a, b = torch.randn(2048, width), torch.randn(4 * width, width)
+    half_a, half_b = a.bfloat16(), b.bfloat16()
     whole = [(x * 20).clamp(-127, 127).to(torch.int8) for x in (a, b)]
-    halves = a.bfloat16(), b.bfloat16()
     products: dict[str, Callable[[], object]] = {
         "float32": lambda: torch.mm(a, b.T),
-        "bfloat16": lambda: torch.mm(halves[0], halves[1].T),
+        "bfloat16": lambda: torch.mm(half_a, half_b.T),
         "int8 (torch._int_mm)": lambda: torch._int_mm(whole[0], whole[1].T),
         "int8 (quantized linear)": quantized_product(b, a),
     }

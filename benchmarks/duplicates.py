@@ -1,4 +1,4 @@
-"""(i) What encoding identical windows once would save: `pcw`'s windows of the length mixes and of the generated tasks.
+"""(i) What encoding identical windows once would save: `pcw`, on the length mixes and on the generated tasks.
 
 `python benchmarks/duplicates.py --docs 40 --trained 512 --target 4096 32768`
 

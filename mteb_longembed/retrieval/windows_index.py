@@ -167,7 +167,7 @@ class WindowIndex:
             assert self._index is not None
             values, found = self._index.search(queries, k)
         else:
-            chosen = faiss.SearchParametersIVF(nprobe=min(n_probe, self._lists.nlist))
+            chosen = faiss.SearchParametersIVF(nprobe=min(n_probe, self._lists.nlist))  # type: ignore[call-arg]
             values, found = self._lists.search(queries, k, params=chosen)
         return values, found
 
@@ -179,13 +179,12 @@ class WindowIndex:
             rows = self._index.reconstruct_n(0, self.n_vectors)
             n_lists = int(2 * self.n_vectors**0.5)
             # the names of FAISS's factory: inverted lists, numbers in fp16
-            self._lists = faiss.index_factory(
-                rows.shape[1], f"IVF{n_lists},SQfp16", faiss.METRIC_INNER_PRODUCT
-            )
-            self._lists.cp.niter = _ROUNDS
+            made: Any = faiss.index_factory(rows.shape[1], f"IVF{n_lists},SQfp16", faiss.METRIC_INNER_PRODUCT)
+            made.cp.niter = _ROUNDS
             sample = np.random.default_rng(_SEED).permutation(len(rows))[: _SAMPLES_A_LIST * n_lists]
-            self._lists.train(rows[np.sort(sample)])
-            self._lists.add(rows)
+            made.train(rows[np.sort(sample)])
+            made.add(rows)
+            self._lists = made
         return self._lists
 
     def _among(

@@ -77,14 +77,20 @@ def has_flex(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def path(device: torch.device, dtype: torch.dtype, head: int = 64) -> str:
-    """One line that says which path runs; arguments as `has_flash`'s.
+def head_width(config: Any) -> int:
+    """Dimensions of a head, as a transformer's configuration says; 64 where it does not."""
+    heads = getattr(config, "num_attention_heads", None)
+    return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
+
+
+def path(device: torch.device, dtype: torch.dtype, head: int = 64, *, may_be_packed: bool = True) -> str:
+    """One line that says which path runs; arguments as `has_flash`'s, and whether the model lets documents be packed.
 
     Example:
         >>> path(torch.device("cpu"), torch.float32)
         'padded batches, scaled_dot_product_flash_attention_for_cpu'
     """
-    if packs(device, dtype, head):
+    if may_be_packed and packs(device, dtype, head):
         return "packed batches, varlen_attn (FlashAttention by documents)"
     if device.type == "cpu":
         return "padded batches, scaled_dot_product_flash_attention_for_cpu"

@@ -29,7 +29,7 @@ def attend_varlen(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of each document's queries over its own keys.
 
-    Where there is no kernel, documents run one after the other: slow, and the reference that kernels are compared with.
+    Where there is no kernel, documents run one after the other: slow, and what kernels are compared with.
 
     Args:
         q: `[tokens, h, d]` queries of all documents.
@@ -43,8 +43,8 @@ def attend_varlen(
         window: token i sees keys `i - left` to `i + right`; other windows than `FULL` need as many keys as queries.
 
     Returns:
-        `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input); -inf for a row that sees
-        nothing.
+        `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input); -inf for a row that
+        sees nothing.
     """
     kernel = varlen_kernel()
     if kernel is None or not has_flash(q.device, q.dtype, q.shape[-1]):

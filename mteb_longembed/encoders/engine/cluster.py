@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
 #: Parts for each worker: small enough that little is lost with one and none waits long for the last.
 _PARTS_PER_WORKER = 8
-#: Workers that may die of one part before it ends the run: a part that needs more memory than there is kills them all.
+#: Workers that may die of one part before it ends the run: one that needs too much memory kills them all.
 _DEATHS = 3
 _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
 
@@ -185,10 +185,10 @@ class Workers:
                 if deaths[number] >= _DEATHS:
                     longest = max(map(len, parts[number]))
                     raise CapacityError(
-                        f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} documents "
-                        f"(the longest has {longest:,} characters), last: {type(error).__name__}; use a shorter target "
-                        "length, a smaller batch_size or workers with more memory; with a store, the documents "
-                        "finished before are kept."
+                        f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} "
+                        f"documents (the longest has {longest:,} characters), last: {type(error).__name__}; use a "
+                        "shorter target length, a smaller batch_size or workers with more memory; with a store, the "
+                        "documents finished before are kept."
                     ) from None
                 logger.warning("a Ray worker died (%s); its part runs again.", type(error).__name__)
                 waiting.appendleft(number)

@@ -1,8 +1,8 @@
 """Results on their way from an accelerator to the host: copied while later batches run, looked at when they are here.
 
-On a CPU nothing is copied and nobody waits. On CUDA a batch's arrays go to pinned memory behind its own work, together
-with one flag a document that says whether its numbers are finite. Reading them waits for that batch alone, while
-the device works on the batches after it; so the check for NaN never leaves it idle.
+On a CPU nothing is copied and nobody waits. On CUDA a batch's arrays go to pinned memory behind its own work,
+together with one flag a document that says whether its numbers are finite. Reading them waits for that batch alone,
+while the device works on the batches after it; so the check for NaN never leaves it idle.
 """
 
 from __future__ import annotations

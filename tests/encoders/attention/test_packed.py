@@ -85,7 +85,7 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
 def test_torchs_kernel_is_asked_as_its_signature_says_and_its_answer_read_as_flash_attention_gives_it(
     monkeypatch,
 ):
-    """A stand-in with torch's signature, which gives log-sum-exps as `[h, tokens]` and +inf for rows without a key."""
+    """A stand-in with torch's signature, that gives log-sum-exps as `[h, tokens]`, +inf for rows without a key."""
     asked = []
     real = inspect.signature(torchs.varlen_attn)
 

@@ -1,4 +1,4 @@
-"""More than one machine: a Ray cluster of two nodes on this one gives what one process gives, also when workers die."""
+"""More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
 
 from __future__ import annotations
 
