@@ -46,3 +46,12 @@ def default_target_len(strategy: str, trained_len: int) -> int:
     (4096, 512)
     """
     return trained_len if strategy == "none" else 8 * trained_len
+
+
+def results_folder(name: str) -> str:
+    """The folder in which mteb keeps the results of a model.
+
+    >>> results_folder("intfloat/e5-base-v2+ntk@4096")
+    'intfloat__e5-base-v2+ntk@4096'
+    """
+    return name.replace("/", "__").replace(" ", "_")

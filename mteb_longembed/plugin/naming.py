@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
+from mteb_longembed.names.canonical import results_folder
 from mteb_longembed.names.grammar import is_extended_name
 
 from .mteb_parts import moved, part, rebind
@@ -82,7 +83,7 @@ def _canonical(name: str, stored: set[str]) -> str:
         InputError: if a name of ours breaks a rule, where mteb would find no results in silence.
     """
     # what results stand under needs no look-up, whichever version wrote them
-    if not is_extended_name(name) or name.replace("/", "__").replace(" ", "_") in stored:
+    if not is_extended_name(name) or results_folder(name) in stored:
         return name
     try:
         return str(part("mteb.models.model_implementations", "MODEL_REGISTRY")[name].name)
