@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# First of all: once mteb is imported, the plugin registers `catalogue.TASKS` with it. Were mteb imported by
-# one of the task modules below instead, the plugin would meet that module half done.
+# This import must be the first. When mteb is imported, the plugin registers `catalogue.TASKS` with it. If one of the
+# task modules below imported mteb first, the plugin would find that module only half loaded.
 import mteb  # noqa: F401
 
 from .catalogue import TASKS

@@ -1,4 +1,4 @@
-"""A retrieval task from local files, such as a folder in BEIR's format, for data sets that mteb does not have."""
+"""A retrieval task from local files, for data that mteb does not have, such as a folder in BEIR's format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mteb_longembed.tasks.jsonl import first_object, read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 from mteb_longembed.tasks.tables import column_names, find_table, is_table, table_rows
 
-#: Names under which files hold ids and texts: BEIR's, those of the LongEmbed data set, and plain ones.
+#: Column names of ids and texts in files: those of BEIR, of the LongEmbed data set, and plain ones.
 _DOCUMENT_ID = ("_id", "id", "doc_id")
 _QUERY_ID = ("_id", "id", "qid", "query_id")
 _QUERY_TEXT = ("text", "query")
@@ -28,10 +28,10 @@ _JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id")
 def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
     """The task in a folder with `corpus.jsonl`, `queries.jsonl` (both also `.gz`) and `qrels/SPLIT.tsv`.
 
-    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and lines with tabs
-    between query id, document id and score, under a heading. Queries without judgements there are left out.
-    LongEmbed's own layout, with `qrels.jsonl` in place of `qrels/SPLIT.tsv`, is read too. So are tables of the
-    `datasets` library: `corpus`, `queries` and `qrels` as folders of `save_to_disk` or as Parquet files.
+    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
+    query id, document id and score with tabs between them. Queries without judgements are left out.
+    This function also reads LongEmbed's own layout, with `qrels.jsonl` instead of `qrels/SPLIT.tsv`, and tables of
+    the `datasets` library: `corpus`, `queries` and `qrels` as folders of `save_to_disk` or as Parquet files.
 
     Raises:
         DataError: a file is missing or damaged, or the judgements name an unknown query or document.
@@ -59,12 +59,12 @@ def files_task(
     Args:
         corpus: JSON Lines with an id (`_id`, `id` or `doc_id`), `text` and perhaps `title`.
         queries: JSON Lines with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
-        qrels: lines with tabs between query id, document id and score under a heading (BEIR), or JSON Lines with
-            a query's and a document's id and perhaps `score`. Each of the three may be a table instead: a Parquet
-            file, or a folder that the `datasets` library has saved.
-        name: of the task; default the corpus file's name and a hash of the three files, so that results of other data
-            are never taken for these.
-        split: what the one split is called.
+        qrels: under a heading, lines of query id, document id and score with tabs between them (BEIR); or JSON Lines
+            with the ids of a query and a document, and perhaps `score`. Each of the three files may be a table
+            instead: a Parquet file, or a folder that the `datasets` library has saved.
+        name: name of the task; default the corpus file's name and a hash of the three files, so that results of
+            different data never mix.
+        split: name of the only split.
 
     Raises:
         DataError: a file is missing or damaged, or the judgements name an unknown query or document.
@@ -72,7 +72,7 @@ def files_task(
     paths = [Path(path).resolve() for path in (corpus, queries, qrels)]
     for path in paths:
         if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
-            raise DataError(f"{path}: expected a file, there is none.")
+            raise DataError(f"{path}: expected a file or a folder with files, found none.")
     digest = hashlib.sha256(b"".join(map(_digest, paths))).hexdigest()
     name = name or f"{paths[0].name.partition('.')[0]}-{digest[:8]}"
     metadata = LongEmbedMetadata(
@@ -128,10 +128,10 @@ def read_corpus(path: Path) -> dict[str, str]:
     """Document id -> title and text of a JSON Lines file.
 
     Raises:
-        DataError: the file is missing or damaged, or an id stands there twice: names file and line.
+        DataError: the file is missing or damaged, or has an id twice; the message says the file and the line.
     """
     if not path.exists():
-        raise DataError(f"{path}: expected a file, there is none.")
+        raise DataError(f"{path}: expected a file, found none.")
     key = _column(path, _DOCUMENT_ID)
     corpus: dict[str, str] = {}
     for number, row in _rows(path, (key, "title", "text"), blank=("title", "text")):
@@ -142,7 +142,7 @@ def read_corpus(path: Path) -> dict[str, str]:
 
 
 def _column(path: Path, names: tuple[str, ...]) -> str:
-    """Which of these columns a file's first line has; the first of them where it has none, for the error's sake."""
+    """The first of these names that is a column of the file; if none is, the first name, for the error message."""
     try:
         found = column_names(path) if is_table(path) else first_object(path)
     except DataError:
@@ -173,7 +173,7 @@ def _find(root: Path, name: str) -> Path:
     for ending in ("", ".gz"):
         if (root / (name + ending)).is_file():
             return root / (name + ending)
-    raise DataError(f"{root}: expected a folder in BEIR's format, it has no {name}.")
+    raise DataError(f"{root}: expected a folder in BEIR's format, found no {name} in it.")
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
@@ -191,7 +191,7 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
             if number == 1 or not line.strip():
                 continue  # the heading, or a blank line at the end
             raise DataError(
-                f"{path}, line {number}: expected query id, document id and a whole number, divided by tabs, "
+                f"{path}, line {number}: expected query id, document id and a whole number with tabs between them, "
                 f"got {line[:60]!r}."
             ) from None
         yield number, query, document, score

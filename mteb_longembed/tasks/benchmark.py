@@ -17,7 +17,7 @@ def make_benchmark() -> Benchmark:
     """A new `LongEmbed+`: the mean over six tasks of Acc@1 (mean of the lengths) or nDCG@10.
 
     Source: LongEmbed, table 2 (https://arxiv.org/abs/2404.12096).
-    Differs: mteb's own `LongEmbed` runs the published Passkey and Needle data; here they are generated.
+    Differs: mteb's own `LongEmbed` uses the published Passkey and Needle data. Ours are generated.
     """
     lengths = tuple(
         CustomGroup(

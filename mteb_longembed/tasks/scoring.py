@@ -1,4 +1,4 @@
-"""A retrieval task's main score, query by query."""
+"""A retrieval task's main score for each query."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mteb_longembed.errors import DataError, InputError
 def score_queries(
     task: AbsTaskRetrieval, split: str, rankings: Mapping[str, Mapping[str, Mapping[str, float]]]
 ) -> dict[str, float]:
-    """The task's main score of every query with relevant documents, by trec_eval as in mteb.
+    """The task's main score for every query that has relevant documents, by trec_eval as in mteb.
 
     Args:
-        task: with its data loaded.
+        task: the task, with its data loaded.
         split: one of its splits.
         rankings: subset -> query id -> document id -> score.
 
     Returns:
-        Query id -> score from 0 to 1; the subset stands before the id where there is more than one.
+        Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
 
     Raises:
-        InputError: if the task is scored by something else than nDCG, recall, precision or MAP at a rank.
+        InputError: if the task's score is not nDCG, recall, precision or MAP at a rank.
         DataError: if no query has a relevant document.
     """
     measure, _, depth = task.metadata.main_score.rpartition("_at_")
     names = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut"}
     if measure not in names or not depth.isdigit():
         raise InputError(
-            f"scores by query need a task that is scored by nDCG, recall, precision or MAP at a rank, got "
+            f"scores by query need a task with nDCG, recall, precision or MAP at a rank, got "
             f"{task.metadata.name} with {task.metadata.main_score}."
         )
     name, same = names[measure], bool(getattr(task, "ignore_identical_ids", False))

@@ -1,4 +1,4 @@
-"""Tables that the `datasets` library writes: folders of `save_to_disk`, and Parquet files."""
+"""Reads tables that the `datasets` library writes: folders of `save_to_disk`, and Parquet files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def is_table(path: Path) -> bool:
 
 
 def find_table(root: Path, name: str, split: str) -> Path | None:
-    """The table `name` of a folder, None where there is none.
+    """The table `name` of a folder, None if there is none.
 
     It is `NAME/SPLIT/` or `NAME/` (of `save_to_disk`, or with Parquet files), `NAME/SPLIT*.parquet`, or
-    `NAME.parquet`. A `NAME` with one split of any name is that split.
+    `NAME.parquet`. If `NAME` has only one split, that split is used, whatever its name.
     """
     folder = root / name
     if (folder / split).is_dir():
@@ -51,15 +51,16 @@ def column_names(path: Path) -> list[str]:
 def table_rows(
     path: Path, columns: tuple[str, ...], blank: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Row number (from 1) and the columns asked for, of every row; as `read_rows` for JSON Lines.
+    """For every row: its number (from 1) and the wanted columns; the same as `read_rows` for JSON Lines.
 
     Args:
         path: the table.
-        columns: names that it must have; others are left out.
-        blank: those of the columns that may be missing or empty, which gives "".
+        columns: names that the table must have; others are left out.
+        blank: the columns that may be missing or empty; their value is then "".
 
     Raises:
-        DataError: the table cannot be read or is empty, or a column is missing or holds no text: names the row.
+        DataError: the table cannot be read or is empty, or a column is missing or not a text; the message says the
+            row.
     """
     table = _open(path)
     kept = [name for name in columns if name in table.schema.names]
@@ -73,7 +74,7 @@ def table_rows(
             plain |= {name: plain.get(name) or "" for name in blank}
             yield number, strings_of(plain, columns, blank, f"{path}, row {number}", "expected")
     if not number:
-        raise DataError(f"{path}: expected rows with {', '.join(columns)}, the table is empty.")
+        raise DataError(f"{path}: expected rows with {', '.join(columns)}, got an empty table.")
 
 
 def _open(path: Path) -> Any:
@@ -90,12 +91,12 @@ def _open(path: Path) -> Any:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path}: expected a table that the datasets library has saved, or Parquet files, with rows, got neither "
+            f"{path}: expected a table that the datasets library has saved, or Parquet files, got neither of them "
             f"({str(error).splitlines()[0][:80]})."
         ) from error
 
 
 def _whole(saved: Dataset) -> pyarrow.Table:
-    """All rows in their order: a saved selection keeps its indices apart."""
+    """All rows in their order. A saved selection has its order in a separate file of indices."""
     table: pyarrow.Table = saved.with_format("arrow")[:]
     return table

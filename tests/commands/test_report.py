@@ -176,4 +176,4 @@ def test_nothing_to_report_says_so(options, message):
 def test_a_range_that_is_none_keeps_its_sentence(capsys):
     with pytest.raises(SystemExit):
         _run("--published", "--size", "large")
-    assert "a range has the form MIN-MAX" in capsys.readouterr().err
+    assert "a range must be MIN-MAX" in capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_a_damaged_table_is_told_in_one_sentence(tmp_path: Path) -> None:
 def test_an_empty_parquet_table_is_told(tmp_path: Path) -> None:
     root = flat(tmp_path / "mine", corpus={"_id": [], "text": []})
     with pytest.raises(
-        DataError, match=r"corpus\.parquet: expected rows with _id, title, text, the table is empty"
+        DataError, match=r"corpus\.parquet: expected rows with _id, title, text, got an empty table"
     ):
         beir_task(root).load_data()
 
@@ -118,5 +118,5 @@ def test_an_empty_parquet_table_is_told(tmp_path: Path) -> None:
 def test_a_missing_table_is_named_at_once(tmp_path: Path) -> None:
     root = flat(tmp_path / "mine")
     (root / "queries.parquet").unlink()
-    with pytest.raises(DataError, match=r"queries: expected a file, there is none"):
+    with pytest.raises(DataError, match=r"queries: expected a file or a folder with files, found none"):
         beir_task(root)

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 METRIC = "ndcg_at_10"
 
-# CQADupstack is one task in BEIR and twelve in MTEB.
+# CQADupstack is one task in BEIR and twelve tasks in MTEB.
 _CQADUPSTACK = "CQADupstackRetrieval"
 _FORUMS = (
     "Android", "English", "Gaming", "Gis", "Mathematica", "Physics",
@@ -36,7 +36,7 @@ class BeirTask:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The MTEB tasks whose mean is this task's score, where it has no result file of its own."""
+        """The MTEB tasks whose mean is this task's score, if it has no result file."""
         return CQADUPSTACK_PARTS if self.task == _CQADUPSTACK else ()
 
 

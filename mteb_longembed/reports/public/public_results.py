@@ -1,4 +1,4 @@
-"""The LongEmbed scores in mteb's public results repository, kept as data with the commit that they come from.
+"""The LongEmbed scores of mteb's public results repository, kept here as data with their commit.
 
 Source: https://github.com/embeddings-benchmark/results, CC0.
 """
@@ -31,10 +31,10 @@ class PublicLine:
     """One model revision of the public results.
 
     Args:
-        line: Its scores; its model carries the number of parameters.
-        advertised: The longest input in tokens that mteb's model metadata states; infinity for a model without a
-            limit, None where nothing is stated.
-        is_open: Whether its weights are public, None where mteb does not say.
+        line: Its scores, and its model with the number of parameters.
+        advertised: The longest input in tokens according to mteb's model metadata; infinity for a model without a
+            limit, None if mteb does not say.
+        is_open: Whether its weights are public, None if mteb does not say.
     """
 
     line: Line
@@ -83,9 +83,9 @@ def _public_line(line: Line, facts: ModelFacts) -> PublicLine:
 
 
 def refresh(clone: Path, path: Path = PATH) -> str:
-    """Pack the LongEmbed scores of a clone of the public results repository, in place of what is packed.
+    """Replace the packed file with the LongEmbed scores of a clone of the public results repository.
 
-    What mteb says about the models (longest input, parameters, open weights) is taken from the installed mteb.
+    The facts about models (longest input, parameters, open weights) come from the installed mteb.
 
     Args:
         clone: The clone's folder.
@@ -95,7 +95,7 @@ def refresh(clone: Path, path: Path = PATH) -> str:
         The clone's commit.
 
     Raises:
-        InputError: If the folder is no git clone, has no LongEmbed results, or the file cannot be written.
+        InputError: If the folder is not a git clone, has no LongEmbed results, or the file cannot be written.
     """
     commit = _commit(clone)
     published = {name for name in TASK_NAMES if name.startswith("LEMB")}
@@ -117,7 +117,7 @@ def refresh(clone: Path, path: Path = PATH) -> str:
 def write_packed(
     commit: str, tasks: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], path: Path
 ) -> None:
-    """Write scores (0 to 1, by model and revision, then task and split) with what mteb says about the models."""
+    """Write scores (0 to 1, by model and revision, then task and split) and mteb's facts about the models."""
     facts = model_facts(sorted({model for model, _ in tasks}))
     rows = [
         {"model": model, "revision": revision, "facts": vars(facts[model]), "tasks": scores}
@@ -132,7 +132,7 @@ def write_packed(
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     part = path.with_name(path.name + ".part")
     try:
-        # Without a time of writing: equal contents are equal files.
+        # Without the time of writing, so that equal contents give equal files.
         part.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
         part.replace(path)
     except OSError as error:
@@ -151,22 +151,24 @@ def _commit(clone: Path) -> str:
             check=True,
         )
     except FileNotFoundError:
-        raise InputError("--refresh asks git for the clone's commit, but git is not installed.") from None
+        raise InputError("--refresh needs git, which is not installed: install git.") from None
     except subprocess.CalledProcessError:
-        raise InputError(f"{str(clone)!r} is no git clone: --refresh needs one of {REPOSITORY}.") from None
+        raise InputError(
+            f"{str(clone)!r} is not a git clone: --refresh needs a clone of {REPOSITORY}."
+        ) from None
     return done.stdout.strip()
 
 
 def in_range(value: float | None, limits: tuple[float, float]) -> bool:
-    """Whether a number is stated and lies within the limits, both included."""
+    """Whether a number is known and within the limits; the limits are included."""
     return value is not None and limits[0] <= value <= limits[1]
 
 
 def parse_range(text: str) -> tuple[float, float]:
-    """A range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M a million and B a milliard.
+    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
 
     Raises:
-        InputError: If it is no such range.
+        InputError: If the text is not such a range.
 
     >>> parse_range("100M-1B"), parse_range("8k-")
     ((100000000.0, 1000000000.0), (8192.0, inf))
@@ -178,7 +180,7 @@ def parse_range(text: str) -> tuple[float, float]:
         limits = (1.0, 0.0)
     if not dash or not limits[0] <= limits[1]:
         raise InputError(
-            f"a range has the form MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-: got {text!r}."
+            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}."
         )
     return limits
 

@@ -24,7 +24,7 @@ class PublishedLine:
         model: The model's name in our grammar, e.g. `dwzhu/e5rope-base+se@4096`.
         origin: `paper` (its tables) or `authors` (the result files of their repository).
         scores: In percent, by column.
-        average: In percent; as printed for the paper, computed for the authors' files.
+        average: In percent; the paper prints it, for the authors' files it is computed.
         by_length: Acc@1 in percent by context length, for Passkey and Needle; empty for the paper's tables.
     """
 
@@ -43,7 +43,7 @@ def _data() -> dict[str, Any]:
 
 
 def source(origin: str) -> str:
-    """Where the numbers of `paper`, `authors`, `task_words` or `task_chars` come from."""
+    """The source of the numbers of `paper`, `authors`, `task_words` or `task_chars`."""
     return str(_data()[origin]["source"])
 
 
@@ -53,8 +53,8 @@ def published_lines() -> tuple[PublishedLine, ...]:
 
     Source: Zhu et al. 2024, tables 2, 3 and the BM25 table, https://arxiv.org/abs/2404.12096, and the
         repository dwzhu-pku/LongEmbed at 033dc4a.
-    Differs: the authors' file of E5-Mistral with NTK averages 76.7, the paper prints 75.3; the paper prints
-        36.5 for GTR, whose six columns average 37.6; all are kept as they are.
+    Differs: the authors' file of E5-Mistral with NTK has an average of 76.7, but the paper prints 75.3. The paper
+        prints 36.5 for GTR, but its six columns have an average of 37.6. We change none of these numbers.
     """
     lines = []
     for row in _data()[PAPER]["rows"]:

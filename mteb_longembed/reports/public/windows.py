@@ -1,7 +1,8 @@
-"""The window as evaluated: as if cut after how many tokens do a model's Passkey scores look?
+"""The window as evaluated: after how many tokens were texts cut? A model's Passkey scores show it.
 
-A model that reads N tokens finds a passkey only where it sits among the first N. Beyond N tokens its accuracy is
-thus the share of answers that sit there, and this share is the same for all models. The rule is in docs/reports.md.
+A model that reads N tokens finds a passkey only if it is among the first N tokens. So on documents of more than N
+tokens, its accuracy is the share of answers among the first N tokens. This share is the same for all models. The
+rule is in docs/reports.md.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from statistics import median
 from mteb_longembed.reports.public.public_results import PublicLine
 from mteb_longembed.reports.scores.columns import LENGTHS
 
-# Points; two of the fifty queries of a length.
+# In points: two of the fifty queries of a length.
 TOLERANCE = 4.0
-# Percent; whoever finds fewer at a length that it reads says nothing about what it reads.
+# In percent. If a model finds fewer at a length that it reads, its scores do not show how much it reads.
 GOOD = 90.0
-# Advertised lengths of the models that the curves are made of. A table of 514 rows keeps two for other things.
+# Advertised lengths of the reference models. A table of 514 rows has only 512 positions.
 READ = {512: (512, 514), 2048: (2048,), 4096: (4096,), 8192: (8191, 8192), 16384: (16384,)}
-# An advertised length that is this many times the window is marked.
+# A model is marked if its advertised length is at least this many times the window, or the window that many times it.
 MISMATCH = 2
 
 NO_CUT = "no cut seen"
@@ -28,12 +29,12 @@ UNCLEAR = "unclear"
 
 @dataclass(frozen=True)
 class Window:
-    """What the Passkey scores of one model look like.
+    """The conclusion from the Passkey scores of one model.
 
     Args:
-        near: The number of tokens after which they look cut; None where no cut is seen or nothing can be said.
-        is_whole: Whether nearly all answers are found at every length: no cut is seen.
-        distance: To the nearest curve, in points; None where no curve can be compared with.
+        near: The number of tokens after which texts seem to be cut; None if no cut is seen or the scores are unclear.
+        is_whole: Whether the model finds nearly all answers at every length, so that no cut is seen.
+        distance: Distance to the nearest curve in points, None if there is no curve to compare with.
     """
 
     near: int | None
@@ -42,11 +43,11 @@ class Window:
 
     @property
     def label(self) -> str:
-        """In words, such as `near 512`."""
+        """The conclusion in words, such as `near 512`."""
         return f"near {self.near:,}" if self.near else NO_CUT if self.is_whole else UNCLEAR
 
     def differs_from(self, advertised: float | None) -> bool:
-        """Whether the model's advertised length is twice the window or more, or half of it or less.
+        """Whether the advertised length is at least twice the window, or at most half of it.
 
         >>> Window(512).differs_from(8192), Window(512).differs_from(514), Window(512).differs_from(None)
         (True, False, False)
@@ -61,11 +62,12 @@ class Window:
 def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int, dict[int, float]]:
     """For each number of tokens read, the median Passkey accuracy in percent by context length.
 
-    The references have open weights, advertise just this length, and find 90 % or more at every length up to it.
+    The reference models have open weights, advertise exactly this length, and find at least 90 % at every length up
+    to it.
 
     Args:
         rows: The public results.
-        without: A model that must not be among the references, to check the rule on it.
+        without: A model that must not be a reference; with it we check the rule on that model.
     """
     members: dict[int, list[Mapping[int, float]]] = {}
     for row in rows:
@@ -85,10 +87,10 @@ def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]
 
     Args:
         values: In percent, by context length in tokens.
-        curves: What `reference_curves` made.
+        curves: The curves of `reference_curves`.
 
     Returns:
-        The window, or None when a length is missing.
+        The window, None if a length is missing.
     """
     if not set(LENGTHS) <= set(values):
         return None

@@ -1,4 +1,4 @@
-"""Lines grouped by base model: the base itself, and what each strategy makes of it."""
+"""Lines grouped by base model: the base itself, and the base with each strategy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mteb_longembed.reports.scores.results import Model
 from mteb_longembed.reports.scores.scoreboard import Line
 
 _OURS = "mteb-longembed/"
-# The paper's order; what it does not have comes after.
+# The paper's order; other strategies come after these.
 _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
 
@@ -22,7 +22,7 @@ class BaseGroup:
     Args:
         base: Its hub id.
         data: The kind of Passkey and Needle data.
-        line: The base model's own scores, None when there are no results of it.
+        line: The base model's own scores, None if there are none.
         variants: The extended models, sorted by target length and strategy.
     """
 
@@ -41,16 +41,16 @@ def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
     for (data, base), members in groups.items():
         own = _base_line(base, members)
         variants = sorted((line for line in members if line is not own), key=_sort_key)
-        # Extended models always carry their target length; mteb's entry for the base does not.
+        # Names of extended models always have a target length; mteb's name of the base has none.
         if any(line.model.name.target_len is not None for line in variants):
             found.append(BaseGroup(base, data, own, tuple(variants)))
     return found
 
 
 def _base_line(base: str, members: Sequence[Line]) -> Line | None:
-    """The base at its trained length: through our encoder (`+none@512`), or else mteb's own entry.
+    """The base at its trained length: our result (`+none@512`), or else mteb's own entry.
 
-    `+none@4096` of a rotary model trained for 512 tokens is plain extrapolation, which is no base.
+    `+none@4096` of a rotary model with a trained length of 512 tokens is plain extrapolation, so it is not the base.
     """
     trained = trained_len(base)
     plain = [line for line in members if line.model.name.is_base]
@@ -73,7 +73,7 @@ def _sort_key(line: Line) -> tuple[int, tuple[int, str], str]:
 
 
 def labels(models: Iterable[Model]) -> dict[Model, str]:
-    """One unambiguous label for each model: its name, and the revision where a name has several."""
+    """One unique label for each model: its name, and also its revision if the name has several revisions."""
     unique = list(dict.fromkeys(models))
     counts = Counter(model.name.full for model in unique)
     found = {}
@@ -84,7 +84,7 @@ def labels(models: Iterable[Model]) -> dict[Model, str]:
 
 
 def shortened(name: str) -> str:
-    """A model's name without our own organisation, which the embedded models carry.
+    """A model's name without our own organisation (`mteb-longembed/`).
 
     >>> shortened("mteb-longembed/mini-rope+ntk@4096"), shortened("intfloat/e5-base-v2")
     ('mini-rope+ntk@4096', 'intfloat/e5-base-v2')

@@ -11,18 +11,19 @@ from mteb_longembed.reports.scores.bases import shortened
 
 
 def given_name(kind: str, typed: str, known: Collection[str]) -> str:
-    """The one known name that was meant: as it stands, without our organisation, or by an alias of its base.
+    """The known name that the user means.
 
-    A target length or parameters that are left out may be any.
+    The typed name may leave out our organisation, use an alias of the base, and leave out the target length and the
+    parameters.
 
     Args:
-        kind: What the name is of, for the error.
+        kind: The kind of the name, for the error message.
         typed: What the user gave, such as `e5-base+pi`.
         known: The names to choose from.
 
     Raises:
         UnknownNameError: If no name fits.
-        InputError: If several names fit.
+        InputError: If more than one name fits.
 
     >>> given_name("model", "e5-base+pi", ["intfloat/e5-base-v2+pi@4096", "intfloat/e5-base-v2+ntk@4096"])
     'intfloat/e5-base-v2+pi@4096'
@@ -35,7 +36,7 @@ def given_name(kind: str, typed: str, known: Collection[str]) -> str:
         raise UnknownNameError(kind, typed, map(shortened, known))
     if len(fits) > 1:
         raise InputError(
-            f"{typed!r} may be each of {', '.join(map(shortened, fits))}: give one of these names."
+            f"a name must fit only one model, {typed!r} fits {', '.join(map(shortened, fits))}: give one of these."
         )
     return fits[0]
 

@@ -1,4 +1,4 @@
-"""Tasks with their data, and facts about models: the one place where reports ask mteb for anything."""
+"""Tasks with their data, and facts about models. Only this module of the reports uses mteb."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
 
     Args:
         name: The MTEB task's name.
-        splits: Load only these splits, where the task can choose.
+        splits: Load only these splits, if the task can do that.
 
     Raises:
         DataError: If mteb does not know the task, or cannot load its data.
     """
-    # Importing mteb takes seconds, and most reports do without.
+    # To import mteb takes seconds, and most reports do not need it.
     import mteb
 
     try:
@@ -30,7 +30,7 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
         task.load_data()
         if hasattr(task, "convert_v1_dataset_format_to_v2"):
             task.convert_v1_dataset_format_to_v2(None)
-    except Exception as error:  # mteb, datasets and the hub raise dozens of kinds: all mean no data here.
+    except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
     return task
@@ -38,7 +38,7 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What mteb's metadata states about a model; None where it states nothing.
+    """The facts in mteb's metadata about a model; None if mteb does not say it.
 
     Args:
         max_tokens: The longest input in tokens.
@@ -54,9 +54,9 @@ class ModelFacts:
 
 
 def model_facts(names: Iterable[str]) -> dict[str, ModelFacts]:
-    """What the installed mteb states about each model, without network.
+    """The facts of the installed mteb about each model; this needs no network.
 
-    A model that moved to another organisation is found by the rest of its name, where only one model has it.
+    A model may have moved to another organisation. Then it is found by the rest of its name, if that is unique.
 
     Args:
         names: Hub ids.

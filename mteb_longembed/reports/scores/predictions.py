@@ -1,7 +1,7 @@
-"""Per-query scores from the rankings that `mteb run --prediction-folder` saves.
+"""Scores of single queries, from the rankings that `mteb run --prediction-folder` saves.
 
-mteb names a predictions file after its task alone and keeps the first model's name when a second model
-writes over it: every model needs a folder of its own. So scores are checked against the result files.
+mteb names a predictions file only after its task. If a second model overwrites the file, the first model's name stays
+in it. So every model needs its own folder, and we check the scores against the result files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"
 _HEADER = "mteb_model_meta"
-# Result files carry five decimals.
+# Result files have five decimals.
 _ROUNDING = 2e-5
 
 
@@ -74,13 +74,13 @@ def _read_file(path: Path) -> Predictions:
     try:
         data = json.loads(path.read_bytes())
     except ValueError as error:
-        raise DataError(f"it is no valid JSON ({error}).") from None
+        raise DataError(f"it is not valid JSON ({error}).") from None
     header = data.get(_HEADER) if isinstance(data, dict) else None
     if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
-        raise DataError(f"it is no MTEB predictions file (no {_HEADER!r} with a model's name).")
+        raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
     rankings = data.get("default")
     if not isinstance(rankings, dict):
-        raise DataError("it has no rankings of the subset 'default'.")
+        raise DataError("it has no rankings for the subset 'default'.")
     task = path.name.removesuffix(_SUFFIX)
     return Predictions(header["model_name"], str(header.get("revision")), task, rankings, path)
 
@@ -94,14 +94,14 @@ def metric_of(task: str) -> str:
 
 
 def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:
-    """The metric of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
+    """The score of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
 
     Args:
         predictions: The rankings.
-        results: Rows to check against: those of the same model and task must have the same mean.
+        results: Result rows for a check: rows of the same model and task must have the same mean.
 
     Raises:
-        DataError: If the data cannot be loaded, a split is not the task's, or the mean is not the result's.
+        DataError: If the data cannot be loaded, the task does not have a split, or the mean differs from the result.
     """
     import pytrec_eval
 
@@ -139,8 +139,8 @@ def _check(predictions: Predictions, split: str, metric: str, mean: float, resul
             expected = row.metrics[metric]
             if abs(expected - mean) > _ROUNDING:
                 raise DataError(
-                    f"{predictions.path}: split {split!r} averages {mean:.5f}, but {row.path} says "
-                    f"{expected:.5f}: another run wrote over it; give every model its own folder."
+                    f"{predictions.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says "
+                    f"{expected:.5f}: another run has overwritten it; give every model its own folder."
                 )
 
 
@@ -152,7 +152,7 @@ def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> li
         results: Rows to check against.
 
     Raises:
-        DataError: If the task's documents do not say how deep their answers sit.
+        DataError: If the task's documents do not say the depth of their answers.
     """
     scores = query_scores(predictions, results)
     task = load_task(predictions.task, tuple(predictions.rankings))

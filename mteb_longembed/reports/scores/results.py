@@ -1,8 +1,8 @@
 """From folders of MTEB result files to plain rows: one model on one split of one task.
 
-Reads what `mteb run` writes (`<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside it, at any
-depth), and copies of the public results repository, whose older files have another form. Files are read
-here rather than by mteb, so that a report over thousands of files needs neither torch nor mteb's registry.
+This module reads files of `mteb run` (`<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside it, at
+any depth). It also reads copies of the public results repository, whose older files have another form. It does not
+use mteb, so a report over thousands of files needs no torch and no registry of mteb.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Model:
     Args:
         name: The name's parts.
         revision: The revision as in `model_meta.json`.
-        n_parameters: Number of parameters, None when unknown.
-        max_tokens: The longest input in tokens, None when unknown.
+        n_parameters: Number of parameters, None if unknown.
+        max_tokens: The longest input in tokens, None if unknown.
     """
 
     name: StoredName
@@ -52,8 +52,8 @@ class Result:
         metrics: Scores from 0 to 1 by metric, e.g. `ndcg_at_10`.
         dataset_revision: The revision of the data that the scores belong to.
         path: The file they come from.
-        mteb_version: The version of mteb that wrote it, empty when unknown.
-        date: The day of the run, empty when the file does not say it.
+        mteb_version: The version of mteb that wrote it, empty if unknown.
+        date: The day of the run, empty if the file does not say it.
     """
 
     model: Model
@@ -81,7 +81,7 @@ def load_results(folders: Sequence[Path | str]) -> Results:
         folders: Result folders, or single result files.
 
     Returns:
-        The rows, sorted by path, and what was skipped and why.
+        The rows, sorted by path, and a sentence for each skipped file.
 
     Raises:
         InputError: If a folder does not exist.
@@ -117,17 +117,17 @@ def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
 def _read_file(path: Path) -> list[Result]:
     raw = path.read_bytes()
     if path.stem not in _KNOWN_TASKS:
-        # Other tasks' results and saved predictions are no part of the report, and no mistake either; looking
-        # for the key spares parsing the hundred thousand other files of the public results repository.
+        # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
+        # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
         if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):
             return []
-        raise DataError("it is no MTEB result file (no 'task_name').")
+        raise DataError("it is not an MTEB result file (no 'task_name').")
     try:
         data = json.loads(raw)
     except ValueError as error:
-        raise DataError(f"it is no valid JSON ({error}).") from None
+        raise DataError(f"it is not valid JSON ({error}).") from None
     if not isinstance(data, dict):
-        raise DataError(f"an MTEB result file is an object, this is a {type(data).__name__}.")
+        raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
     task = data.get("task_name") or data.get("mteb_dataset_name")
     if task not in _KNOWN_TASKS:
         raise DataError(f"it names the task {task!r}, not {path.stem!r}.")
@@ -141,15 +141,15 @@ def _read_file(path: Path) -> list[Result]:
 
 
 def _splits(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Scores by split, from today's files (`scores`) and those of mteb before 1.11 (top-level splits)."""
+    """Scores by split, from current files (`scores`) or files of mteb before 1.11 (splits at the top level)."""
     if "scores" not in data:
         return {key: value for key, value in data.items() if isinstance(value, dict)}
     if not isinstance(data["scores"], dict):
-        raise DataError("its 'scores' is no object with one entry per split.")
+        raise DataError("its 'scores' is not an object with one entry for each split.")
     splits = {}
     for split, subsets in data["scores"].items():
         if not isinstance(subsets, list):
-            raise DataError(f"its split {split!r} is no list of subsets.")
+            raise DataError(f"its split {split!r} is not a list of subsets.")
         default = [s for s in subsets if isinstance(s, dict) and s.get("hf_subset") == "default"]
         if len(default) != 1:
             raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
@@ -164,20 +164,20 @@ def _metrics(scores: dict[str, Any], split: str) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"its split {split!r} has no number {name!r}.")
         if not math.isfinite(value) or not 0 <= value <= 1:
-            raise DataError(f"its {name!r} of split {split!r} must lie from 0 to 1, it is {value}.")
+            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {value}.")
         metrics[name] = float(value)
     return metrics
 
 
 def _read_model(folder: Path) -> Model:
-    """The model of a revision folder; without `model_meta.json` the folders' names tell, as in mteb."""
+    """The model of a revision folder; without `model_meta.json` the folders' names are used, as in mteb."""
     meta_path = folder / "model_meta.json"
     meta: Any = {}
     if meta_path.is_file():
         try:
             meta = json.loads(meta_path.read_bytes())
         except ValueError as error:
-            raise DataError(f"{meta_path.name} beside it is no valid JSON ({error}).") from None
+            raise DataError(f"{meta_path.name} beside it is not valid JSON ({error}).") from None
         if not isinstance(meta, dict) or not isinstance(meta.get("name", ""), str | None):
             raise DataError(f"{meta_path.name} beside it does not name a model.")
     name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
@@ -190,5 +190,5 @@ def _read_model(folder: Path) -> Model:
 
 
 def _whole(value: object) -> int | None:
-    # mteb writes an unlimited input length as infinity.
+    # For an input length without limit, mteb writes infinity.
     return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None

@@ -1,6 +1,7 @@
-"""One line per model and kind of data: the six columns and their average, or how much of it is there.
+"""One line for each model and kind of data: the six columns and their average.
 
-Generated and published Passkey and Needle never meet in one line, nor do two revisions of generated data.
+A line never mixes generated and published Passkey and Needle data. It also never mixes the usual revision of the
+generated data with another one.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ QueryScores = Mapping[tuple[str, str, str], Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over parts, and how many of the parts are there.
+    """A mean over parts, and the number of parts that are there.
 
     Args:
-        value: In percent; None when there is no part at all.
-        n_done: Parts that are there.
-        n_all: Parts that make it whole.
-        interval: The 95 % interval of a whole score, in percent; None where it is not known.
+        value: In percent; None if no part is there.
+        n_done: Number of parts that are there.
+        n_all: Number of parts of a whole score.
+        interval: The 95 % interval of a whole score, in percent; None if it is not known.
     """
 
     value: float | None
@@ -47,7 +48,7 @@ class Score:
 
     @property
     def whole(self) -> float | None:
-        """The value in percent if every part is there, else None."""
+        """The value in percent if every part is there, otherwise None."""
         return self.value if self.is_whole else None
 
 
@@ -57,11 +58,11 @@ class Line:
 
     Args:
         model: The model.
-        data: The kind of Passkey and Needle: `generated`, `published`, or `generated` with a revision.
+        data: The kind of the Passkey and Needle data: `generated`, `published`, or `generated` with a revision.
         scores: One score for each column.
-        average: The mean of the six columns; its value is None unless all six are whole.
-        by_length: For Passkey and Needle, Acc@1 in percent by context length in tokens, longer ones included.
-        length_intervals: The 95 % intervals of these, in percent; where none is known, the length is missing.
+        average: The mean of the six columns; its value is None if a column is not whole.
+        by_length: For Passkey and Needle, Acc@1 in percent by context length in tokens, also for longer lengths.
+        length_intervals: The 95 % intervals of these, in percent; a length without a known interval is missing.
     """
 
     model: Model
@@ -76,15 +77,15 @@ class Line:
         return self.average if key == AVERAGE else self.scores[key]
 
     def whole(self, key: str) -> float | None:
-        """The whole score in percent of a column, or of `Average`; None when parts are missing."""
+        """The whole score in percent of a column, or of `Average`; None if parts are missing."""
         return self.score(key).whole
 
 
 def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) -> list[Line]:
-    """Gather results into lines, sorted by kind of data, then in order of appearance.
+    """Make lines from results. They are sorted by kind of data, and otherwise keep their order.
 
     Args:
-        results: Rows of result files, of any tasks.
+        results: Rows of result files, of all tasks.
         by_query: Scores of single queries, for the intervals.
     """
     by_model: dict[Model, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
@@ -99,7 +100,7 @@ def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) 
 
 
 def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict[str, str]:
-    """The most common data revision of every generated task: another one gets a table of its own."""
+    """The most common data revision of every generated task. Other revisions get their own table."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for tasks in by_model:
         for column in COLUMNS:
@@ -110,7 +111,7 @@ def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict
 
 
 def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
-    """The kinds of data a model has Passkey or Needle on; with neither, the kind its task names are of."""
+    """The kinds of data on which a model has Passkey or Needle; if it has none, the kind of its task names."""
     both = (GENERATED, PUBLISHED)
     kinds = [kind for kind in both if any(c.is_by_length and c.tasks[kind] in tasks for c in COLUMNS)]
     return kinds or [kind for kind in both if any(c.tasks[kind] in tasks for c in COLUMNS)][:1]
@@ -126,7 +127,7 @@ def _line(
     scores, by_length, length_intervals, other = {}, {}, {}, []
     for column in COLUMNS:
         rows = _rows(column, kind, tasks)
-        # One file holds one revision, so all rows of a task have the same.
+        # A result file has one revision, so all rows of a task have the same revision.
         if kind == GENERATED and column.is_by_length and rows:
             revision = rows[0].dataset_revision
             if revision != usual[rows[0].task]:
@@ -158,7 +159,7 @@ def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> S
 
 
 def _intervals(column: Column, rows: Sequence[Result], by_query: QueryScores) -> dict[str, Interval]:
-    """The interval of every split that has one."""
+    """The intervals of all splits that have one."""
     found = {}
     for row in rows:
         scores = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)

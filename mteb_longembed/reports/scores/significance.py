@@ -1,4 +1,4 @@
-"""Two models query by query: the paired interval and test of every split, as a table."""
+"""Two models compared on each query: the paired interval and test of every split, as a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Comparison:
         second: The second model's mean, in percent.
         low: Lower end of the 95 % interval of second - first, in points.
         high: Its upper end.
-        p_value: Two-sided probability of such a difference if the models were alike.
+        p_value: Two-sided probability of such a large difference if the models were equally good.
     """
 
     task: str
@@ -50,17 +50,17 @@ def compare(
     second: Sequence[Mapping[str, float]],
     seed: int = 0,
 ) -> Comparison:
-    """Compare two models' scores per query, the mean taken within each group and then over the groups.
+    """Compare the scores of two models on the same queries. The mean is that of the groups' means.
 
     Args:
         task: The task's name, for the answer.
         split: The split's name, for the answer.
-        first: For each group (one split each), scores from 0 to 1 by query id.
-        second: The same of the other model.
-        seed: Where the resampling starts; the answer is the same every time.
+        first: For each group (each split is one), scores from 0 to 1 by query id.
+        second: The same for the other model.
+        seed: Seed of the resampling; the same seed gives the same answer.
 
     Raises:
-        DataError: If the two have not the same queries.
+        DataError: If the models do not have the same queries.
     """
     try:
         pairs = [pair(a, b) for a, b in zip(first, second, strict=True)]
@@ -86,14 +86,14 @@ def compare_models(
     """Compare two models on every task that both have predictions for.
 
     Args:
-        predictions: What was loaded.
-        results: Rows of result files that the predictions are checked against.
-        models: The two models' full names.
-        seed: Where the resampling starts.
+        predictions: The loaded predictions.
+        results: Rows of result files, to check the predictions.
+        models: The full names of the two models.
+        seed: Seed of the resampling.
 
     Raises:
-        UnknownNameError: If there are no predictions of a model.
-        DataError: If the two share no task, or their queries differ.
+        UnknownNameError: If a model has no predictions.
+        DataError: If the models share no task, or their queries differ.
     """
     known = {item.model for item in predictions}
     for name in models:
@@ -102,7 +102,9 @@ def compare_models(
     first, second = ({item.task: item for item in predictions if item.model == name} for name in models)
     shared = [task for task in first if task in second]
     if not shared:
-        raise DataError(f"{models[0]!r} and {models[1]!r} have predictions of no task in common.")
+        raise DataError(
+            f"two models need predictions of at least one common task, {models[0]!r} and {models[1]!r} have none."
+        )
     found = []
     for task in shared:
         a, b = query_scores(first[task], results), query_scores(second[task], results)
@@ -116,7 +118,7 @@ def compare_models(
 
 
 def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str]) -> Table:
-    """The comparisons as a table; p-values once as they are and once adjusted for their number."""
+    """The comparisons as a table, with p-values before and after the adjustment for their number."""
     adjusted = adjust([c.p_value for c in comparisons])
     rows = tuple(
         (

@@ -1,4 +1,4 @@
-"""The BEIR table: how short its texts are, and what extending a model does to its scores there."""
+"""The BEIR table: the lengths of its texts (they are short), and the scores of two models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
         models: Their names as in the results; by default the first two that have any BEIR result.
 
     Returns:
-        The table, or None when no model has a BEIR result and none was asked for.
+        The table; None if no model has a BEIR result and `models` is None.
 
     Raises:
         UnknownNameError: If a named model has no BEIR results.

@@ -1,4 +1,4 @@
-"""LaTeX tables for the booktabs package; the best of a column in bold."""
+"""LaTeX tables for the booktabs package; the best of each column is bold."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Draws:
-    """Draws from a stream that its key alone fixes.
+    """Random draws that depend only on a key.
 
-    Only `random.Random.random` is used: it is the one method whose sequence Python promises to keep for a
-    seed; `sample`, `shuffle` and `randrange` may change between versions.
+    Only `random.Random.random` is used. Python promises that this method always gives the same sequence for a seed.
+    `sample`, `shuffle` and `randrange` may change between versions.
 
     >>> draws = Draws("passkey/0/test_256")
     >>> [draws.below(100) for _ in range(5)]

@@ -1,8 +1,8 @@
-"""Harder needles: documents that hold the same words, and differ only in what they say.
+"""Harder needles: documents with the same words, which differ only in their meaning.
 
-Documents come in groups of four. The four hide the same sentences up to the order of their names, so their
-words are equal, and equally often used: a model that only matches words scores 25 percent on them, one that
-reads can score 100.
+Documents come in groups of four. The four documents hide the same sentences, but with their names in another order.
+So all four have the same words, each equally often. A model that only matches words scores 25 percent on them. A
+model that understands the sentences can score 100.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ GROUP = 4
 
 
 def most_documents(language: Language) -> int:
-    """How many documents the names, places and things of a language are enough for; at most 100."""
+    """The largest number of documents for which a language has enough names, places and things; at most 100."""
     names = min(len(language.first_names), len(language.last_names)) // GROUP
     settings = len(language.harder.places) // GROUP * (len(language.harder.things) // GROUP)
     return min(100, GROUP * min(names, settings))
 
 
 def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidden]:
-    """What n documents hide.
+    """The texts that n documents hide.
 
     Args:
         kind: one of `KINDS`.
-        language: whose words.
-        draws: of people and of what is asked.
-        n: documents, of `most_documents` at most.
+        language: the language of the texts.
+        draws: the random draws of people and of questions.
+        n: number of documents, at most `most_documents`.
     """
     first, last = draws.shuffled(language.first_names), draws.shuffled(language.last_names)
     data = language.harder
@@ -47,7 +47,7 @@ def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidde
 
 
 class _People:
-    """Four first and four last names; the plain people are those of the same number."""
+    """Four first names and four last names. A call with two numbers gives the full name."""
 
     def __init__(self, language: Language, first: list[str], last: list[str]) -> None:
         self._language, self._first, self._last = language, first, last
@@ -56,13 +56,13 @@ class _People:
         return self._language.name(self._first[first % GROUP], self._last[last % GROUP])
 
 
-# what document j of a group hides: what can be asked, and with it the sentences that answer it; the sentences
-# that answer nothing are with an empty question
+# the texts that document j of a group hides: pairs of a question and the sentence that answers it; a sentence that
+# answers nothing has an empty question
 _Made = list[tuple[str, str]]
 
 
 def _distractors(data: Harder, people: _People, places: list[str], things: list[str], j: int) -> _Made:
-    """The fact of another person: each first name stands with another last name in each document."""
+    """Facts about similar people: in each document, every first name has another last name."""
     made = []
     for i in range(GROUP):
         person = people(i, i + j)
@@ -84,7 +84,7 @@ def _twohop(data: Harder, people: _People, places: list[str], things: list[str],
 
 
 def _negation(data: Harder, people: _People, places: list[str], things: list[str], j: int) -> _Made:
-    """Four people, of whom one has been to a place; the others have not."""
+    """Four people: one has been to a place, the other three have not."""
     made = []
     for i in range(GROUP):
         words = {"person": people(i, i), "place": places[0]}

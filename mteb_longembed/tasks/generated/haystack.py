@@ -1,4 +1,4 @@
-"""Documents that hide sentences in a running text: built one at a time, so that a corpus needs little memory."""
+"""Documents that hide sentences in a long text. They are built one by one, so a corpus needs little memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Hidden:
-    """What one document hides, and the query that only this document answers.
+    """The texts that one document hides, and the query that only this document answers.
 
     Args:
-        text: the text to be found.
-        query: answered by this document alone.
-        others: more texts that the document hides, each at a place of its own.
+        text: the text to find.
+        query: the query; only this document answers it.
+        others: more texts that the document hides, each at its own place.
     """
 
     text: str
@@ -28,7 +28,7 @@ class Hidden:
 
 
 class Haystack:
-    """A running text with its sentence ends, cut after a number of words or characters.
+    """A long text and its sentence ends. The text is cut after a number of words or characters.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. ", "Here we go. "], size=6)
     >>> hay.text, hay.ends
@@ -37,15 +37,15 @@ class Haystack:
     'The grass is green. The'
 
     Args:
-        sentences: each with the white space after it; read only as far as they are needed.
-        size: how long the text becomes, in `unit`; a cut inside a word goes back to its beginning.
-        unit: what is counted.
-        space: what stands between two sentences: nothing in languages that write without spaces.
+        sentences: each with the white space after it; only as many as needed are read.
+        size: length of the text in `unit`; if the cut is inside a word, the whole word is left out.
+        unit: the unit of `size`.
+        space: the text between two sentences; empty in languages that are written without spaces.
     """
 
     def __init__(self, sentences: Iterable[str], size: int, unit: Unit = "words", space: str = " ") -> None:
         pieces: list[str] = []
-        self.ends = [(0, 0)]  # characters and units before each place where a text can be put
+        self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
         chars = done = 0
         for sentence in sentences:
             found = len(sentence.split()) if unit == "words" else len(sentence)
@@ -63,16 +63,16 @@ class Haystack:
         self.n_words = self.count(self.text)
 
     def count(self, text: str) -> int:
-        """Words; in a language without spaces between them, characters."""
+        """The number of words; in a language without spaces, of characters."""
         return len(text.split()) if self.space else len(text)
 
     def places(self, n: int, draws: Draws, depth: float | None) -> tuple[int, ...]:
-        """n random places, the first of them the nearest to `depth` where that is given."""
+        """n random places; if `depth` is given, the first one is the place nearest to it."""
         first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
         return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
 
     def hide(self, texts: Sequence[str], places: Sequence[int]) -> dict[str, Any]:
-        """A document: this text with others at their places; `depth` tells where the first of them is."""
+        """A document: this text with other texts at their places; `depth` is the place of the first of them."""
         document, start = "", 0
         for place, text in sorted(zip(places, texts, strict=True), key=lambda pair: pair[0]):
             end = self.ends[place][0]
@@ -105,7 +105,7 @@ def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
 
 
 class Corpus(Sequence[dict[str, Any]]):
-    """The documents of a split, which share one text: each is made when it is asked for, and not kept.
+    """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
     >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [(1,)])[0]["text"]
@@ -119,7 +119,7 @@ class Corpus(Sequence[dict[str, Any]]):
 
     @property
     def n_chars(self) -> int:
-        """Characters of all documents together, to within the spaces around what they hide."""
+        """Characters of all documents together, without the spaces around the hidden texts."""
         return len(self) * len(self._haystack.text) + sum(len(item.text) for item in self._hidden)
 
     def __len__(self) -> int:

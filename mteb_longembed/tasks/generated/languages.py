@@ -1,4 +1,4 @@
-"""What the generated tasks say in each language: one data file a language, `data/languages/CODE.json`."""
+"""The texts of the generated tasks in each language, one data file for each: `data/languages/CODE.json`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Passkey:
     """The sentences of Passkey.
 
     Args:
-        filler: sentences that are said over and over, each with the white space after it.
-        text: what is hidden, with `{person}` and `{key}`.
-        query: asks for it, with `{person}`.
-        chars_per_token: characters that one token of a document holds; None in English, which counts words.
+        filler: sentences that are repeated, each with the white space after it.
+        text: the hidden text, with `{person}` and `{key}`.
+        query: the question, with `{person}`.
+        chars_per_token: characters per token of a document; None in English, where words are counted.
     """
 
     filler: tuple[str, ...]
@@ -36,7 +36,7 @@ class Passkey:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that Needle hides, a question for it, and the answer, which stands in the fact only."""
+    """One fact that Needle hides, a question about it, and the answer, which only the fact contains."""
 
     fact: str
     query: str
@@ -45,12 +45,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Prose:
-    """Sentences made of parts: any choice of one text from each part is a sentence that makes sense.
+    """Sentences made of parts: take any text from each part, and the sentence makes sense.
 
     Args:
         pattern: how the parts are joined, with `{0}`, `{1}` and so on.
-        parts: the texts to choose from.
-        chars_per_token: characters that one token of such a text holds.
+        parts: for each part, the texts to choose from.
+        chars_per_token: characters per token of such a text.
     """
 
     pattern: str
@@ -66,7 +66,7 @@ class Prose:
         return n
 
     def sentence(self, number: int) -> str:
-        """The sentence of that number, from 0; its first letter is a capital.
+        """The sentence with this number, from 0; its first letter is a capital.
 
         >>> prose = Prose("{0} {1}.", (("today", "at night"), ("it rains", "it snows", "it hails")), 4.5)
         >>> prose.n_sentences, prose.sentence(5)
@@ -84,9 +84,9 @@ class Harder:
     """The sentences of the harder needles; see `harder.py`.
 
     Args:
-        places: towns; a multiple of four of them.
-        things: what somebody can own, with the article where the language has one; a multiple of four.
-        distractors: `fact` and `query`, each with `{person}`; the fact with `{place}`.
+        places: towns; their number is a multiple of four.
+        things: things that people can own, with an article if the language has one; a multiple of four.
+        distractors: `fact` with `{person}` and `{place}`, `query` with `{person}`.
         twohop: `fact` with `{thing}` and `{person}`, `second` with `{person}` and `{place}`, `query` with
             `{thing}` and `{place}`.
         negation: `fact` and its opposite `denied` with `{person}` and `{place}`, `query` with both.
@@ -105,14 +105,14 @@ class Language:
 
     Args:
         code: language and script as in mteb, such as `deu-Latn`.
-        space: what stands between sentences: a space, or nothing.
-        person: how a name is put together of `{first}` and `{last}`.
-        first_names: of made-up people.
-        last_names: of made-up people.
+        space: the text between sentences: a space, or nothing.
+        person: the pattern of a name, with `{first}` and `{last}`.
+        first_names: first names of invented people.
+        last_names: last names of invented people.
         passkey: the sentences of Passkey.
         harder: the sentences of the harder needles.
-        facts: what Needle hides; English has a file of its own.
-        prose: what Needle hides it in; English has essays.
+        facts: the facts that Needle hides; those of English are in another file.
+        prose: the sentences around the facts of Needle; None in English, which has essays.
         digest: hash of the file.
     """
 
@@ -132,7 +132,7 @@ class Language:
         return self.person.format(first=first, last=last)
 
     def passkeys(self, draws: Draws, n: int) -> list[Hidden]:
-        """One pass key a document: no two people and no two keys of a split are the same."""
+        """One pass key for each document; all people and all keys of a split are different."""
         people = draws.distinct(n, self.n_people)
         keys = draws.distinct(n, 90_000)
         made = []
@@ -177,7 +177,7 @@ def find_language(code: str) -> Language:
     }
     passkey = data.pop("passkey")
     prose = data.pop("prose", None)
-    # through the parsed text, so that line ends do not matter
+    # hash the parsed data, so that line ends do not change the hash
     told = json.dumps(json.loads(raw), sort_keys=True)
     return Language(
         first_names=tuple(data.pop("first_names").split()),
@@ -192,5 +192,5 @@ def find_language(code: str) -> Language:
 
 
 def capital(text: str) -> str:
-    """The text with a capital first letter, where its script has capitals."""
+    """The text with a capital first letter, if its script has capitals."""
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""LongEmbedNeedle: which of a hundred long documents holds the fact that answers a question?"""
+"""LongEmbedNeedle: which of a hundred long documents has the fact that answers a question?"""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
 DATA = Path(__file__).parent / "data"
 ESSAYS = DATA / "essays"
 
-# Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). Words alone
-# would not do: ours are shorter, at 16,384 tokens by 11 percent.
+# Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
+# words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
 PUBLISHED_CHARS = {
     256: 1013.1,
     512: 2009.93,
@@ -40,11 +40,11 @@ _SHORT_FORMS = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "e.g.", "i.e."
 
 
 class LongEmbedNeedle(SyntheticRetrieval):
-    """A fact put at a random sentence end of essays, at eight lengths, made offline.
+    """A fact at a random sentence end in essays, at eight lengths, generated offline.
 
     Source: LongEmbed, section 3.1 (https://arxiv.org/abs/2404.12096).
-    Differs: facts, queries and essays are our own, since the published ones may not be passed on. As in the
-    published data, the hundred documents of a split share one text and differ by the fact alone.
+    Differs: facts, queries and essays are our own, because we may not distribute the published ones. As in the
+    published data, the hundred documents of a split share one text, and only the fact is different.
     """
 
     metadata = LongEmbedMetadata(
@@ -85,21 +85,21 @@ class LongEmbedNeedle(SyntheticRetrieval):
         n_queries: int = 50,
         haystack: str | Path | None = None,
     ) -> SyntheticRetrieval:
-        """The task with other facts, seed, depth, language or essays, under a name and revision of its own.
+        """The task with another kind of needle, seed, depth, language or essays, and its own name and revision.
 
         Args:
-            seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 100 (there are a hundred facts).
-            depth: 0 (the beginning) to 1 (the end); None is random.
-            n_queries: queries a split, 50 to the number of documents.
-            language: three letters, such as `deu` or `zho`: a file in `data/languages`.
+            seed: seed of all draws; the benchmark has 0.
+            n_documents: documents of a split, 50 to 100 (there are a hundred facts).
+            depth: place of the fact, from 0 (the beginning) to 1 (the end); None means a random place.
+            n_queries: queries of a split, from 50 to the number of documents.
+            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
             kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words.
-            haystack: a folder of your own essays, `*.txt` in UTF-8, paragraphs divided by blank lines.
+            haystack: a folder of your own essays: `*.txt` files in UTF-8 with blank lines between paragraphs.
 
         Raises:
-            InputError: a value outside its range.
-            UnknownNameError: a language without a data file, or a kind that does not exist.
-            DataError: a haystack without text, or text that is not UTF-8.
+            InputError: a value is outside its range.
+            UnknownNameError: the language has no data file, or the kind does not exist.
+            DataError: the haystack has no text, or text that is not UTF-8.
 
         >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
         'LongEmbedNeedle-twohop-seed7'
@@ -116,7 +116,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
     @classmethod
     def most_documents(cls) -> int:
-        """As many as there are facts, or names for harder needles."""
+        """The number of facts, or for harder needles the number of documents with different names."""
         return most_documents(cls.language()) if cls.recipe.kind else len(facts(cls.recipe.language))
 
     @classmethod
@@ -129,9 +129,9 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """The essays' sentences, whole paragraphs in random order, shuffled anew when all are used up.
+        """The sentences of the essays, paragraph by paragraph in random order; after all, in a new random order.
 
-        In a language without essays: sentences made of parts, none of them twice before all have been used.
+        A language without essays has sentences made of parts. No sentence comes again before all have been used.
         """
         prose = cls.language().prose
         if prose is not None and cls.essays == ESSAYS:
@@ -143,7 +143,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
     @classmethod
     def n_chars(cls, length: int) -> int:
-        """In English the mean of the published documents; elsewhere the language's characters a token."""
+        """English: the mean of the published documents. Other languages: their characters per token."""
         prose = cls.language().prose
         if prose is not None:
             return round(length * prose.chars_per_token)
@@ -155,8 +155,8 @@ def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
 
     Args:
         prose: the parts.
-        space: what stands between two sentences.
-        draws: of the order.
+        space: the text between two sentences.
+        draws: the random draws of the order.
     """
     used: set[int] = set()
     left = 0
@@ -184,10 +184,10 @@ def facts(language: str = ENGLISH) -> tuple[Fact, ...]:
 
 @cache
 def paragraphs(folder: Path) -> tuple[str, ...]:
-    """The paragraphs of a folder's `*.txt` files, file by file in the order of their names.
+    """The paragraphs of a folder's `*.txt` files, sorted by file name.
 
     Raises:
-        DataError: no such folder, no text in it, or a file that is not UTF-8.
+        DataError: the folder does not exist or has no text, or a file is not UTF-8.
     """
     found: list[str] = []
     for path in sorted(folder.glob("*.txt")):
@@ -205,7 +205,7 @@ def paragraphs(folder: Path) -> tuple[str, ...]:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    r"""A paragraph's sentences, each with the white space that follows it; the last with a blank line.
+    r"""A paragraph's sentences, each with the white space after it; a blank line follows the last one.
 
     >>> split_sentences('We met Dr. Voss. "Why?" she asked. 12 answers.')
     ['We met Dr. Voss. ', '"Why?" she asked. ', '12 answers.\n\n']

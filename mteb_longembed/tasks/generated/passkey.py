@@ -1,4 +1,4 @@
-"""LongEmbedPasskey: which of a hundred long documents tells a person's pass key?"""
+"""LongEmbedPasskey: which of a hundred long documents has a person's pass key?"""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticR
 from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
 
 _WORDS_PER_TOKEN = 0.75
-# Names, digits and rare words break into many tokens: the hidden text is counted as about 33 tokens, so that
-# the documents of the shortest split still fit. The published documents have exactly this much filler.
+# Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the
+# documents of the shortest split still fit. The published documents have exactly this much filler.
 _HIDDEN_WORDS = 25
 
 
 class LongEmbedPasskey(SyntheticRetrieval):
-    """Personalised passkey retrieval at eight lengths, made offline.
+    """Personalised passkey retrieval at eight lengths, generated offline.
 
     Source: LongEmbed, section 3.1 (https://arxiv.org/abs/2404.12096).
-    Differs: names and keys are our own; numbers and lengths meet the published data's statistics.
+    Differs: names and keys are our own. Counts and lengths follow the statistics of the published data.
     """
 
     metadata = LongEmbedMetadata(
@@ -62,15 +62,15 @@ class LongEmbedPasskey(SyntheticRetrieval):
         """The task with another seed, language, number of documents or depth, under its own name and revision.
 
         Args:
-            seed: 0 is the benchmark's.
-            n_documents: documents a split, 50 to 10,000.
-            depth: 0 (the beginning) to 1 (the end); None is random.
-            language: three letters, such as `deu` or `zho`: a file in `data/languages`.
-            n_queries: queries a split, 50 to the number of documents.
+            seed: seed of all draws; the benchmark has 0.
+            n_documents: documents of a split, 50 to 10,000.
+            depth: place of the pass key, from 0 (the beginning) to 1 (the end); None means a random place.
+            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
+            n_queries: queries of a split, from 50 to the number of documents.
 
         Raises:
-            InputError: a value outside its range.
-            UnknownNameError: a language without a data file.
+            InputError: a value is outside its range.
+            UnknownNameError: the language has no data file.
 
         >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
         'LongEmbedPasskey-seed7-depth0.5'
@@ -80,27 +80,27 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def most_documents(cls) -> int:
-        """As many as there are people, and 10,000 at most."""
+        """The number of different people, at most 10,000."""
         return min(10_000, cls.language().n_people)
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """One pass key a document: no two people and no two keys of a split are the same."""
+        """One pass key for each document; all people and all keys of a split are different."""
         return cls.language().passkeys(draws, n)
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """The filler sentences over and over."""
+        """The filler sentences, repeated without end."""
         return cycle(cls.language().passkey.filler)
 
     @classmethod
     def n_chars(cls, length: int) -> int:
-        """The language's characters a token; English has a rule of its own in `make_haystack`."""
+        """The language's characters per token times the length; English has its own rule in `make_haystack`."""
         return round(length * (cls.language().passkey.chars_per_token or 0))
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """In English 0.75 words a token, as published; elsewhere the language's characters a token."""
+        """English: 0.75 words per token, as published. Other languages: their characters per token."""
         if cls.language().passkey.chars_per_token is not None:
             return super().make_haystack(draws, length, hidden)
         return Haystack(cls.sentences(draws), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

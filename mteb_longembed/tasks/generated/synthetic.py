@@ -1,7 +1,7 @@
 """Retrieval tasks whose documents are generated here: offline, the same on every machine, at 13 lengths.
 
-A split's name holds its document length in tokens. The text to be found sits at a random sentence end, and its
-place is kept as `depth` (0 = the beginning).
+A split's name contains its document length in tokens. The text to find is at a random sentence end, and `depth` says
+where (0 = the beginning).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
 N_QUERIES = 50
 
-# The revision covers these: longer splits came later, and must not change what older results are stored under.
+# The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
 _HASHED = LENGTHS + (65536, 131072)
-_HARDER_AND_LANGUAGES = "v1"  # raise it when the same recipe gives other documents in those variants
+_HARDER_AND_LANGUAGES = "v1"  # raise it when the same recipe gives other documents for these variants
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What can be varied.
+    """The settings of a generated task.
 
     Args:
-        seed: of all draws.
-        n_documents: documents a split.
-        depth: 0 (the beginning) to 1 (the end); None is random.
-        language: three letters, with a data file (`languages.py`).
-        kind: of a harder needle (`harder.py`); "" is a plain one.
-        n_queries: queries a split.
+        seed: seed of all draws.
+        n_documents: documents of a split.
+        depth: place of the hidden text, from 0 (the beginning) to 1 (the end); None means a random place.
+        language: three letters of a language with a data file (`languages.py`).
+        kind: kind of a harder needle (`harder.py`); "" means a plain one.
+        n_queries: queries of a split.
     """
 
     seed: int = 0
@@ -55,7 +55,7 @@ class Recipe:
     n_queries: int = N_QUERIES
 
     def suffix(self) -> str:
-        """The part of the task's name that tells this recipe from the default, which has none.
+        """The end of the task's name: the settings that differ from the default.
 
         >>> Recipe(seed=7, depth=0.25, language="deu").suffix()
         '-deu-seed7-depth0.25'
@@ -72,7 +72,7 @@ class Recipe:
 
 
 class SyntheticRetrieval(AbsTaskRetrieval):
-    """A generated task: a subclass says what is hidden in what."""
+    """A generated task. A subclass says which texts are hidden, and in which sentences."""
 
     metadata: LongEmbedMetadata
     generator: ClassVar[str]  # raise it when the same recipe gives other documents
@@ -88,16 +88,16 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     @abstractmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """What the n documents hide."""
+        """The texts that the n documents hide."""
 
     @classmethod
     @abstractmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """The sentences to hide them in, each with the white space after it, without an end."""
+        """An endless stream of sentences to hide them in, each with the white space after it."""
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """The text that the documents of a split share, so long that they have `length` tokens."""
+        """The text that the documents of a split share. With it, documents have `length` tokens on average."""
         language = cls.language()
         wanted = cls.n_chars(length)
         taken = sum(len(text) + len(language.space) for item in hidden for text in (item.text, *item.others))
@@ -116,7 +116,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
     @classmethod
     def known_splits(cls) -> tuple[str, ...]:
-        """The eight splits of the benchmark, then the longer ones that must be asked for."""
+        """The eight splits of the benchmark, then the longer splits, which run only on request."""
         return tuple(f"test_{length}" for length in LENGTHS + LONGER)
 
     @classmethod
@@ -124,7 +124,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         """The corpus rows, query rows and relevance judgements of a split.
 
         Raises:
-            UnknownNameError: a split that is none of `known_splits()`.
+            UnknownNameError: the split is not in `known_splits()`.
         """
         if split not in cls.known_splits():
             raise UnknownNameError(f"split of {cls.metadata.name}", split, cls.known_splits())
@@ -139,11 +139,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
-        """Generate the splits asked for, and no others; a corpus of more than 64 Mi characters on disk.
+        """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
 
         Raises:
-            UnknownNameError: `eval_splits` names a split that is none of `known_splits()`.
-            DataError: no room for a large corpus in the cache of `datasets`.
+            UnknownNameError: a split in `eval_splits` is not in `known_splits()`.
+            DataError: the cache of `datasets` has no room for a large corpus.
         """
         if self.data_loaded:
             return
@@ -185,7 +185,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
     @classmethod
     def _variant(cls, recipe: Recipe, extra: dict[str, Any], suffix: str, told: str) -> SyntheticRetrieval:
-        """An instance of a class of its own, whose name and revision tell it from the default task's."""
+        """An instance of a new class with its own name and revision, different from those of the default task."""
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
         language = find_language(recipe.language)
@@ -204,12 +204,12 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         made_class: Any = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
         if not N_QUERIES <= recipe.n_documents <= made_class.most_documents():
             raise InputError(
-                f"n_documents of {cls.metadata.name} must be {N_QUERIES} to {made_class.most_documents()} "
+                f"n_documents of {cls.metadata.name} must be from {N_QUERIES} to {made_class.most_documents()} "
                 f"documents, got {recipe.n_documents}."
             )
         if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
             raise InputError(
-                f"n_queries of {cls.metadata.name} must be {N_QUERIES} to the number of documents, which is "
+                f"n_queries of {cls.metadata.name} must be from {N_QUERIES} to the number of documents, which is "
                 f"{recipe.n_documents}, got {recipe.n_queries}."
             )
         variant: SyntheticRetrieval = made_class() if suffix else cls()

@@ -26,7 +26,7 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     """The task class of a variant's name, None for other names.
 
     Raises:
-        InputError: a variant with a value outside its range.
+        InputError: the variant has a value outside its range.
 
     >>> find_variant("LongEmbedPasskey-seed7-depth0.5")().metadata.name
     'LongEmbedPasskey-seed7-depth0.5'
@@ -47,9 +47,9 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
 
 
 class TaskRegistry(dict[str, Any]):
-    """mteb's registry of task classes, which also answers to the names of variants.
+    """mteb's registry of task classes, which also knows the names of variants.
 
-    Iteration gives what mteb lists: variants are without number, and made when they are asked for.
+    Iteration gives only the tasks that mteb lists. There are too many variants to list: each is made on request.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -62,7 +62,7 @@ class TaskRegistry(dict[str, Any]):
         return made
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As `dict.get`."""
+        """The same as `dict.get`."""
         try:
             return self[name]
         except KeyError:
@@ -70,7 +70,7 @@ class TaskRegistry(dict[str, Any]):
 
 
 def _variant(name: object) -> type[SyntheticRetrieval] | None:
-    # mteb passes over a task that raises ValueError, as InputError is: an impossible variant is no task
+    # InputError is a ValueError, and mteb ignores a task that raises ValueError: an impossible variant does not exist
     try:
         return find_variant(name) if isinstance(name, str) else None
     except InputError:

@@ -1,8 +1,8 @@
 """The four tasks with real documents, from the hub's `dwzhu/LongEmbed` or a folder of the same layout.
 
 The layout is `NAME/corpus.jsonl` {doc_id, text}, `NAME/queries.jsonl` {qid, text} and `NAME/qrels.jsonl`
-{qid, doc_id}, each also as `.jsonl.gz`. The files have different columns, which `datasets.load_dataset`
-refuses in one configuration, so each is fetched and read by itself.
+{qid, doc_id}; each file may also be `.jsonl.gz`. The files have different columns, and `datasets.load_dataset`
+does not accept that in one configuration. So each file is downloaded and read on its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENDINGS = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True)
 class Size:
-    """What the published data have: a task must never run on other data under the same name.
+    """The size of the published data. With it we check that a task never runs on other data under the same name.
 
     Args:
         n_documents: number of documents.
@@ -49,7 +49,7 @@ class Size:
     query_chars: float
 
     def check(self, name: str, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
-        """Raises DataError where counts differ, or average lengths by more than one percent."""
+        """Raise DataError if a count differs, or an average length differs by more than one percent."""
         for what, texts, n, chars in (
             ("documents", documents, self.n_documents, self.document_chars),
             ("queries", queries, self.n_queries, self.query_chars),
@@ -63,7 +63,7 @@ class Size:
 
 
 class HubRetrieval(AbsTaskRetrieval):
-    """A task of `dwzhu/LongEmbed`: a subclass names the folder (in its metadata) and the published size."""
+    """A task of `dwzhu/LongEmbed`. A subclass says its folder (in its metadata) and its published size."""
 
     metadata: LongEmbedMetadata
     size: ClassVar[Size | None]
@@ -73,9 +73,9 @@ class HubRetrieval(AbsTaskRetrieval):
         """Read the three files.
 
         Raises:
-            UnknownNameError: `eval_splits` names another split than the task's only one.
-            HubError: the repository or a file cannot be had.
-            DataError: a file that is damaged, incomplete or not the published data.
+            UnknownNameError: `eval_splits` has a split that is not the task's only split.
+            HubError: the repository or a file cannot be downloaded.
+            DataError: a file is damaged, incomplete or not the published data.
         """
         if self.data_loaded:
             return
@@ -105,11 +105,11 @@ def _table(texts: Mapping[str, str]) -> Dataset:
 
 
 def read_folder(folder: str) -> dict[str, dict[str, Any]]:
-    """Documents and queries by id, and per query the relevant documents with score 1.
+    """Documents and queries by id, and for each query its relevant documents with score 1.
 
     Raises:
-        HubError: the repository or a file cannot be had.
-        DataError: a damaged line, a duplicate or unknown id, a query without a relevant document.
+        HubError: the repository or a file cannot be downloaded.
+        DataError: a damaged line, a duplicate or unknown id, or a query without a relevant document.
     """
     corpus = _texts(folder, "corpus")
     queries = _texts(folder, "queries")
@@ -126,8 +126,8 @@ def read_folder(folder: str) -> dict[str, dict[str, Any]]:
     unanswered = [qid for qid in queries if qid not in qrels]
     if unanswered:
         raise DataError(
-            f"{shown}: expected a relevant document for every query, {len(unanswered)} have none, "
-            f"the first is {unanswered[0]!r}."
+            f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
+            f"the first one is {unanswered[0]!r}."
         )
     return {"corpus": corpus, "queries": queries, "qrels": qrels}
 
@@ -157,13 +157,13 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             if path.is_file():
                 return path, str(path)
         wanted = f"{folder}/{kind}.jsonl or .jsonl.gz"
-        raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither.")
+        raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither of them.")
     return _hub_file(folder, kind)
 
 
 def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
     names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
-    for name in names:  # a pinned revision never changes: what is in the cache needs no network
+    for name in names:  # a pinned revision never changes: a file in the cache needs no network
         cached = try_to_load_from_cache(REPOSITORY, name, repo_type="dataset", revision=REVISION)
         if isinstance(cached, str):
             return Path(cached), f"{REPOSITORY}/{name}"
@@ -176,12 +176,12 @@ def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
             continue
         except LocalEntryNotFoundError:
             reason = "is not in the cache, and the hub cannot be reached"
-        except Exception as error:  # time-outs, proxies, certificates: no common class in the HTTP libraries
-            reason = f"cannot be had: {_first_line(error)}"
+        except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
+            reason = f"cannot be downloaded: {_first_line(error)}"
         break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
-        f"(HF_HOME) work offline, and so does a folder with {folder}/*.jsonl named by {DATA_VARIABLE}."
+        f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."
     )
 
 

@@ -144,5 +144,5 @@ def test_diagnosis_counts_longer_documents():
 
 
 def test_a_diagnosis_without_a_curve_is_an_error():
-    with pytest.raises(InputError, match="one is missing"):
+    with pytest.raises(InputError, match="a figure needs at least one score"):
         draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, {}, [100]))

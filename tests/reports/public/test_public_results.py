@@ -76,7 +76,7 @@ def test_a_refreshed_file_is_the_same_every_time(clone, facts, tmp_path):
 
 
 def test_a_folder_that_is_no_clone_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="is no git clone"):
+    with pytest.raises(InputError, match="is not a git clone"):
         refresh(tmp_path, tmp_path / "packed.gz")
 
 

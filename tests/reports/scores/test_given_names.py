@@ -30,7 +30,7 @@ def test_a_name_is_found_by_alias_and_by_what_was_given_of_it(typed, meant):
 
 
 def test_a_name_that_fits_several_is_not_guessed():
-    with pytest.raises(InputError, match=r"'e5-base\+pi' may be each of .*@2048, .*@4096"):
+    with pytest.raises(InputError, match=r"'e5-base\+pi' fits .*@2048, .*@4096"):
         given_name("model", "e5-base+pi", KNOWN)
 
 

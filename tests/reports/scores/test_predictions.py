@@ -50,7 +50,7 @@ def test_a_file_written_over_by_another_model_is_refused(toy_run, toy_task, tmp_
     )
     (mixed,), _ = load_predictions([tmp_path / "shared"])
     assert mixed.model == "toy/good+pi@512"
-    with pytest.raises(DataError, match="another run wrote over it"):
+    with pytest.raises(DataError, match="another run has overwritten it"):
         query_scores(mixed, load_results([toy_run.results]).rows)
 
 
@@ -66,9 +66,9 @@ def test_depth_comes_from_the_document_that_answers(toy_run, toy_task):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "no valid JSON"),
-        ('{"default": {}}', "no MTEB predictions file"),
-        ('{"mteb_model_meta": {"model_name": "a/b"}}', "no rankings of the subset 'default'"),
+        ("{", "not valid JSON"),
+        ('{"default": {}}', "not an MTEB predictions file"),
+        ('{"mteb_model_meta": {"model_name": "a/b"}}', "no rankings for the subset 'default'"),
     ],
 )
 def test_a_broken_predictions_file_is_named_and_skipped(tmp_path, text, reason):

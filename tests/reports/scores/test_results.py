@@ -60,16 +60,16 @@ def _with(scores):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"scores": {"test', "no valid JSON"),
+        ('{"scores": {"test', "not valid JSON"),
         ("[1, 2]", "a list"),
         ('{"task_name": "Other", "scores": {}}', "names the task 'Other'"),
-        ('{"task_name": "LongEmbedQMSum", "scores": 3}', "'scores' is no object"),
-        ('{"task_name": "LongEmbedQMSum", "scores": {"test": 3}}', "no list of subsets"),
+        ('{"task_name": "LongEmbedQMSum", "scores": 3}', "'scores' is not an object"),
+        ('{"task_name": "LongEmbedQMSum", "scores": {"test": 3}}', "not a list of subsets"),
         ('{"task_name": "LongEmbedQMSum", "scores": {"test": []}}', "0 subsets named 'default'"),
         (_with('"ndcg_at_1": 1'), "no number 'ndcg_at_10'"),
         (_with('"ndcg_at_1": "high"'), "no number 'ndcg_at_1'"),
-        (_with('"ndcg_at_1": 53.2'), "must lie from 0 to 1, it is 53.2"),
-        (_with('"ndcg_at_1": NaN'), "must lie from 0 to 1, it is nan"),
+        (_with('"ndcg_at_1": 53.2'), "must be from 0 to 1, got 53.2"),
+        (_with('"ndcg_at_1": NaN'), "must be from 0 to 1, got nan"),
     ],
 )
 def test_a_broken_file_is_named_and_skipped_and_the_rest_is_read(tmp_path, text, reason):
@@ -87,7 +87,7 @@ def test_a_broken_model_meta_is_named(tmp_path):
     (path.parent / "model_meta.json").write_text("{")
     found = load_results([tmp_path])
     assert found.rows == ()
-    assert "model_meta.json beside it is no valid JSON" in found.problems[0]
+    assert "model_meta.json beside it is not valid JSON" in found.problems[0]
 
 
 def test_foreign_json_is_named_but_other_tasks_and_predictions_are_not(tmp_path):

@@ -190,7 +190,7 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
             {"qrels": lines(FILES["qrels"][:3])},
             r"qrels\.jsonl: expected a relevant document .* 1 have none.*'q4'",
         ),
-        ({"qrels": ""}, r"qrels\.jsonl: expected JSON lines with qid, doc_id, the file is empty"),
+        ({"qrels": ""}, r"qrels\.jsonl: expected JSON lines with qid, doc_id, got an empty file"),
     ],
 )
 def test_incomplete_data_name_file_and_line(hub: LoopbackHub, changed: dict[str, str], message: str) -> None:
