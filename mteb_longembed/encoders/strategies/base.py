@@ -5,6 +5,9 @@ A strategy overrides only the hooks it acts on, and each hook is the identity fo
 family (`encoders/families`) lists the hooks it can serve; the two fit when they share one, so no table of
 strategies and families exists anywhere.
 
+Modules of strategies import torch inside their methods: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
+
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
 
@@ -14,14 +17,15 @@ import math
 import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mteb_longembed.encoders.attention.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +125,8 @@ class Strategy:
         Returns:
             float32 factors, 1 where `logn` is off or no more than `Lo` tokens are seen.
         """
+        import torch
+
         seen = n if seen is None else seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
@@ -138,6 +144,8 @@ class Strategy:
         Returns:
             float32 factors, 1 unless a strategy says otherwise.
         """
+        import torch
+
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------

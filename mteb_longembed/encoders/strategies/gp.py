@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,7 @@ class GroupedPositions(Strategy):
         it comes from the document alone; `factor="target"` gives the paper's text, short inputs included.
 
     Example:
+        >>> import torch
         >>> gp = GroupedPositions(trained_len=4, target_len=16)
         >>> gp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 0, 1, 1, 2, 2]
@@ -40,6 +41,8 @@ class GroupedPositions(Strategy):
         return n <= self.trained_len and self.factor == "document"
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
         group = (n + self.trained_len - 1) // self.trained_len
