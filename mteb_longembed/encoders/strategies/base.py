@@ -8,6 +8,9 @@ a parameter such as `short="scale"` asks for it. So an embedding depends on its 
 (`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
 no table of strategies and families.
 
+Modules of strategies import torch inside their methods: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
+
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
 
@@ -17,14 +20,15 @@ import math
 import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mteb_longembed.encoders.attention.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +129,8 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
+        import torch
+
         seen = n if seen is None else seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
@@ -143,6 +149,8 @@ class Strategy:
         Returns:
             float32 factors, all 1 unless a strategy overrides this.
         """
+        import torch
+
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
