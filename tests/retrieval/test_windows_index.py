@@ -91,7 +91,7 @@ def test_an_empty_index_and_a_query_of_several_vectors_are_refused():
     index = WindowIndex()
     with pytest.raises(InputError, match=r"^the index of windows is empty"):
         index.search(np.ones((1, 2)), 3)
-    with pytest.raises(InputError, match=r"^every document needs an id, got 2 and 1 ids"):
+    with pytest.raises(InputError, match=r"^every document needs an id, got 2 documents and 1 ids"):
         index.add_documents(np.eye(2), ["a"])
     index.add_documents(np.eye(2), ["a", "b"])
     with pytest.raises(InputError, match="takes one vector for each query, got several"):

@@ -96,6 +96,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         target = target_len or default_target_len(name.strategy, length)
         strategy = kind(trained_len=length, target_len=target, **said.params)
         settings.update(strategy.settings())
+        base.family.check_target(strategy, max(base.trained_len or 0, length))
     else:
         strategy = _as_stretched(base, name, stretch, length, target_len)
     if dtype == base.dtype:

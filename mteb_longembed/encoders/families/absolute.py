@@ -65,11 +65,7 @@ class Absolute(Family):
         if self.has_table and not extended:
             self._grow(model, table)
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
-        if strategy.key() == "none" and strategy.target_len > rows:
-            raise InputError(
-                f"with the strategy none, a model with absolute positions takes at most its {rows} trained "
-                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
-            )
+        self.check_target(strategy, rows)
         self._query_scale: Tensor | None = None
         self.packs = install_packed(model)
         if strategy.logn:
@@ -80,6 +76,14 @@ class Absolute(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         return config.model_type in LAYOUTS
+
+    @classmethod
+    def check_target(cls, strategy: Strategy, positions: int) -> None:
+        if strategy.key() == "none" and strategy.target_len > positions:
+            raise MisfitError(
+                f"with the strategy none, a model with absolute positions takes at most its {positions} trained "
+                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
+            )
 
     @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:

@@ -60,6 +60,18 @@ class Family:
                 f"{', '.join(sorted(cls.hooks))}; these strategies fit: {fitting}."
             )
 
+    @classmethod
+    def check_target(cls, strategy: Strategy, positions: int) -> None:
+        """Refuse a target length that a strategy cannot reach with the positions that the base has.
+
+        Args:
+            strategy: with its lengths.
+            positions: how many positions the base was trained on.
+
+        Raises:
+            MisfitError: if it cannot.
+        """
+
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
         return self.strategy.leaves_unchanged(n, self.hooks)
