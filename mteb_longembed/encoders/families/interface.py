@@ -38,7 +38,7 @@ class LayerAttention:
         strategy: scales queries by the document's length.
         planned: changed relative positions of long documents, or None.
         keep_windows: whether sliding windows at or beyond the trained length, which training never felt,
-            stay.
+            stay. Those at or beyond the target cut nothing.
         trial: layers with their queries and keys that a trial pass reached; None outside it.
     """
 
@@ -89,7 +89,9 @@ def long_attention(
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = sliding_window
-    if window is not None and window >= strategy.trained_len and not settings.keep_windows:
+    if window is not None and window >= (
+        strategy.target_len if settings.keep_windows else strategy.trained_len
+    ):
         window = None
     b, _, width, _ = query.shape
     lengths = None if attention_mask is None else attention_mask.sum(1)
