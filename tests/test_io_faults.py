@@ -24,7 +24,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.plugin.results_on_disk import LOCK
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.io_faults import ERRORS, Faults
 

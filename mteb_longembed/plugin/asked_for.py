@@ -51,7 +51,7 @@ def check_model(name: str) -> None:
 def check_tasks(names: Iterable[str]) -> None:
     """Raise InputError where there is no task of a name; mteb must have been imported."""
     from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.variants import find_variant
+    from mteb_longembed.tasks.generated.variants import find_variant
 
     registry = known_tasks()
     for name in names:

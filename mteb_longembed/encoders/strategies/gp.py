@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedPositions(Strategy):
-    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group that fits this document.
+    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group size that fits this document.
+
+    `n` is the document's length and `Lo` the trained length.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (grouped positions), Table 6 (g = s = 2, 4, 8).
-    Differs: the paper writes `p // s`; the authors' code takes the factor from the padded batch length. Here
-        it comes from the document alone; `factor="target"` gives the paper's text, short inputs included.
+    Differs: the paper writes `p // s`; the authors' code computes the factor from the padded length of the batch.
+        Here it depends on the document alone. `factor="target"` follows the paper's text, also for short inputs.
 
     Example:
         >>> import torch
@@ -30,7 +32,8 @@ class GroupedPositions(Strategy):
     """
 
     factor: Literal["document", "target"] = field(
-        default="document", metadata={"help": "group size from the document's length, or from the target's"}
+        default="document",
+        metadata={"help": "group size by the document's length, or by the target length"},
     )
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The base model unchanged: the control every strategy is compared with."""
+"""The base model unchanged: every strategy is compared with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NoExtension(Strategy):
-    """The base model in our encoder; beyond the trained length this is plain extrapolation.
+    """The base model in our encoder. Beyond the trained length this is plain extrapolation.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, the unextended rows of Table 2.
+    Source: Zhu et al. 2024, arXiv:2404.12096, the rows of Table 2 without extension.
 
-    Attention scaling is off unless asked for, so that nothing about the base changes.
+    Attention scaling is off by default, so that the base does not change.
 
     Example:
         >>> NoExtension(trained_len=512, target_len=512).scale

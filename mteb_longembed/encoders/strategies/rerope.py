@@ -1,4 +1,4 @@
-"""ReRoPE: exact relative positions nearby, one capped position for everything beyond."""
+"""ReRoPE: exact relative positions for near tokens, one and the same position for all far tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class RectifiedRoPE(Strategy):
 
     Source: Su 2023, "Rectified Rotary Position Embeddings", https://github.com/bojone/rerope.
     Differs: the mirror image for bidirectional models, `max(i - j, -w)` for `i < j`, is ours. The source sets
-        `w` by hand; half the trained length is our default.
+        `w` by hand; our default is half of the trained length.
 
     Args:
-        w: window of exact positions in tokens; default `Lo // 2`.
+        w: window of exact positions in tokens; default half of the trained length, `Lo // 2`.
 
     Example:
         >>> RectifiedRoPE(trained_len=512, target_len=4096).window
@@ -30,7 +30,8 @@ class RectifiedRoPE(Strategy):
     """
 
     w: int | None = field(
-        default=None, metadata={"help": "window of exact positions in tokens (default Lo // 2)"}
+        default=None,
+        metadata={"help": "window of exact positions in tokens (default half of the trained length)"},
     )
 
     def defaults_by_length(self) -> dict[str, object]:

@@ -17,8 +17,8 @@ class ResonanceYaRN(YaRN):
     """YaRN's frequencies with their wavelengths `2 pi / f` rounded to whole tokens.
 
     Source: Wang et al. 2024, "Resonance RoPE", arXiv:2403.00071, sections 4.1 and 4.2 (Resonance YaRN).
-    Differs: the paper trains with the rounded wavelengths; here they are swapped in without training, which
-        is why inputs up to the trained length keep the base's.
+    Differs: the paper trains with the rounded wavelengths. Here they replace the base's without training, so inputs
+        up to the trained length keep the base's wavelengths.
 
     Example:
         >>> import torch
@@ -32,6 +32,6 @@ class ResonanceYaRN(YaRN):
         import torch
 
         turned = super().stretched(inv_freq, base)
-        # dimensions that do not rotate at all have no wavelength
+        # dimensions that do not rotate have no wavelength
         wavelength = (2 * math.pi / turned.double()).round()
         return torch.where(turned > 0, (2 * math.pi / wavelength).to(turned.dtype), turned)

@@ -1,4 +1,4 @@
-"""Recurrent positions: the trained positions start again every trained length."""
+"""Recurrent positions: after each trained length, the positions start again at 0."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentPositions(Strategy):
-    """`p -> p mod Lo`.
+    """`p -> p mod Lo`, where `Lo` is the trained length.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (recurrent positions), Table 6.
 
-    On a learned table the rows are repeated, so that position tuning can train the new ones.
+    In a learned table the rows are repeated, so that position tuning can train the new rows.
 
     Example:
         >>> import torch

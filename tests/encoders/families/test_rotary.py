@@ -269,7 +269,7 @@ def test_half_precision_stays_within_two_percent(make_base, name, key):
 def test_full_layers_without_positions_leave_windows_alone(tmp_path):
     # Cohere 2 turns in its sliding layers only
     base = tiny.sentence_transformer("cohere2", tmp_path, **{**GQA, **LAYERS})
-    with pytest.raises(ModelError, match=r"turns queries and keys in a way that se cannot follow; use pcw\."):
+    with pytest.raises(ModelError, match=r"so se cannot change it; use pcw\."):
         extended(base, "se")
 
 

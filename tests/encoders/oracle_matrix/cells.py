@@ -70,15 +70,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     outcome = Outcome()
     dtypes: dict[str, torch.dtype] = {}
     for label in labels or [*VARIANTS, "pcw"]:
-        key, params = VARIANTS.get(label, ("pcw", {}))
-        params = dict(params)
-        target = LT
-        if capped and key != "pcw":
-            params["logn"] = False
-        if family is Absolute and key == "none":
-            params, target = {"logn": False}, LO
-        if family is Absolute and key == "ntk":
-            params["sigma"] = test_absolute.SIGMA
+        key, params, target = asked(label, family, capped)
         # the oracles of the other families know the defaults
         if not family.fits(STRATEGIES[key]) or (family is not Rotary and label not in (key, "pcw")):
             continue
@@ -103,6 +95,22 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
             shown = zip(LENGTHS, gaps, strict=True)
             outcome.failed[label] = ", ".join(f"{n} tokens {gap:.0e}" for n, gap in shown)
     return outcome
+
+
+def asked(label: str, family: type, capped: bool) -> tuple[str, dict[str, Any], int]:
+    """Strategy, parameters and target of a cell.
+
+    Args:
+        label: of the cell.
+        family: the base's.
+        capped: whether its scores are capped, so that attention scaling must be off.
+    """
+    key, params = VARIANTS.get(label, ("pcw", {}))
+    if family is Absolute and key == "none":
+        return key, {"logn": False}, LO
+    if family is Absolute and key == "ntk":
+        return key, {**params, "sigma": test_absolute.SIGMA}, LT
+    return key, {**params, "logn": False} if capped and key != "pcw" else dict(params), LT
 
 
 def in_short(error: Exception) -> str:
