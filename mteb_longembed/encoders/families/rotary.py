@@ -30,10 +30,12 @@ _PARTS_OF_LAYERS = {"attn_config", "ffn_config"}
 #: Model types whose attention we cannot reach although they have rotary positions, by what stands in the way.
 _OUT_OF_REACH = {
     "beam": "full layers without positions",
+    "deepseek_v2": "angles as complex numbers",
     "diffllama": "two attentions in a layer",
     "doge": "attention of its own",
     "falcon": "attention of its own",
     "gpt_oss": "attention sinks",
+    "llama4_text": "angles as complex numbers",
 }
 
 
@@ -109,8 +111,12 @@ class MappedRotary(nn.Module):
         """Which dimensions form a pair, and the factor of all cosines: both read from the module's own output."""
         device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
         x = torch.zeros(1, 2, 1, device=device)
-        cos, _ = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
-        cos = cos[0].float().cpu()
+        turn: object = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
+        if not isinstance(turn, tuple):
+            raise ModelError(
+                f"{type(self.base).__name__} gives no cosines and sines, which is all that we know."
+            )
+        cos = turn[0][0].float().cpu()
         scaling = float(cos[0, 0])
         wanted = self.inv_freq.cos()
         shown = cos[1] / scaling

@@ -19,10 +19,10 @@ from .test_rotary import LO, LT, extended, gap
 TEXTS = [tiny.text(n) for n in (5, LO, LT)]
 
 
-@pytest.fixture(scope="module", params=["deberta-v2", "falcon", "gpt_oss", "qwen3_next"])
+@pytest.fixture(scope="module", params=["deberta-v2", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
 def base(request, tmp_path_factory):
     if request.param != "deberta-v2":
-        # rotary positions in layers that we cannot reach: attention of their own, sinks, linear attention
+        # rotary positions in layers that we cannot reach: attention of their own, sinks, linear, complex angles
         model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
         assert family_of(model[0].config) is Opaque
         return model
