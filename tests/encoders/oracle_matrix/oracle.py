@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -144,10 +145,8 @@ class Oracle:
         if len(rotary) != 1:
             raise NotFollowed(f"{len(rotary)} rotary modules")
         [self.rotary] = rotary
-        # the decorator of types that go by length would undo what is set here
-        self.turn: Callable[..., Any] = getattr(
-            type(self.rotary).forward, "__wrapped__", type(self.rotary).forward
-        )
+        # the decorators of types that go by length would undo what is set here
+        self.turn: Callable[..., Any] = inspect.unwrap(type(self.rotary).forward)
         self.own = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
         self.handed_out: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.rotary.forward = self.rotate
