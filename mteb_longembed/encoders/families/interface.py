@@ -44,7 +44,7 @@ class LayerAttention:
         strategy: the strategy; it scales queries by the document's length.
         planned: attention with changed relative positions for long documents, or None.
         keep_windows: whether a sliding window stays if it is at least as large as the trained length. Such a window
-            had no effect in training.
+            had no effect in training. A window that reaches the target length cuts nothing and never counts.
         trial: layers that a trial pass reached, with their queries and keys; None outside a trial pass.
     """
 
@@ -95,7 +95,9 @@ def long_attention(
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = sliding_window
-    if window is not None and window >= strategy.trained_len and not settings.keep_windows:
+    if window is not None and window >= (
+        strategy.target_len if settings.keep_windows else strategy.trained_len
+    ):
         window = None
     documents = current()
     if documents is not None:

@@ -23,6 +23,20 @@ from .interface import LayerAttention, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
 _BY_LENGTH = ("dynamic", "longrope")
+#: Kinds of layers that rotary positions enter in a way that we know.
+_ATTENDING = {"full_attention", "sliding_attention"}
+#: Configurations inside one that describe its layers, and no further model (DBRX).
+_PARTS_OF_LAYERS = {"attn_config", "ffn_config"}
+#: Model types whose attention we cannot reach although they have rotary positions, by what stands in the way.
+_OUT_OF_REACH = {
+    "beam": "full layers without positions",
+    "deepseek_v2": "angles as complex numbers",
+    "diffllama": "two attentions in a layer",
+    "doge": "attention of its own",
+    "falcon": "attention of its own",
+    "gpt_oss": "attention sinks",
+    "llama4_text": "angles as complex numbers",
+}
 
 
 class Documents:
@@ -97,8 +111,12 @@ class MappedRotary(nn.Module):
         """Which dimensions form a pair, and the factor of all cosines: both read from the module's own output."""
         device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
         x = torch.zeros(1, 2, 1, device=device)
-        cos, _ = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
-        cos = cos[0].float().cpu()
+        turn: object = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
+        if not isinstance(turn, tuple):
+            raise ModelError(
+                f"{type(self.base).__name__} gives no cosines and sines, which is all that we know."
+            )
+        cos = turn[0][0].float().cpu()
         scaling = float(cos[0, 0])
         wanted = self.inv_freq.cos()
         shown = cos[1] / scaling
@@ -143,6 +161,9 @@ class MappedRotary(nn.Module):
             return self._own(x, position_ids, layer_type)
         if own and self.rope_type not in _BY_LENGTH:
             return self._own(x, position_ids, layer_type)
+        if position_ids.ndim == 3:
+            # time, height and width of models that also see pictures: in a text the three are equal
+            position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
         if documents is None:
             n = hand_over(lengths, position_ids.device)[:, None]
@@ -235,7 +256,18 @@ class Rotary(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         native = type(config).__module__.startswith("transformers.")
-        return native and bool(getattr(config, "rope_parameters", None))
+        # models of pictures and sound have no vocabulary, and those that read both are made of several models
+        parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
+        text = isinstance(getattr(config, "vocab_size", None), int) and not parts
+        # layers without attention (linear, convolutions, state spaces) have no positions
+        attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
+        return (
+            native
+            and text
+            and attends
+            and bool(getattr(config, "rope_parameters", None))
+            and config.model_type not in _OUT_OF_REACH
+        )
 
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
@@ -270,6 +302,18 @@ class Rotary(Family):
             )
         windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
+        widest = max((w for w in windows if w is not None), default=0)
+        if (
+            rotary.layer_type is not None
+            and widest >= self.strategy.trained_len
+            and hooks & {"position_ids", "inv_freq", "attention"}
+            and key != "none"
+        ):
+            raise MisfitError(
+                f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
+                f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
+                "give the trained_len of the model itself."
+            )
         if (
             rotary.layer_type is None
             and len(sliding) == 2
@@ -295,9 +339,13 @@ class Rotary(Family):
             rotation = Rotation(rotary.inv_freq, interleaved)
             if _turns_back(rotation, calls):
                 return rotation
+        # where sliding layers share the rotary module, pi and ntk are refused (Cohere 2 turns in these alone)
+        windows = [getattr(module, "sliding_window", None) for module, _, _ in calls]
+        shared = any(w is not None and w < self.strategy.trained_len for w in windows)
         raise ModelError(
             f"{type(model).__name__} rotates queries and keys in a way that we do not know, so "
-            f"{self.strategy.key()} cannot change it; use pi or ntk."
+            f"{self.strategy.key()} cannot change it; use "
+            f"{'pcw' if shared and rotary.layer_type is None else 'pi or ntk'}."
         )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
