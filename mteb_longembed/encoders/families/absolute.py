@@ -12,7 +12,6 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.attention.devices import hand_over
 from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import InputError
 
 from .base import Family
 from .interface import install_packed
