@@ -12,6 +12,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.attention.devices import hand_over
 from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import MisfitError
 
 from .base import Family
 from .interface import install_packed
