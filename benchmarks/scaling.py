@@ -18,8 +18,8 @@ from materials import table
 #: name -> layers, width, what MLPs and projections cost in units of 24 width^2 a token and layer
 MODELS: dict[str, tuple[int, int, float]] = {
     "base (12 x 768)": (12, 768, 1.0),
-    # 16 heads of 128, of whose pairs half are hidden: 4 n * 1,024 FLOP too; grouped keys and a gated MLP:
-    # 2 * (16 + 8 + 8 + 16) * 128 * 1024 + 6 * 1024 * 3072 FLOP a token and layer
+    # grouped keys and a gated MLP: 2 * (16 + 8 + 8 + 16) * 128 * 1024 + 6 * 1024 * 3072 FLOP a token and layer. Its
+    # heads together are 2,048 wide, and half of the pairs of tokens are hidden: 4 n * 1,024 as well.
     "Qwen3 0.6B (28 x 1024)": (28, 1024, (2 * 48 * 128 * 1024 + 6 * 1024 * 3072) / (24 * 1024**2)),
 }
 LENGTHS = (512, 4096, 32_768)

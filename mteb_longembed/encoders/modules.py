@@ -6,7 +6,6 @@ and token embeddings work as on any SentenceTransformer.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -23,7 +23,7 @@ from mteb_longembed.errors import InputError, ModelError
 from .attention import devices
 from .attention.devices import hand_over
 from .attention.packed import PackedDocuments, encoding
-from .bases.saved import STRATEGY_FILE, read_strategy
+from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .engine.engine import DOCUMENT_LENGTHS
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
@@ -43,8 +43,10 @@ class LongTransformer(Transformer):
 
     strategy: Strategy
     family: Family
-    #: The folder of the whole model, where it was loaded from one.
-    saved_in: str | None = None
+    #: The folder or repository of the whole model, and the revision there, where it was loaded from one.
+    saved_in: tuple[str, str | None] | None = None
+    #: The base that the model was made of.
+    origin: Origin | None = None
     #: Whether a module behind this one asks which tokens are content.
     tells_content: bool = False
 
@@ -355,26 +357,58 @@ class LongTransformer(Transformer):
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights and the strategy; `longembed.load` reads them back."""
+        """Save the extended weights, the strategy and what the base was; `longembed.load` reads them back."""
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        config = {"strategy": self.strategy.key(), **dataclasses.asdict(self.strategy)}
+        config = what_is_saved(self.strategy, self.origin)
         path = Path(output_path, STRATEGY_FILE)
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(  # type: ignore[override]  # what matters of a saved folder stands in it
-        cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any
+    def load(  # type: ignore[override]  # the strategy stands in its own file
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        **kwargs: Any,
     ) -> Self:
-        """Load a module from a saved folder; its table is the saved one, not built anew."""
-        strategy = read_strategy(Path(model_name_or_path, subfolder))
-        transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
+        """Load a module from a saved folder or repository; its table is the saved one, not built anew.
+
+        Raises:
+            ModelError: if the strategy's file is missing or not in the form that we write.
+        """
+        place: dict[str, Any] = {
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
+        try:
+            # not Transformer's own, which adds to what the file holds
+            config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
+        strategy = strategy_in(config, file)
+        transformer = Transformer.load(model_name_or_path, **place, **kwargs)
         loaded = cls.around(transformer, strategy, extended=True)
-        loaded.saved_in = str(model_name_or_path) if Path(model_name_or_path).is_dir() else None
+        loaded.origin = origin_in(config)
+        loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
 
 
 class WindowPooling(Pooling):
-    """Pools each window with the base's own mode and averages the windows of a document."""
+    """Pools each window with the base's own mode and averages the windows of a document.
+
+    With `keep_windows` in the features, a batch with a cut document gets `pooled_windows` too: `[windows, d]` of each
+    document. `from_windows` goes on from there.
+    """
+
+    #: Whether the pooled windows of a document are all that its vectors depend on.
+    needs_tokens = False
 
     @classmethod
     def around(cls, pooling: Pooling) -> Self:
@@ -384,17 +418,16 @@ class WindowPooling(Pooling):
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)
+        keep = features.pop("keep_windows", False)
         if "window_counts" not in features:
             return features
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
         document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         pooled = features["sentence_embedding"]
-        if features.pop("window_agg") == "mean-normalized":
-            # a document of one window keeps its vector: it is the base's own
-            unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-            pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
-        features["sentence_embedding"] = mean_by(document, pooled, len(counts))
+        if keep:
+            features["pooled_windows"] = list(pooled.split(counts.tolist()))
+        features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
@@ -405,6 +438,27 @@ class WindowPooling(Pooling):
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
         return features
+
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+        """What this module hands on for documents whose pooled windows are known.
+
+        Args:
+            windows: `[windows, d]` of each document.
+            agg: how they are averaged, as in the strategy.
+            task: `query` or `document`, where the call says so.
+        """
+        counts = torch.tensor([len(each) for each in windows], device=windows[0].device)
+        return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
+
+
+def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
+    """One vector a document `[b, d]` from pooled windows `[w, d]`, of which `counts` `[b]` belong to each."""
+    document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    if agg == "mean-normalized":
+        # a document of one window keeps its vector: it is the base's own
+        unit = torch.nn.functional.normalize(pooled.float(), dim=1)
+        pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+    return mean_by(document, pooled, len(counts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

@@ -52,9 +52,16 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         # equal texts are encoded once
         unique = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        settings = {"prompt": prompt, "batch_size": batch_size, "store": self.store, "collect": _vectors}
-        settings.update(form="vectors", kwargs={"task": task, **kwargs})
-        engine = engine_for(self, where, {**settings, "to_host": save_to_cpu and token_pooling is None})
+        settings: dict[str, Any] = {
+            "prompt": prompt,
+            "batch_size": batch_size,
+            "store": self.store,
+            "collect": _vectors,
+            "to_host": save_to_cpu and token_pooling is None,
+            "form": "vectors",
+            "kwargs": {"task": task, **kwargs},
+        }
+        engine = engine_for(self, where, settings)
         for places, rows in engine.encode(unique, show=show_progress_bar):
             if normalize_embeddings:
                 rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]

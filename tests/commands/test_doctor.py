@@ -60,7 +60,7 @@ def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> N
     assert cli.main(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert (
-        "problem: the stock mteb command does not know of our tasks and models, since MTEB_LONGEMBED_AUTOLOAD=0"
+        "problem: the mteb command does not find our tasks and models, because MTEB_LONGEMBED_AUTOLOAD=0"
         in shown
     )
     assert "limit in bytes  2.00 GiB" in shown

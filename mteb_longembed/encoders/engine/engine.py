@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
@@ -73,6 +73,17 @@ class TextModel(Protocol):
     def first(self) -> TextModule:
         """The module that tokenises and holds the strategy."""
 
+    @property
+    def pooling(self) -> nn.Module:
+        """The module behind the first one."""
+
+    @property
+    def shares_windows(self) -> bool:
+        """Whether documents that are cut get their vectors from their pooled windows alone."""
+
+    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
+        """The features after the last module, of documents whose pooled windows are known."""
+
     def __call__(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """The features after the last module."""
 
@@ -84,6 +95,23 @@ def budget_of(model: TextModel, device_type: str, batch_size: int, tokens: int |
 
 
 @dataclass(eq=False)
+class _Piece:
+    """Texts of a batch that run together.
+
+    Args:
+        places: among the inputs.
+        rows: their token ids.
+        results: one array each.
+        windows: the pooled windows of each, where they are kept and one of the texts is cut.
+    """
+
+    places: list[int]
+    rows: list[Ids]
+    results: Results
+    windows: Results | None
+
+
+@dataclass(eq=False)
 class _Started:
     """A batch that runs: what the store knew of it, and the pieces in which the rest runs.
 
@@ -91,15 +119,17 @@ class _Started:
         places: of all its texts among the inputs.
         rows: their token ids.
         keys: their names in the store; empty without one.
-        found: what the store had.
-        pieces: places, ids and results of the texts that run together.
+        found: what the store had, and what was joined from stored windows.
+        joined: the latter.
+        pieces: the rest.
     """
 
     places: list[int]
     rows: list[Ids]
     keys: list[bytes]
     found: dict[bytes, np.ndarray]
-    pieces: list[tuple[list[int], list[Ids], Results]]
+    joined: dict[bytes, np.ndarray]
+    pieces: list[_Piece]
 
 
 #: What is taken of a batch's features: one array a document.
@@ -148,6 +178,14 @@ class Engine:
         self.reading = Reading()
         self.store = store
         self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
+        # models that join the same windows in several ways, as in `compare`, encode them once
+        self.shares_windows = (
+            store is not None
+            and store.keeps_windows
+            and self.fingerprint is not None
+            and model.shares_windows
+            and set(self.kwargs) <= {"task"}
+        )
         # what did not fit once is not tried again by later calls
         limits = model.__dict__.setdefault("_memory_limits", {})
         self._limits: dict[str, float] = limits
@@ -223,12 +261,16 @@ class Engine:
         """Read what the store has of a batch, and run the rest in one piece, or several where memory is short."""
         keys = [] if self.fingerprint is None else self.fingerprint.keys(rows, self.prompt)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
+        joined = self._joined(rows, keys, found) if self.shares_windows else {}
+        found = {**found, **joined}
         missing = [i for i in range(len(rows)) if not keys or keys[i] not in found]
-        pieces = [
-            (own, piece, Results(self.collect(features), fetch=self.to_host or bool(keys)))
-            for own, piece, features in self._run([places[i] for i in missing], [rows[i] for i in missing])
-        ]
-        return _Started(places, rows, keys, found, pieces)
+        pieces = []
+        for own, piece, features in self._run([places[i] for i in missing], [rows[i] for i in missing]):
+            windows = features.pop("pooled_windows", None)
+            kept = None if windows is None else Results(windows, fetch=True)
+            results = Results(self.collect(features), fetch=self.to_host or bool(keys))
+            pieces.append(_Piece(own, piece, results, kept))
+        return _Started(places, rows, keys, found, joined, pieces)
 
     def _finish(self, batch: _Started, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Hand over the arrays of a batch, after those that are not finite ran again; then store them."""
@@ -236,27 +278,60 @@ class Engine:
         known = [i for i, key in enumerate(keys) if key in batch.found]
         if known:
             yield [places[i] for i in known], self._tensors([batch.found[keys[i]] for i in known])
-        made: list[np.ndarray] = []
-        for own, piece, results in batch.pieces:
-            arrays, not_finite_rows = results.read()
+        key_of = dict(zip(places, keys, strict=True)) if keys else {}
+        new = dict(batch.joined)
+        for piece in batch.pieces:
+            arrays, not_finite_rows = piece.results.read()
             for bad in not_finite_rows:
                 again = self._again(
-                    own[bad], piece[bad], texts, lambda found: not _not_finite(self.collect(found))
+                    piece.places[bad],
+                    piece.rows[bad],
+                    texts,
+                    lambda found: not _not_finite(self.collect(found)),
                 )
                 arrays[bad] = self.collect(again)[0].to(arrays[bad].device, arrays[bad].dtype)
             if keys:
-                made += [_numbers(array) for array in arrays]
-            yield own, arrays if self.to_host else [array.to(self.device) for array in arrays]
+                own = [key_of[place] for place in piece.places]
+                new.update((key, _numbers(array)) for key, array in zip(own, arrays, strict=True))
+            if piece.windows is not None:
+                window_keys = self._window_keys(piece.rows)
+                windows, _ = piece.windows.read()
+                new.update(
+                    (k, _numbers(windows[i])) for i, k in window_keys.items() if i not in not_finite_rows
+                )
+            yield piece.places, arrays if self.to_host else [array.to(self.device) for array in arrays]
         if self.store is not None:
-            missing = [i for i in range(len(rows)) if i not in set(known)]
             # the whole batch at once: after a kill all of it is there, or nothing
-            if keys and missing:
-                self.store.put_many([keys[i] for i in missing], made)
+            if new:
+                self.store.put_many(list(new), list(new.values()))
+            ran = [row for piece in batch.pieces for row in piece.rows]
             counts = self.store.counts
             counts.rows_read += len(known)
             counts.tokens_read += sum(len(rows[i]) for i in known)
-            counts.rows_encoded += len(missing)
-            counts.tokens_encoded += sum(len(rows[i]) for i in missing)
+            counts.rows_encoded += len(ran)
+            counts.tokens_encoded += sum(map(len, ran))
+
+    def _joined(
+        self, rows: Sequence[Ids], keys: Sequence[bytes], found: Mapping[bytes, np.ndarray]
+    ) -> dict[bytes, np.ndarray]:
+        """Key and array of the documents whose windows another model has encoded."""
+        assert self.store is not None
+        missing = [i for i, key in enumerate(keys) if key not in found]
+        window_keys = self._window_keys([rows[i] for i in missing])
+        stored = self.store.get_many(list(window_keys.values()))
+        ready = {missing[i]: stored[key] for i, key in window_keys.items() if key in stored}
+        if not ready:
+            return {}
+        windows = [torch.from_numpy(array).to(self.device) for array in ready.values()]
+        arrays = self.collect(self.model.from_windows(windows, **self.kwargs))
+        return {keys[i]: _numbers(array) for i, array in zip(ready, arrays, strict=True)}
+
+    def _window_keys(self, rows: Sequence[Ids]) -> dict[int, bytes]:
+        """The keys of the windows of those rows that are cut."""
+        assert self.fingerprint is not None  # or nothing is shared
+        cut = [i for i, row in enumerate(rows) if not self.model.first.leaves_unchanged(len(row))]
+        keys = self.fingerprint.window_keys([rows[i] for i in cut], self.prompt) if cut else []
+        return dict(zip(cut, keys, strict=True))
 
     def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
         """Places, ids and features of documents that run together."""
@@ -279,6 +354,8 @@ class Engine:
             if isinstance(value, Tensor) and key != "window_prefix":
                 features[key] = hand_over(value, self.device)
         features[DOCUMENT_LENGTHS] = tuple(map(len, rows))
+        if self.shares_windows:
+            features["keep_windows"] = True
         # through __call__, so that model.compile() applies
         return self.model(features, **self.kwargs)
 

@@ -1,14 +1,14 @@
-"""The BEIR table: how short its texts are, and what extending a model does to its scores there."""
+"""The BEIR table: the lengths of its texts (they are short), and the scores of two models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import fmean
 
-from mteb_longembed.reports.bases import shortened
-from mteb_longembed.reports.beir import METRIC, BeirTask, beir_tasks
-from mteb_longembed.reports.given_names import given_name
-from mteb_longembed.reports.results import Model, Result
+from mteb_longembed.reports.public.beir import METRIC, BeirTask, beir_tasks
+from mteb_longembed.reports.scores.bases import shortened
+from mteb_longembed.reports.scores.given_names import given_name
+from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
 
 _NOTES = ("nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1.",)
@@ -22,7 +22,7 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
         models: Their names as in the results; by default the first two that have any BEIR result.
 
     Returns:
-        The table, or None when no model has a BEIR result and none was asked for.
+        The table; None if no model has a BEIR result and `models` is None.
 
     Raises:
         UnknownNameError: If a named model has no BEIR results.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
-from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
@@ -23,16 +23,16 @@ from mteb_longembed.reports.tables.table import (
     text_cell,
 )
 
-# Beside a number whose two sides were measured on different documents and queries.
+# The mark of a difference between scores on different documents and queries.
 OTHER_DATA = "†"
 _OTHER_DATA_NOTE = (
     f"{OTHER_DATA} not the same data: ours is generated, theirs is the published set; "
-    "the difference holds the change of data too."
+    "so the difference also contains the change of data."
 )
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
-    """Ours, theirs and the difference: one table for each kind of data, and one for each task by length."""
+    """Our numbers, theirs and the difference: a table for each kind of data, and for each task by length."""
     by_data: dict[str, list[tuple[Line, list[PublishedLine]]]] = {}
     for line in lines:
         if theirs := matches(line):
@@ -47,7 +47,7 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 def matches(line: Line) -> list[PublishedLine]:
-    """The published rows of the same base, strategy and target length, whatever the other parameters."""
+    """The published rows of the same base, strategy and target length; other parameters may differ."""
     ours = line.model.name
     found = []
     for theirs in published_lines():
