@@ -284,8 +284,7 @@ class LongTransformer(Transformer):
             or torch.is_autocast_enabled(device.type)
         ):
             return False
-        head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return devices.packs(device, self.model.dtype, head)
+        return devices.packs(device, self.model.dtype, devices.head_width(config))
 
     def _run_packed(
         self, features: dict[str, Any], prepared: dict[str, Any], lengths: Tensor, **kwargs: Any

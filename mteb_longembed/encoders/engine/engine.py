@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from mteb_longembed.encoders.attention.devices import hand_over, path
+from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
@@ -384,9 +384,10 @@ class Engine:
 def path_of(model: TextModel, device: torch.device) -> str:
     """One line that says how a model's documents run on a device."""
     config = model.first.config.get_text_config()
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     dtype = next(model.first.model.parameters()).dtype
-    return f"{str(dtype).removeprefix('torch.')}, {path(device, dtype, head)}"
+    family = getattr(model.first, "family", None)
+    line = path(device, dtype, head_width(config), may_be_packed=getattr(family, "packs", False))
+    return f"{str(dtype).removeprefix('torch.')}, {line}"
 
 
 def _not_finite(arrays: list[Tensor]) -> list[int]:
