@@ -16,10 +16,12 @@ Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d`
 
 from __future__ import annotations
 
+import inspect
 import math
 import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from mteb_longembed.errors import InputError
@@ -71,6 +73,8 @@ class Strategy:
     @classmethod
     def key(cls) -> str:
         """The registry key: the stem of the file that defines the class."""
+        if cls.__module__ == "__main__":  # a script of its own has no other name
+            return Path(inspect.getfile(cls)).stem
         return cls.__module__.rpartition(".")[2]
 
     @classmethod
