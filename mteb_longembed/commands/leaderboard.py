@@ -22,17 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Serve the page until it is interrupted; the exit status."""
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    from mteb_longembed.plugin.board import make_board
+    from mteb_longembed.plugin.board import make_board, serve
 
     app = make_board(args.results, args.benchmark)
-    import gradio
-
     print(f"http://{args.host}:{args.port}", flush=True)
-    # fonts and style sheets of this machine only
-    app.launch(
-        server_name=args.host,
-        server_port=args.port,
-        theme=gradio.themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"]),
-        quiet=True,
-    )
+    serve(app, args.host, args.port)
     return 0

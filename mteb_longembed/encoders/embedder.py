@@ -115,7 +115,7 @@ class Embedder:
         data = cast("Any", self).model_card_data
         repository = model_name or data.model_id
         place = repository or Path(path).resolve().name
-        card = extended_card(self, place, self._scores, is_repository=bool(repository))
+        card = extended_card(self, place, self._scores, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:

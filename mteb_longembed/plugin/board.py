@@ -62,6 +62,19 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 
 
+def serve(app: Any, host: str, port: int) -> None:
+    """Serve the leaderboard until it is interrupted, with fonts and style sheets of this machine only.
+
+    Args:
+        app: what `make_board` made.
+        host: address to listen at.
+        port: port to listen at.
+    """
+    themes = part("mteb.leaderboard.app", "gr").themes
+    theme = themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"])
+    app.launch(server_name=host, server_port=port, theme=theme, quiet=True)
+
+
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     """Those of some benchmarks that have a task with results.
 
