@@ -29,7 +29,7 @@ document after 512 tokens. All other models have a target of 4,096 tokens, or of
 longer."""
 PARTLY = """\
 This page holds the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
-grid, on more documents."""
+grid."""
 ORDER = """\
 300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
 roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in
