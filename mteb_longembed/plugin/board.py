@@ -6,6 +6,8 @@ docs/leaderboard.md describes the two errors, each with a few lines that show it
 from __future__ import annotations
 
 import functools
+import json
+import logging
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,6 +20,7 @@ from .cache_folder import cache_folder
 from .leaderboard import learn_models
 from .mteb_parts import part, rebind
 
+logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's, and that of mteb's long tasks.
 BENCHMARKS = ("LongEmbed+", "LongEmbed", "LongEmbed++")
 #: How mteb begins the name of a column of a benchmark's own groups, and what it writes between dimension and group.
@@ -52,6 +55,13 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
         first = shown[0]
     elif first not in shown:
         raise UnknownNameError("benchmark with results", first, shown)
+    for model, tasks in without_whole_task(results, shown).items():
+        logger.warning(
+            "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
+            "shows them.",
+            model,
+            ", ".join(tasks),
+        )
     mend_tables()
     _show_only([mteb.get_benchmark(name) for name in shown], first)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
@@ -104,6 +114,34 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     return found
 
 
+def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
+    """The models that mteb leaves out of its tables, since they ran parts of tasks only, with these tasks.
+
+    Args:
+        results: folder that `mteb run --output-folder` wrote.
+        benchmarks: the benchmarks that are shown.
+    """
+    import mteb
+
+    tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
+    splits = {task.metadata.name: set(task.eval_splits) for task in tasks}
+    whole: set[str] = set()
+    parts: dict[str, set[str]] = {}
+    for file in results.glob("results/*/*/*.json"):
+        if file.stem not in splits:
+            continue
+        model = file.parts[-3].replace("__", "/", 1)
+        try:
+            run = set(json.loads(file.read_bytes())["scores"])
+        except (OSError, ValueError, KeyError, TypeError):  # mteb tells of files that it cannot read
+            continue
+        if splits[file.stem] <= run:
+            whole.add(model)
+        else:
+            parts.setdefault(model, set()).add(file.stem)
+    return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
+
+
 def mend_tables() -> None:
     """Have mteb's tables show what they stop at: the column of experiments, and groups whose names are numbers."""
     table, create = sys.modules["mteb.leaderboard.table"], sys.modules["mteb.benchmarks._create_table"]
@@ -129,7 +167,8 @@ def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
     def heading(name: str) -> str:
         if not name.startswith(_GROUP):
             return split(name) or name
-        return " ".join(name.removeprefix(_GROUP).split(_BETWEEN))
+        dimension, _, group = name.removeprefix(_GROUP).partition(_BETWEEN)
+        return f"{group} ({dimension})"  # the group first, since the page cuts long headings
 
     return heading
 

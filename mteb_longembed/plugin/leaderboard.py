@@ -89,10 +89,8 @@ def learn_models(
             if name in own or not (ours or all_models):
                 continue
             fields.pop("is_cross_encoder", None)  # derived; mteb writes it and warns where it reads it
-            changed: dict[str, Any] = {
-                "loader": functools.partial(load, name) if ours else None,
-                "loader_kwargs": {},
-            }
+            loader = functools.partial(load, name) if ours else None
+            changed: dict[str, Any] = {"loader": loader, "loader_kwargs": {}}
             registry[name] = ModelMeta.model_validate({**fields, **changed})
         except (OSError, ValueError, TypeError, KeyError) as error:
             reason = str(error).partition("\n")[0]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, SafetensorsParsingError
 from huggingface_hub.repocard import metadata_load
@@ -75,7 +74,7 @@ def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
     try:
         file = find_file(path, "README.md", revision, optional=True)
         found = None if file is None else metadata_load(file)
-    except (HubError, OSError, ValueError, yaml.YAMLError):
+    except Exception:  # YAML's errors have no class that we depend on, and a card is no reason to fail
         return {}
     return found if isinstance(found, dict) else {}
 
