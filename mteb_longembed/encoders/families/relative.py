@@ -61,7 +61,7 @@ class DistanceBias:
             place, step = p.long(), 1.0
         else:
             place, step = torch.arange(n), float(p[1] - p[0])
-            if not torch.allclose(p, place * step, rtol=0, atol=1e-9):
+            if not torch.allclose(p, place.double() * step, rtol=0, atol=1e-5):
                 return None
         far = int(place.max() - place.min())
         table = self._at(torch.arange(-far, far + 1).double() * step).T.contiguous()
