@@ -6,6 +6,7 @@ import contextlib
 import copy
 import importlib
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -205,10 +206,13 @@ def _module_class(source: str, reference: str) -> type[Any]:
     """The class that a saved model asks for, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
-        try:
-            found = getattr(importlib.import_module(module), name, None)
-        except ImportError:
-            found = None
+        with warnings.catch_warnings():
+            # most models on the hub name their modules at a former place, which sentence-transformers warns of
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                found = getattr(importlib.import_module(module), name, None)
+            except ImportError:
+                found = None
         if isinstance(found, type) and issubclass(found, Module):
             return found
     raise ModelError(
