@@ -43,7 +43,7 @@ def base_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def hub(base_folder, tmp_path_factory):
     rotary = tmp_path_factory.mktemp("rotary")
-    tiny.sentence_transformer("modernbert", rotary)
+    tiny.sentence_transformer("modernbert", rotary, local_attention=8)
     (rotary / "model" / "README.md").write_text(BASE_CARD.replace("license: other", "license: mit"))
     with LoopbackHub() as hub:
         hub.add("org/bert", base_folder)
