@@ -209,6 +209,8 @@ class LoopbackHub:
         import huggingface_hub.constants
         import huggingface_hub.hf_api
 
+        # a client that an earlier test left has the proxies of that moment
+        huggingface_hub.close_session()
         caches = Path(home)
         for name, value in self.env(home).items():
             if name.startswith(("HF_", "DISABLE_")) or name.lower() == "no_proxy":
