@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,10 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     scores: list[EvalResult] = []
     for file in found:
         try:
-            scores += TaskResult.from_disk(file).get_hf_eval_results()
+            with warnings.catch_warnings():
+                # mteb calls its way to put scores into a card deprecated; the new one only writes to the hub
+                warnings.simplefilter("ignore", DeprecationWarning)
+                scores += TaskResult.from_disk(file).get_hf_eval_results()
         except (ValueError, KeyError) as error:
             raise DataError(
                 f"{file} is no result that mteb wrote: {str(error).partition(chr(10))[0]}."
