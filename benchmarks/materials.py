@@ -32,7 +32,7 @@ MIXES: dict[str, tuple[int, ...]] = {
 
 def sentences() -> list[str]:
     """The sentences of our essays."""
-    folder = Path(mteb_longembed.__file__).parent / "tasks" / "data" / "essays"
+    folder = Path(mteb_longembed.__file__).parent / "tasks" / "generated" / "data" / "essays"
     texts = [essay.read_text(encoding="utf-8") for essay in folder.glob("*.txt")]
     return [
         sentence for text in sorted(texts) for sentence in text.replace("\n", " ").split(". ") if sentence

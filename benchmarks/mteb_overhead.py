@@ -16,7 +16,7 @@ from materials import SIZES, base_model, documents, table
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 
 class SizedTask(LongEmbedPasskey):

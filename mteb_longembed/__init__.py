@@ -4,13 +4,13 @@
     model = mteb_longembed.load("e5-base+ntk@4096")
     found = mteb_longembed.search("e5-base+pcw:size=128,vectors=window,center=corpus")
 
-Importing this package imports neither mteb nor torch: it only has mteb, once imported, learn our tasks,
-benchmark and model names (`autoload.py`).
+Importing this package imports neither mteb nor torch. It only makes sure that mteb learns our tasks, benchmarks
+and model names as soon as mteb is imported (`autoload.py`).
 """
 
 from . import autoload
 
-# At the start of every interpreter typing and __future__ would take as long as all the rest here.
+# This file runs at the start of every interpreter. To import typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .retrieval.center import center
     from .retrieval.searching import search
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "center", "encode_spans", "extend", "load", "search"]
 
-#: What loads torch, sentence-transformers or mteb, on first use: name -> module.
+#: Functions whose modules load torch, sentence-transformers or mteb: imported on first use. Name -> module.
 _LATER = {
     "center": "retrieval.center",
     "encode_spans": "encoders.spans",

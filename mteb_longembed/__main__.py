@@ -1,4 +1,4 @@
-"""`python -m mteb_longembed` is `mteb-longembed`."""
+"""`python -m mteb_longembed` does the same as the command `mteb-longembed`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Has mteb learn our tasks, benchmark and models as soon as it is imported, without importing it.
+"""Registers our tasks, benchmarks and models with mteb as soon as somebody imports mteb.
 
-`mteb_longembed.pth` (from Python 3.15 on `mteb_longembed.start`) imports this at the interpreter's start, so
-it takes about a millisecond at most and uses nothing but what Python has loaded by then.
-`MTEB_LONGEMBED_AUTOLOAD=0` in the environment switches that off; `import mteb_longembed` does it by hand.
+This module does not import mteb itself. `mteb_longembed.pth` (from Python 3.15 on `mteb_longembed.start`) imports
+this module at the interpreter's start. So it takes about a millisecond at most, and it uses only what Python has
+loaded by then. `MTEB_LONGEMBED_AUTOLOAD=0` in the environment switches this off; `import mteb_longembed` switches
+it on by hand.
 
-Nothing here may break the interpreter's start or `import mteb`: what goes wrong becomes a warning.
+Nothing here may break the interpreter's start or `import mteb`: every error becomes a warning.
 """
 
 import os
@@ -22,10 +23,13 @@ WATCHED = (
 
 
 class Watcher:
-    """A finder that finds nothing itself: it has the plugin called once a watched module has run."""
+    """A finder that finds nothing itself: it calls the plugin as soon as a watched module has run."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The other finders' spec of a watched module, whose loader tells us when it is done; else None."""
+        """The spec that another finder has for a watched module, None for all other modules.
+
+        The loader of this spec tells us when the module has run.
+        """
         if name not in WATCHED:
             return None
         for finder in sys.meta_path:
@@ -38,7 +42,7 @@ class Watcher:
 
 
 def install() -> None:
-    """Watch for mteb, or tell it at once where it is imported already. Harmless when called again."""
+    """Watch for mteb. If mteb is imported already, register at once. A second call does nothing."""
     if any(isinstance(finder, Watcher) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Watcher())
@@ -48,22 +52,22 @@ def install() -> None:
 
 
 def remove() -> None:
-    """Stop watching; what mteb has learnt, it keeps."""
+    """Stop watching. mteb keeps what it has learnt."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
 
 
 def start() -> None:
-    """The entry point of `mteb_longembed.start`, by which time the package has been imported and watches."""
+    """The entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
     if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
         remove()
-        # forgotten, so that `import mteb_longembed` still is the way to switch it on by hand
+        # Python forgets the package here, so that `import mteb_longembed` still switches it on by hand
         for name in [name for name in sys.modules if name.partition(".")[0] == "mteb_longembed"]:
             del sys.modules[name]
 
 
 def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
-    # On the instance rather than in a wrapper: the loader stays the one that importlib.resources, inspect and
-    # pickle know.
+    # We change the loader instance and do not wrap it: importlib.resources, inspect and pickle still see the
+    # loader that they know.
     run = spec.loader.exec_module
 
     def exec_module(module) -> None:  # type: ignore[no-untyped-def]
@@ -79,7 +83,7 @@ def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
 def _tell(name: str, wait: bool = False) -> None:
     try:
         if wait:
-            __import__(name)  # returns when a thread that is importing it just now is done
+            __import__(name)  # another thread may be importing it now: this waits for that thread
         from . import plugin
 
         plugin.after_import(name)
@@ -93,5 +97,5 @@ def _warn(error: Exception) -> None:
         import warnings
 
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-    except Exception:  # warnings turned into errors must not break `import mteb` either
+    except Exception:  # the user may have turned warnings into errors: they must not break `import mteb`
         print(f"warning: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The front door `mteb-longembed`: each sub-command is a module, imported when it is asked for."""
+"""The command `mteb-longembed`: each sub-command is a module, which is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ COMMANDS: dict[str, Command] = {
     "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
     "diagnose": Command(
-        "mteb_longembed.commands.diagnose", "does a task need long context? score by tokens read"
+        "mteb_longembed.commands.diagnose",
+        "does a task need long context? scores for each number of tokens read",
     ),
     "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
@@ -38,10 +39,10 @@ COMMANDS: dict[str, Command] = {
     "submit-check": Command(
         "mteb_longembed.commands.submit_check", "what mteb's public results repository would refuse, and why"
     ),
-    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches; what is wrong"),
+    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches, and what is wrong"),
 }
-_RUN = "run tasks on models: as `mteb run`, whose options it takes, with a table of scores"
-#: Commands that go on from what they finished when they are started again.
+_RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
+#: Commands that keep what they finished, and go on from there when they are started again.
 _RESUME = ("run", "compare", "tune")
 _EXAMPLES = """\
 examples:
@@ -53,10 +54,10 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status.
+    """Run a command line and return the exit status.
 
-    0: done. 1: `doctor` found a problem, or `submit-check` something missing. 2: a wrong command line, or something
-    could not run, after a sentence on it. 130: interrupted.
+    0: done. 1: `doctor` found a problem, or `submit-check` found something missing. 2: the command line is wrong, or
+    something could not run; a sentence on standard error says what. 130: interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run(arguments)
         args = _parser(arguments[0] if arguments else "").parse_args(arguments)
         status = int(importlib.import_module(COMMANDS[args.command].module).main(args))
-        sys.stdout.flush()  # here and not at exit, where a closed pipe can no longer be told apart
+        sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe
         return status
     except LongEmbedError as error:
         print(f"mteb-longembed: {error}", file=sys.stderr)
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return 0
 
 

@@ -1,4 +1,4 @@
-"""The errors a user can meet: each message is one sentence that says what is wrong and what to do.
+"""The errors that a user can see: each message is one sentence that says what is wrong and what to do.
 
 This module imports nothing of ours, so that every other module may raise these.
 """
@@ -9,12 +9,12 @@ import difflib
 import re
 from collections.abc import Iterable
 
-#: What a command that goes on from finished work says when it is interrupted.
+#: The message of an interrupted command that can go on later from what it finished.
 INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there."
 
 
 class LongEmbedError(Exception):
-    """Base of everything this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class InputError(LongEmbedError, ValueError):
@@ -22,9 +22,9 @@ class InputError(LongEmbedError, ValueError):
 
 
 class UnknownNameError(InputError):
-    """A name that no registry knows; the message carries the nearest match and all known names.
+    """A name that no registry knows; the message says the nearest match and all known names.
 
-    Numbers in names count as numbers: in the order of names, and in what is near.
+    Names are sorted and compared by the values of their numbers: 256 comes before 1024.
 
     >>> print(UnknownNameError("split", "test_300", ["test_32768", "test_1024", "test_256"]))
     unknown split 'test_300': did you mean 'test_256'? known: test_256, test_1024, test_32768.
@@ -41,13 +41,13 @@ _NUMBER = re.compile(r"([0-9]{1,4000})(k?)(?![a-z])")
 
 
 def _parts(name: str) -> tuple[list[str], list[int]]:
-    """What stands between the numbers of a name, and the numbers; a `k` makes a number 1,024 times as large."""
+    """The text around the numbers of a name, and the numbers; a `k` multiplies a number by 1,024."""
     numbers = [int(digits) * (1024 if k else 1) for digits, k in _NUMBER.findall(name)]
     return _NUMBER.sub("\0", name).split("\0"), numbers
 
 
 def _near_by_value(name: str, names: list[str]) -> list[str]:
-    """The name that differs in the value of its numbers only, and there the least; none, or one."""
+    """A list of one name, or of none: the name that differs least, and only in the values of its numbers."""
     words, numbers = _parts(name)
     alike = [known for known in names if numbers and _parts(known)[0] == words]
     return sorted(
@@ -56,28 +56,28 @@ def _near_by_value(name: str, names: list[str]) -> list[str]:
 
 
 class MisfitError(InputError):
-    """A strategy and a model family that have no common way to change positions."""
+    """A strategy that cannot work with a model family: they share no way to change positions."""
 
 
 class DataError(LongEmbedError, ValueError):
-    """A data file that is missing, incomplete or not in the expected form (names file and line)."""
+    """A data file that is missing, incomplete or in a wrong form; the message says the file and the line."""
 
 
 class HubError(LongEmbedError, OSError):
-    """A hub repository or file that could not be reached or does not exist."""
+    """A repository or file on the hub that does not exist or could not be reached."""
 
 
 class ModelError(LongEmbedError, TypeError):
-    """A base model that is no text-embedding model, or that we do not know how to change."""
+    """A base model that is not a text-embedding model, or that we do not know how to change."""
 
 
 class CapacityError(LongEmbedError, MemoryError):
-    """A single document that does not fit into memory; what was finished before is kept."""
+    """A single document that does not fit into memory; all finished embeddings are kept."""
 
 
 class NumberError(LongEmbedError, ArithmeticError):
-    """A document whose embedding is not finite, in fp32 either."""
+    """A document whose embedding is not finite, not even when it is computed in fp32."""
 
 
 class StorageError(LongEmbedError, OSError):
-    """A result that the disk does not take: it is full, read-only or failing."""
+    """A result that cannot be written, because the disk is full, read-only or failing."""

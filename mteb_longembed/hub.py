@@ -1,6 +1,6 @@
-"""Whether the Hugging Face hub answers: asked once for a process, so that nobody waits through retries.
+"""Does the Hugging Face hub answer? Each process asks once, so that nobody has to wait for many retries.
 
-May import `errors` alone; whoever reads from the hub may ask here.
+This module may import `errors` alone. Every module that reads from the hub may use it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from huggingface_hub import constants, get_session, hf_hub_download, try_to_load
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 logger = logging.getLogger(__name__)
-#: Seconds to wait for an answer (longer where HF_HUB_ETAG_TIMEOUT asks for it), and seconds of silence after which
-#: the user is told about the wait.
+#: Seconds to wait for an answer (HF_HUB_ETAG_TIMEOUT can ask for more), and seconds after which the user is told
+#: that we wait.
 WAIT, SILENT = 5.0, 1.0
 
 _ANSWERS: dict[str, bool] = {}
@@ -23,7 +23,7 @@ _LOCK = threading.Lock()
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers, within five seconds; the answer holds for this process.
+    """Whether the hub answers within five seconds; this process remembers the answer.
 
     Differs: `huggingface_hub` asks up to six times for each file, 23 seconds in all.
     """
@@ -37,7 +37,7 @@ def hub_answers() -> bool:
 
 
 def download(repository: str, name: str, *, revision: str | None = None, **options: Any) -> Path:
-    """A file of a repository; from the cache alone where the hub does not answer.
+    """A file of a repository. If the hub does not answer, the file can only come from the cache.
 
     Args:
         repository: hub id.
@@ -47,9 +47,9 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
 
     Raises:
         LocalEntryNotFoundError: if the hub does not answer and the file is not in the cache.
-        HfHubHTTPError: if the hub has no such file or repository, as `hf_hub_download` says it.
+        HfHubHTTPError: if the hub has no such file or repository (`hf_hub_download` raises it).
     """
-    if revision and len(revision) == 40:  # a commit never changes: what is in the cache needs no network
+    if revision and len(revision) == 40:  # a commit never changes: a file in the cache needs no network
         known = try_to_load_from_cache(
             repository, name, revision=revision, repo_type=options.get("repo_type")
         )
@@ -61,7 +61,7 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
             hf_hub_download(repository, name, revision=revision, local_files_only=not answers, **options)
         )
     except LocalEntryNotFoundError:
-        _ANSWERS[constants.ENDPOINT] = False  # it answered before and does not now
+        _ANSWERS[constants.ENDPOINT] = False  # the hub answered before, but it does not answer now
         raise
 
 
@@ -73,10 +73,10 @@ def _ask(endpoint: str) -> bool:
     def ask() -> None:
         try:
             found.append(get_session().head(endpoint, timeout=wait).status_code < 500)
-        except Exception:  # names, proxies, certificates, time-outs: no common class in the HTTP libraries
+        except Exception:  # name look-up, proxy, certificate, time-out: HTTP libraries have no common class
             found.append(False)
 
-    # in a thread, since looking up a name has no time-out of its own
+    # in a thread, because the look-up of a host name has no time-out of its own
     asking = threading.Thread(target=ask, daemon=True, name="ask-hub")
     asking.start()
     asking.join(SILENT)

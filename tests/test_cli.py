@@ -15,9 +15,8 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.families import FAMILIES
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.tasks import TASKS

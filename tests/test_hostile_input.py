@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import miniatures, tiny
 
 TARGET = 128

@@ -1,5 +1,5 @@
 """The sub-commands of `mteb-longembed`, one file each, with `add_arguments(parser)` and `main(args) -> int`.
 
-The top room: it may import every other, and nothing imports it but `cli`, by name. Heavy imports stand inside
-functions, so that `--help` and a misspelt option answer at once.
+This is the top room: it may import every other room, and only `cli` imports it, by name. Heavy imports are inside
+functions, so that `--help` and the error for a wrong option come at once.
 """

@@ -27,9 +27,9 @@ _QUERIES = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
     parser.description = (
-        "Runs every way of embedding long documents that fits a model on the same data. Says which is best, which "
-        "is cheaper and as good, and what to type next. Results are ordinary mteb results. The same command "
-        "goes on where it stopped."
+        "Run all ways of embedding long documents that fit a model, on the same data. The answer says which one is "
+        "best, which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If "
+        "the command was interrupted, the same command goes on from there."
     )
     parser.epilog = (
         "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "
@@ -38,9 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL", help="bases: an alias, a hub id, a folder")
     data = parser.add_argument_group("data")
     data.add_argument("-t", "--tasks", nargs="+", default=[], metavar="TASK", help="retrieval tasks of mteb")
-    data.add_argument("-b", "--benchmarks", nargs="+", default=[], metavar="NAME", help="such as LongEmbed+")
+    data.add_argument(
+        "-b",
+        "--benchmarks",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="benchmarks of mteb, such as LongEmbed+",
+    )
     data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help="only these splits of the tasks")
-    data.add_argument("--data", type=Path, metavar="FOLDER", help="a folder in BEIR's file format")
+    data.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="a folder in BEIR's layout, or of the datasets library"
+    )
     data.add_argument("--corpus", type=Path, metavar="FILE", help="JSON Lines with an id and text")
     data.add_argument("--queries", type=Path, metavar="FILE", help="JSON Lines with an id and text")
     data.add_argument(
@@ -52,31 +61,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         const=_QUERIES,
         metavar="N",
-        help=f"with --corpus alone: draw N sentences of the documents as queries (default: {_QUERIES}), a proxy",
+        help=f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
+        "approximate real queries",
     )
     who = parser.add_argument_group("contenders")
     who.add_argument(
         "--strategies", type=_keys, metavar="KEY,KEY,...", help="only these (default: all that fit)"
     )
     who.add_argument(
-        "--target", metavar="TOKENS", help="extend to this length (default: 8 x the trained one)"
+        "--target", metavar="TOKENS", help="the target length (default: 8 times the trained length)"
     )
-    who.add_argument("--no-bm25", action="store_true", help="leave BM25 and the fusion with it out")
+    who.add_argument("--no-bm25", action="store_true", help="leave out BM25 and the fusion with BM25")
     run = parser.add_argument_group("run")
     run.add_argument(
-        "--budget", type=_budget, metavar="TIME", help="such as 20m, 90s or 2h: skip what would not fit"
+        "--budget",
+        type=_budget,
+        metavar="TIME",
+        help="such as 20m, 90s or 2h: skip everything that would take longer",
     )
-    run.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best there is)")
+    run.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
     out = parser.add_argument_group("output")
     out.add_argument(
         "--output-folder", type=Path, default=Path("results"), metavar="DIR", help="(default: results)"
     )
     out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG")
-    out.add_argument("--json", action="store_true", help="print the machine form only")
+    out.add_argument("--json", action="store_true", help="print only JSON")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write; the exit status.
+    """Compare, print and write; return the exit status.
 
     Raises:
         InputError: if models, tasks or options do not go together.
@@ -117,18 +130,18 @@ def main(args: argparse.Namespace) -> int:
     for sentence in found.recommendation.sentences:
         print(sentence)
     for sentence in found.skipped:
-        print(f"Left out by the budget: {sentence}")
+        print(f"Skipped because of the budget: {sentence}")
     if found.tokens_shared:
         print(
-            f"Encoded {found.tokens_encoded:,} tokens; {found.tokens_shared:,} more were there already, from other "
-            "contenders or earlier runs."
+            f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
+            "already, from other contenders or earlier runs."
         )
     print(f"Written: {folder / 'compare.html'}, {folder / 'compare.json'}, and mteb's results in {folder}.")
     return 0
 
 
 def _be_quiet() -> None:
-    """One bar of our own is enough: those of the libraries, and warnings about their own code, are left out."""
+    """Switch off the libraries' progress bars, and warnings about their own code. Our own bar is enough."""
     import datasets
     from transformers.utils.logging import disable_progress_bar
 
@@ -149,26 +162,29 @@ def _contenders(args: argparse.Namespace) -> list[Contender]:
 
 
 def _tasks(args: argparse.Namespace) -> tuple[list[AbsTaskRetrieval], bool]:
-    """What to run on, and whether the queries are a proxy."""
+    """The tasks to run, and whether the queries were drawn from the documents."""
     from mteb_longembed.tasks.beir import beir_task, files_task
 
     files = [args.corpus, args.queries, args.qrels]
     given = [bool(args.tasks or args.benchmarks), args.data is not None, any(files)]
     if sum(given) != 1:
         raise InputError(
-            "compare needs data of one kind: tasks (-t, -b), --data FOLDER, or --corpus with --queries and --qrels; "
-            f"got {sum(given)} kinds."
+            "compare needs exactly one kind of data: tasks (-t, -b), --data FOLDER, or --corpus with --queries and "
+            f"--qrels; got {sum(given)} kinds."
         )
     if args.make_queries is not None:
         if args.corpus is None or args.queries or args.qrels or args.make_queries < 1:
-            raise InputError("--make-queries N takes --corpus alone, and N of at least 1 query.")
+            raise InputError(
+                "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
+                f"got N={args.make_queries}."
+            )
         return [_made(args.corpus, args.make_queries, args.output_folder)], True
     if args.data is not None:
         return [beir_task(args.data, *(args.eval_splits or ())[:1])], False
     if any(files):
         if not all(files):
             raise InputError(
-                "--corpus, --queries and --qrels belong together: give all three, or --make-queries."
+                "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
         return [files_task(*files)], False
     return _named(args.tasks, args.benchmarks, args.eval_splits), False
@@ -186,7 +202,7 @@ def _named(
 
 
 def _made(corpus: Path, n_queries: int, folder: Path) -> AbsTaskRetrieval:
-    """The task of drawn queries, whose files lie in the output folder for whoever wants to read them."""
+    """The task with drawn queries. Its files are in the output folder, so that people can read them."""
     from mteb_longembed.comparing.made_queries import make_queries
     from mteb_longembed.tasks.beir import files_task, read_corpus
 

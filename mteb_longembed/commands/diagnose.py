@@ -1,4 +1,4 @@
-"""`mteb-longembed diagnose`: does a task need long context? A table, and on request a figure and the data."""
+"""`mteb-longembed diagnose`: does a task need long context? It shows a table, and can write a figure and data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mteb_longembed.reports.tables.table import Table
+    from mteb_longembed.reports.tables.table import Cell, Table
+    from mteb_longembed.statistics.intervals import Interval
     from mteb_longembed.tasks.diagnose import Diagnosis
 
 _SHARE = 0.95
@@ -17,9 +18,9 @@ _SHARE = 0.95
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
     parser.description = (
-        "Does a task need long context? Shows its score when only the beginning of each document may be "
-        "read, and how many documents are longer: a task that scores as well on 512 tokens as on whole "
-        "documents says nothing about long context."
+        "Does a task need long context? The table shows its score if models read only the beginning of each "
+        "document, and how many documents are longer. If the score on 512 tokens is as good as on whole documents, "
+        "the task says nothing about long context."
     )
     parser.epilog = (
         "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
@@ -28,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-t",
         "--task",
         required=True,
-        help="any text retrieval task of mteb (mteb available-tasks), ours among them, or a folder in BEIR's "
-        "file format: corpus.jsonl, queries.jsonl, qrels/test.tsv",
+        help="any text retrieval task of mteb (mteb available-tasks) or of this package, or a folder in BEIR's "
+        "format: corpus.jsonl, queries.jsonl, qrels/test.tsv",
     )
     parser.add_argument(
         "-m",
@@ -37,21 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="models",
         metavar="MODEL",
-        help="any name that `mteb run -m` takes; repeat to compare (default: bm25, which reads any length "
+        help="any name that `mteb run -m` takes; repeat -m to compare models (default: bm25, which reads any length "
         "and needs pip install 'mteb[bm25s]')",
     )
     parser.add_argument(
         "--lengths",
         type=_lengths,
         metavar="N,N,...",
-        help="how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); whole "
-        "documents are always read too",
+        help="how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); the score on "
+        "whole documents is always shown",
     )
     parser.add_argument(
         "--splits",
         nargs="+",
         metavar="SPLIT",
-        help="of the task, such as test_4096 (default: all that it is scored on)",
+        help="splits of the task, such as test_4096 (default: all splits that are scored)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers into this file")
     parser.add_argument(
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the diagnosis and show it; the exit status."""
+    """Run the diagnosis and show it; return the exit status."""
     from rich.console import Console
 
     from mteb_longembed.reports.writers.terminal import show
@@ -83,22 +84,25 @@ def main(args: argparse.Namespace) -> int:
 
 
 def to_table(found: Diagnosis) -> Table:
-    """Scores by tokens read, with the share of documents that are longer, and what follows from it."""
+    """The scores by tokens read, the share of longer documents, and the conclusion."""
     from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
 
     lengths = sorted({length for curve in found.curves.values() for length in curve})
     rows = [
         (
             text_cell(f"{length:,}"),
-            *(number_cell(curve.get(length)) for curve in found.curves.values()),
+            *(_cell(curve.get(length)) for curve in found.curves.values()),
             number_cell(found.longer_than(length), 0),
         )
         for length in lengths
     ]
-    rows.append((text_cell("all"), *map(number_cell, found.whole.values()), number_cell(0.0, 0)))
+    rows.append((text_cell("all"), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
     lens = found.document_lens
     spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
-    notes = [f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))})."]
+    notes = [
+        "[low,high]: 95 % interval over queries.",
+        f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))}).",
+    ]
     return Table(
         key="diagnosis",
         title=f"{found.task}: {found.score} (%) by tokens read of each document",
@@ -108,11 +112,17 @@ def to_table(found: Diagnosis) -> Table:
     )
 
 
+def _cell(score: Interval | None) -> Cell:
+    from mteb_longembed.reports.tables.table import number_cell
+
+    return number_cell(None if score is None else score.mean, interval=score)
+
+
 def _verdict(found: Diagnosis, model: str) -> str:
     enough = found.enough(model, _SHARE)
-    whole = found.whole[model]
+    whole = found.whole[model].mean
     if whole == 0:
-        return f"{model} finds nothing even in whole documents, which tells nothing about the task."
+        return f"{model} finds nothing even in whole documents, so it says nothing about the task."
     if enough is None:
         tried = max(found.curves[model])
         return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on whole documents."
@@ -124,5 +134,5 @@ def _lengths(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"expected whole numbers with commas between, got {text!r}"
+            f"expected whole numbers with commas between them, got {text!r}"
         ) from None

@@ -30,14 +30,14 @@ _PACKAGES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
     parser.description = (
-        "Show versions, whether mteb knows of this package, the hub, devices with the attention kernels that they "
-        "run, caches and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
+        "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention "
+        "kernels, the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print what was found; the exit status: 1 if there is a problem."""
+    """Print what was found; return the exit status, 1 if there is a problem."""
     sections: dict[str, Section] = {
         "versions": versions(),
         "autoload": autoload_state(),
@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def versions() -> Section:
-    """Versions of Python and of the packages that results depend on; None for one that is not installed."""
+    """Versions of Python and of the packages that change results; None for a package that is not installed."""
     found: Section = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -75,9 +75,9 @@ def versions() -> Section:
 
 
 def autoload_state() -> Section:
-    """Whether a fresh Python has mteb learn of this package by itself."""
+    """Whether this package registers with mteb by itself in a new Python."""
     code = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-    # from a folder of its own, so that a checkout in this one does not count as installed
+    # from another folder, so that a checkout in the working folder does not look like an installed package
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -96,14 +96,14 @@ def autoload_state() -> Section:
         switched = os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0"
         why = "MTEB_LONGEMBED_AUTOLOAD=0 is set" if switched else "the startup file is not installed"
         found["problem"] = (
-            f"the stock mteb command does not know of our tasks and models, since {why}; import mteb_longembed does "
-            "it by hand."
+            f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
+            "registers them by hand."
         )
     return found
 
 
 def hub_state() -> Section:
-    """Where the hub is, and whether it answers within five seconds."""
+    """The address of the hub, and whether it answers within five seconds."""
     from huggingface_hub import constants
 
     from mteb_longembed.hub import hub_answers
@@ -116,7 +116,7 @@ def hub_state() -> Section:
 
 
 def devices() -> Section:
-    """Devices, and the attention kernel that runs on each in full and in half precision."""
+    """The devices, and the attention kernel that each runs in full and in half precision."""
     import torch
 
     found: Section = {"cpu threads": torch.get_num_threads(), "cpu": _kernels("cpu")}
@@ -130,10 +130,11 @@ def devices() -> Section:
 
 
 def _kernels(device: str) -> dict[str, str]:
-    """What our attention runs on a device by number type, seen by running it on four tokens."""
+    """How documents run on a device, for each number type: the kernel of packed batches, or a run on four tokens."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    from mteb_longembed.encoders.attention import devices as device_facts
     from mteb_longembed.encoders.attention.kernels import attend
 
     class Names(TorchDispatchMode):
@@ -149,6 +150,9 @@ def _kernels(device: str) -> dict[str, str]:
     for dtype in (torch.float32, torch.bfloat16):
         q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
         name = str(dtype).removeprefix("torch.")
+        if device_facts.packs(q.device, dtype):
+            found[name] = device_facts.path(q.device, dtype)
+            continue
         try:
             with Names() as names:
                 attend(q, q, q, scale=1.0)
@@ -156,14 +160,13 @@ def _kernels(device: str) -> dict[str, str]:
             found[name] = f"fails: {str(error).splitlines()[0]}"
             continue
         kernels = [op for op in names.seen if "attention" in op]
-        found[name] = (
-            kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
-        )
+        seen = kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
+        found[name] = f"padded batches, {seen}"
     return found
 
 
 def caches() -> Section:
-    """Folders in which downloads and results are kept, with their sizes in bytes."""
+    """The folders of downloads and results, with their sizes in bytes."""
     import mteb
     from huggingface_hub import constants
 
@@ -175,7 +178,7 @@ def caches() -> Section:
 
 
 def store_state(environ: Mapping[str, str] = os.environ) -> Section:
-    """The store of embeddings that runs of mteb use: folder, size and limit in bytes."""
+    """The store of embeddings for runs of mteb: its folder, size and limit in bytes."""
     from mteb_longembed.encoders.engine.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(environ)

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Export and say what is lost; the exit status."""
+    """Export, and say what is lost; return the exit status."""
     from mteb_longembed.encoders.export import export
 
     lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code, results=args.results)

@@ -1,4 +1,4 @@
-"""`mteb-longembed list`: what there is, read from the registries."""
+"""`mteb-longembed list`: strategies, models and tasks, read from the registries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 from mteb_longembed.errors import InputError
 
 _OF_EVERY_NAME = {
-    "vectors": "content tokens a vector, or window for one vector a window of pcw; default one vector a document",
-    "center": "corpus, or corpus+queries: search subtracts the corpus' mean vector",
-    "fuse": "bm25: search adds BM25's scores",
-    "weight": "the encoder's share of a fused score",
+    "vectors": "content tokens for each vector, or window: one for each window of pcw (default one vector)",
+    "center": "corpus, or corpus+queries: search subtracts the mean vector of the corpus",
+    "fuse": "bm25: search adds the scores of BM25",
+    "weight": "the share of the encoder's score in a fused score",
+    "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
 
@@ -24,16 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Strategies, aliases of models, tasks, and which strategy fits which family of models."
     )
     parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
-    parser.add_argument("model", nargs="?", help="with fit: what fits this model, in the order to try")
+    parser.add_argument(
+        "model", nargs="?", help="only with fit: the strategies that fit this model, best first"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects for each part")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one part or all of them; the exit status."""
+    """Print one part or all parts; return the exit status."""
     if args.model is not None:
         if args.what != "fit":
             raise InputError(
-                f"a model goes with fit only, got {args.what} {args.model}: write mteb-longembed list fit MODEL."
+                f"a model can only follow fit, got {args.what} {args.model}: write mteb-longembed list fit MODEL."
             )
         from mteb_longembed.comparing.fitting import fitting
 
@@ -48,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def strategies() -> str:
-    """Every strategy with its parameters, their defaults and meaning."""
+    """Every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
@@ -68,7 +71,7 @@ def strategies() -> str:
 
 
 def models() -> str:
-    """Every alias with what it stands for."""
+    """Every alias with its model."""
     from mteb_longembed.names.zoo import ZOO
 
     rows = [("alias", "model", "trained on", "")]
@@ -80,7 +83,7 @@ def models() -> str:
 
 
 def tasks() -> str:
-    """Every task of ours and our benchmarks."""
+    """All our tasks and benchmarks."""
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.benchmark import NAME
     from mteb_longembed.tasks.wider import NAME as WIDER
@@ -91,7 +94,7 @@ def tasks() -> str:
         splits = task.metadata.eval_splits
         shown = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
         rows.append((task.metadata.name, task.metadata.main_score, shown))
-    others = f"The benchmark {WIDER} is made of tasks that mteb has: {', '.join(OTHERS)}"
+    others = f"The benchmark {WIDER} has these tasks of mteb: {', '.join(OTHERS)}"
     return f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n{others}"
 
 
@@ -103,8 +106,8 @@ def fit() -> str:
     rows = [("positions", *STRATEGIES)]
     for family in FAMILIES:
         rows.append((family.name, *("yes" if family.fits(kind) else "-" for kind in STRATEGIES.values())))
-    # families that differ only in how they reach the positions are one line
-    return "Which strategy fits which models, by how positions enter them\n" + _table(
+    # two families with the same kind of positions and the same strategies are one line
+    return "Which strategy fits which models, by the kind of their positions\n" + _table(
         list(dict.fromkeys(rows))
     )
 

@@ -1,4 +1,4 @@
-"""`mteb-longembed report`: from result folders to tables, figures and one page."""
+"""`mteb-longembed report`: makes tables, figures and one page from result folders."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from rich.console import Console
 
 from mteb_longembed import __version__
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.bases import group_by_base
-from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures import depth, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.given_names import given_name
 from mteb_longembed.reports.overview import Overview, overview
-from mteb_longembed.reports.predictions import Predictions, depth_points, load_predictions, query_scores
-from mteb_longembed.reports.public_results import REPOSITORY, parse_range, public_results, refresh
-from mteb_longembed.reports.results import Results, load_results
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, QueryScores, score_lines
-from mteb_longembed.reports.significance import Comparison, compare_models, significance_table
+from mteb_longembed.reports.public.public_results import REPOSITORY, parse_range, public_results, refresh
+from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.given_names import given_name
+from mteb_longembed.reports.scores.predictions import (
+    Predictions,
+    depth_points,
+    load_predictions,
+    query_scores,
+)
+from mteb_longembed.reports.scores.results import Results, load_results
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
+from mteb_longembed.reports.scores.significance import Comparison, compare_models, significance_table
 from mteb_longembed.reports.tables.beir import beir_table
 from mteb_longembed.reports.tables.main import length_tables, main_tables
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, n_mismatches, public_table
@@ -46,9 +51,10 @@ def _range(text: str) -> tuple[float, float]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report` to a parser."""
     parser.description = (
-        "The tables and figures of the LongEmbed paper from MTEB result folders, and mteb's public results beside "
-        "them. Models (A, B, BEFORE ...) are given as the tables print them, such as intfloat/e5-base-v2+pi@4096; "
-        "parts that leave no doubt are enough, such as e5-base+pi. Bases are given without a strategy."
+        "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public "
+        "results. Write model names (A, B, BEFORE ...) as the tables print them, such as "
+        "intfloat/e5-base-v2+pi@4096. A shorter name such as e5-base+pi is enough if only one model fits it. Write "
+        "bases without a strategy."
     )
     parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
     parser.add_argument(
@@ -56,31 +62,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="RESULTS",
-        help="folders that `mteb run` wrote (results/, unless told otherwise), or copies of mteb's public "
-        "results; searched at any depth; may be left out with --published",
+        help="folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; "
+        "subfolders are searched too; not needed with --published",
     )
     public = parser.add_argument_group("public results")
     public.add_argument(
         "--published",
         action="store_true",
-        help="the LongEmbed scores of mteb's public results, these and the paper's, ranked in one table",
+        help="rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table",
     )
     public.add_argument(
         "--size",
         type=_range,
         metavar="MIN-MAX",
-        help="only models with so many parameters, such as 100M-1B, -500M or 1B-",
+        help="only models with a number of parameters in this range, such as 100M-1B, -500M or 1B-",
     )
     public.add_argument(
         "--advertised",
         type=_range,
         metavar="MIN-MAX",
-        help="only models that advertise so many tokens, such as 8k-",
+        help="only models that advertise a length in this range of tokens, such as 8k-",
     )
     public.add_argument(
         "--window",
         choices=WINDOWS,
-        help="only models whose scores look cut near so many tokens; mismatch: those that are marked",
+        help="only models whose scores look as if texts were cut near this number of tokens; mismatch: only marked "
+        "models",
     )
     public.add_argument(
         "--refresh",
@@ -90,20 +97,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     out = parser.add_argument_group("output (figures need pip install 'mteb-longembed[figures]')")
     out.add_argument(
-        "--format", choices=list(WRITERS), default="terminal", help="of the tables (default: terminal)"
+        "--format", choices=list(WRITERS), default="terminal", help="format of the tables (default: terminal)"
     )
     out.add_argument(
         "--output", type=Path, metavar="DIR", help="write one file per table into DIR instead of printing"
     )
     out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG into DIR")
     out.add_argument(
-        "--html", type=Path, metavar="FILE", help="write one self-contained page, figures included"
+        "--html", type=Path, metavar="FILE", help="write one self-contained page with tables and figures"
     )
     more = parser.add_argument_group("more tables")
     more.add_argument(
         "--compare-published",
         action="store_true",
-        help="the paper's and its authors' numbers beside these; their rows in the heat maps too",
+        help="show the numbers of the paper and of its authors beside these, also in the heat maps",
     )
     more.add_argument(
         "--beir",
@@ -115,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--statistics",
         nargs="*",
         metavar="TASK",
-        help="queries, documents and their lengths as published, and counted anew in the data of each TASK",
+        help="numbers and lengths of queries and documents: the published ones, and counts in the data of each TASK",
     )
     figures = parser.add_argument_group("what figures show")
     figures.add_argument(
@@ -123,13 +130,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_SCORES,
         default=AVERAGE,
         metavar="SCORE",
-        help=f"of the figures over target lengths: {', '.join(_SCORES)} (default: {AVERAGE})",
+        help=f"the score in the figures over target lengths: {', '.join(_SCORES)} (default: {AVERAGE})",
     )
     figures.add_argument(
         "--bases",
         nargs="+",
         metavar="BASE",
-        help="bases of the figure by strategy and target length, in this order (default: all)",
+        help="the bases in the figure by strategy and target length, in this order (default: all)",
     )
     figures.add_argument(
         "--tuned",
@@ -137,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("BEFORE", "AFTER"),
-        help="a model and what tuning made of it, for the figure of what tuning gains; once for each pair",
+        help="a model before and after tuning, for the figure of the gain by tuning; repeat for each pair",
     )
     figures.add_argument(
         "--absolute",
@@ -168,13 +175,13 @@ def main(args: argparse.Namespace) -> int:
     """Run `report`.
 
     Args:
-        args: What `add_arguments` describes.
+        args: The arguments of `add_arguments`.
 
     Returns:
-        The exit status: 0, also when single files were skipped (each is named on standard error).
+        The exit status: 0, also if some files were skipped (each is named on standard error).
 
     Raises:
-        InputError: If an option does not fit, or no result at all was found.
+        InputError: If an option is wrong, or there is no result at all.
     """
     _check(args)
     _make_folders(args)
@@ -189,15 +196,16 @@ def main(args: argparse.Namespace) -> int:
     if args.results and not results.rows:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
-    lines = score_lines(results.rows, _by_query(results, predictions))
+    by_query = _by_query(results, predictions)
+    lines = score_lines(results.rows, by_query)
     _resolve_names(args, lines)
     comparisons = _comparisons(args, results, predictions)
-    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons)]
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons, by_query)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
     _write_tables(args, tables)
-    # Beside tables for other programs, standard output holds nothing else.
+    # If standard output has tables for other programs, it must have nothing else.
     told = sys.stdout if args.output or args.format == "terminal" else sys.stderr
     if args.figures:
         for drawing in drawings:
@@ -207,7 +215,7 @@ def main(args: argparse.Namespace) -> int:
             except OSError as error:
                 raise InputError(f"{str(args.figures)!r} cannot be written: {error.strerror}.") from None
     if args.html:
-        # Imported late: it is the only other part that an ordinary report does without.
+        # Imported here, because an ordinary report does not need it.
         from mteb_longembed.reports import html_page
 
         head = _overview(args, results, lines, comparisons)
@@ -217,7 +225,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _resolve_names(args: argparse.Namespace, lines: Sequence[Line]) -> None:
-    """Replace names as the user typed them by those in the results."""
+    """Replace the names that the user typed with the full names in the results."""
     names = {line.model.name.full for line in lines}
     bases = {group.base for group in group_by_base(lines)}
     args.tuned = [[given_name("model in the results", name, names) for name in pair] for pair in args.tuned]
@@ -228,7 +236,7 @@ def _resolve_names(args: argparse.Namespace, lines: Sequence[Line]) -> None:
 
 
 def _make_folders(args: argparse.Namespace) -> None:
-    """Make the folders to write to, before anything is read: what cannot be written is told at once."""
+    """Make the output folders before anything is read, so that an error comes at once."""
     for option, folder in (
         ("--output", args.output),
         ("--figures", args.figures),
@@ -240,12 +248,12 @@ def _make_folders(args: argparse.Namespace) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise InputError(
-                f"{option} writes into a folder, but {str(folder)!r} is a file: name another."
+                f"{option} writes into a folder, but {str(folder)!r} is a file: give another folder."
             ) from None
         except OSError as error:
             raise InputError(f"{option} cannot make the folder {str(folder)!r}: {error.strerror}.") from None
     if args.html and args.html.is_dir():
-        raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: name a file in it.")
+        raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: give a file in it.")
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -261,21 +269,25 @@ def _check(args: argparse.Namespace) -> None:
     filters = {"--size": args.size, "--advertised": args.advertised, "--window": args.window}
     given = [name for name, value in {**filters, "--refresh": args.refresh}.items() if value]
     if given and not args.published:
-        raise InputError(f"{given[0]} is about the public results: give --published too.")
+        raise InputError(f"{given[0]} works only on the public results: give --published too.")
     if args.significance and not args.predictions:
-        raise InputError("--significance compares query by query: give --predictions DIR for both models.")
+        raise InputError("--significance compares each query: give --predictions DIR with both models.")
     if bool(args.absolute) != bool(args.rotary):
-        raise InputError("--absolute and --rotary are compared with each other: give both.")
+        raise InputError("--absolute and --rotary are compared with each other: give both options.")
 
 
 def _tables(
-    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
+    args: argparse.Namespace,
+    results: Results,
+    lines: Sequence[Line],
+    comparisons: Sequence[Comparison],
+    by_query: QueryScores,
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if args.published:
         chosen = Filter(args.size, args.advertised, args.window)
         tables.insert(0, public_table(public_results(), lines, chosen))
-    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
+    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir), by_query)
     if beir is not None:
         tables.append(beir)
     if args.compare_published:
@@ -334,7 +346,7 @@ def _drawings(
 
 
 def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScores:
-    """Scores of single queries, where the data of a task can be loaded."""
+    """The scores of single queries, for tasks whose data can be loaded."""
     found = {}
     for item in predictions:
         try:
@@ -355,7 +367,7 @@ def _depths(results: Results, predictions: Sequence[Predictions]) -> list[depth.
         try:
             points = depth_points(item, results.rows)
         except DataError as error:
-            # The published Passkey and Needle do not say where their answers sit: the rest is drawn.
+            # The published Passkey and Needle data do not say where the answers are. The other maps are drawn.
             print(f"warning: no depth map of {item.model} on {item.task}: {error}", file=sys.stderr)
             continue
         found.append(depth.depth_data(item.model, item.task, points))

@@ -1,16 +1,15 @@
 """`mteb-longembed run`: mteb's own command for one or several models, with a table of scores at the end.
 
-A task or model that cannot run does not cost the others.
+If a task or model cannot run, the others still run.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import wraps
@@ -18,28 +17,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.plugin.asked_for import check_benchmarks, check_model, check_tasks
 
 if TYPE_CHECKING:
     from mteb.results import ModelResult
 
 _EPILOG = """
-options of mteb-longembed run alone:
+options that only mteb-longembed run has:
   -m MODEL -m MODEL ...  several models, one after the other
-  --index {exact,faiss}  how nearest documents are searched: by mteb itself, or by its FAISS index, which finds the
-                         same ones; tasks that are no retrieval tasks are not changed
-  -q, --quiet            nothing but the table of scores and errors; the same as -v 0
-  --json                 the scores as JSON on standard output, everything else on standard error
+  --index {exact,faiss}  how to search the nearest documents: by mteb itself, or by its FAISS index, which finds the
+                         same documents; this changes only retrieval tasks
+  -q, --quiet            print only the table of scores and errors; the same as -v 0
+  --json                 print the scores as JSON on standard output, everything else on standard error
 """
 
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Args:
-        results: mteb's, in the order in which they came.
-        readings: a line for each model and task on what was read of the documents.
-        failures: what did not run, with its error.
+        results: mteb's results, in the order of the run.
+        readings: for each model and task, a line about how much of the documents was read.
+        failures: tasks and models that did not run, with their errors.
     """
 
     results: list[ModelResult] = field(default_factory=list)
@@ -48,17 +48,19 @@ class Outcome:
 
 
 def run(arguments: list[str]) -> int:
-    """Run models on tasks; the exit status: 2 if something could not run, after a sentence on each.
+    """Run models on tasks; return the exit status.
+
+    It is 2 if something could not run; a sentence on standard error then says what.
 
     Raises:
-        InputError: if there is no model, or no task or benchmark of a given name: says the nearest.
-        LongEmbedError: if the one task of the command line could not run.
+        InputError: if no model is given, or a task or benchmark is unknown; the message says the nearest name.
+        LongEmbedError: if the command line has only one task, and it could not run.
     """
     own, rest = _own_parser().parse_known_args(arguments[1:])
     models = list(dict.fromkeys(own.model or ()))
-    # a mistake in a name is told before mteb is imported, which takes seconds
+    # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
-        _check_name(name)
+        check_model(name)
     if own.quiet:
         own.verbosity = 0
     if own.verbosity is not None:
@@ -85,19 +87,20 @@ def _own_parser() -> argparse.ArgumentParser:
 
 
 def _run_all(models: Sequence[str], rest: list[str], own: argparse.Namespace, outcome: Outcome) -> str:
-    """Run mteb's command for each model; the folder of the results."""
-    # mteb has learnt of us when this package was imported (autoload.install)
+    """Run mteb's command for each model; return the folder of the results."""
+    # mteb registers our tasks and models when it is imported (autoload.install)
     import mteb
     from mteb.cli import build_cli
     from mteb.cli import main as mteb_main
 
     args = _parsed(build_cli.build_cli(), ["run", *rest])
-    models = models or [args.model]
-    if models == [None]:
+    if not models and args.model is None:
         raise InputError(
             "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
         )
-    _check(args.tasks or (), args.benchmarks or ())
+    models = models or [args.model]
+    check_tasks(args.tasks or ())
+    check_benchmarks(args.benchmarks or ())
     evaluate = mteb.evaluate
     argv = sys.argv
     mteb.evaluate = _each_by_itself(evaluate, own, outcome, len(models) > 1)  # type: ignore[assignment]
@@ -116,7 +119,7 @@ def _run_all(models: Sequence[str], rest: list[str], own: argparse.Namespace, ou
 
 
 def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """mteb's own reading of its options; its help ends with what is ours."""
+    """mteb parses its own options. Its help ends with our options."""
     try:
         return parser.parse_args(arguments)
     except SystemExit as stop:
@@ -128,7 +131,7 @@ def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.N
 def _each_by_itself(
     evaluate: Callable[..., ModelResult], own: argparse.Namespace, outcome: Outcome, several: bool
 ) -> Callable[..., None]:
-    """`mteb.evaluate`, which stops at the first error, going on after those that are ours."""
+    """`mteb.evaluate` stops at the first error. This function goes on if the error is one of ours."""
 
     @wraps(evaluate)
     def evaluate_each(model: Any, tasks: Iterable[Any], **options: Any) -> None:
@@ -154,7 +157,7 @@ def _each_by_itself(
 
 
 def _searching(model: Any, task: Any, index: str) -> Any:
-    """The model with the search index that was asked for."""
+    """The model with the search index that the user chose."""
     from mteb.abstasks import AbsTaskRetrieval
 
     if index == "exact" or not isinstance(task, AbsTaskRetrieval):
@@ -164,15 +167,15 @@ def _searching(model: Any, task: Any, index: str) -> Any:
 
     if isinstance(model, SearchProtocol) or not isinstance(model, EncoderProtocol):
         raise ModelError(
-            f"--index faiss needs a model that gives one vector a document, got {model.mteb_model_meta.name}: "
+            f"--index faiss needs a model with one vector for each document, got {model.mteb_model_meta.name}: "
             "leave --index out."
         )
-    # an index for each task: one that an error left half filled never meets other documents
+    # a new index for each task: after an error, an index may be half full
     return SearchEncoderWrapper(model, index_backend=FaissSearchIndex(model))
 
 
 def _reading(model: Any, task: str, cache: Any) -> str:
-    """One line on what was read of a task's documents; kept beside the results, from where a second run tells it."""
+    """One line about how much of a task's documents was read. It is kept beside the results for later runs."""
     from mteb_longembed.plugin.results_on_disk import keep_lines
 
     found = {
@@ -218,8 +221,8 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
         print(f"mteb-longembed: {name}: {told}", file=sys.stderr)
     if failures:
         print(
-            f"mteb-longembed: {len(failures)} {_UNIT[len(failures) > 1]} not run ({', '.join(failures)}), the others "
-            "did: the same command again runs only what is missing.",
+            f"mteb-longembed: {len(failures)} {_UNIT[len(failures) > 1]} not run ({', '.join(failures)}), all others "
+            "did: the same command again runs only the missing ones.",
             file=sys.stderr,
         )
 
@@ -229,11 +232,11 @@ _UNIT = {True: "tasks did", False: "task did"}
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No bars and no FutureWarnings of other libraries: what `-v 0` asks for."""
+    """Switch off progress bars and FutureWarnings of other libraries, for `-v 0`."""
     import warnings
 
     import datasets
-    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as transformers_logging
 
     with warnings.catch_warnings():
@@ -247,44 +250,3 @@ def _silence() -> Iterator[None]:
             datasets.enable_progress_bars()
             enable_progress_bars()
             transformers_logging.enable_progress_bar()
-
-
-def _check_name(name: str) -> None:
-    """Raise InputError where an extended model's name has a mistake in it."""
-    from mteb_longembed.names.grammar import is_extended_name, parse_name
-
-    if is_extended_name(name):
-        parsed = parse_name(name)
-        from mteb_longembed.encoders.bases.values import read_values
-
-        read_values(parsed)
-
-
-def _check(tasks: Iterable[str], benchmarks: Collection[str]) -> None:
-    from mteb_longembed.plugin.tasks import known_tasks
-    from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.variants import find_variant
-
-    ours = [task.metadata.name for task in TASKS]
-    registry = known_tasks()
-    for name in tasks:
-        if name not in registry:
-            find_variant(name)  # raises, if it is one with impossible values
-            raise _unknown("task", name, registry, ours)
-    if benchmarks:
-        import mteb
-
-        for name in benchmarks:
-            try:
-                mteb.get_benchmark(name)
-            except KeyError:
-                known = [benchmark.name for benchmark in mteb.get_benchmarks()]
-                raise _unknown("benchmark", name, known, ["LongEmbed+", "LongEmbed++"]) from None
-
-
-def _unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(
-        f"unknown {kind} {name!r}: {hint}known: {', '.join(ours)}, and mteb's own (mteb available-{kind}s)."
-    )

@@ -1,4 +1,4 @@
-"""`mteb-longembed tune`: the arguments, which are the fields of `TuningSettings`, and what is done with them."""
+"""`mteb-longembed tune`: its options are the fields of `TuningSettings`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,30 @@ _TYPES = {"int": int, "float": float, "int | None": int}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the sub-command."""
-    parser.description = "Train the position rows that pi or rp added to a model with absolute positions."
+    parser.description = (
+        "Train the position rows that the strategy pi or rp has added to a model with absolute positions. All other "
+        "weights stay as they are."
+    )
     parser.add_argument("model", help="such as e5-base+pi@4096")
     parser.add_argument("--data", required=True, help="file (.jsonl, .csv, .parquet), folder or hub dataset")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the tuned model; resumes there")
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        help="folder for the tuned model; the same command resumes an interrupted run there",
+    )
     for each in fields(TuningSettings):
         kind = _TYPES.get(str(each.type))
         how: dict[str, Any] = {"action": "store_true"} if kind is None else {"type": kind}
         parser.add_argument(_flag(each.name), default=argparse.SUPPRESS, help=_help(each), **how)
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best there is)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
     parser.add_argument(
         "--trust-remote-code", action="store_true", help="run the repository's own model code"
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the sub-command; the exit status."""
+    """Run the sub-command; return the exit status."""
     from mteb_longembed.tuning.trainer import tune
 
     given = {

@@ -1,4 +1,4 @@
-"""The comparison itself: contenders on tasks, cell by cell, within a budget, with what was finished kept."""
+"""The comparison itself: it runs contenders on tasks, cell by cell, within a budget, and keeps finished cells."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _SECONDS_PER_MINUTE = 60.0
 
 @dataclass
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Args:
-        rows: ranked, the best first.
+        rows: the contenders, the best first.
         recommendation: what to do.
         tasks: names of the tasks.
         n_queries: queries that all contenders answered.
-        skipped: cells that the budget left out, one sentence each.
-        left_out: contenders that could not run, one sentence each.
-        seconds: wall time of each contender's cells, reading of stored embeddings included.
+        skipped: one sentence for each cell that did not fit into the budget.
+        left_out: one sentence for each contender that could not run.
+        seconds: wall time of each contender's cells, with the time to read stored embeddings.
         proxy: whether the queries were drawn from the documents.
-        tokens_encoded: tokens that were encoded for this comparison, probes aside.
-        tokens_shared: tokens whose embeddings were there already, from other contenders or earlier runs.
+        tokens_encoded: tokens that were encoded for this comparison, without probes.
+        tokens_shared: tokens whose embeddings were known already, from other contenders or earlier runs.
     """
 
     rows: list[Row]
@@ -68,18 +68,18 @@ def compare(
     """Run every contender on every task, and rank them on the queries that all of them answered.
 
     Args:
-        contenders: who takes part.
+        contenders: the contenders.
         tasks: mteb retrieval tasks.
-        folder: mteb's results folder; what it has already is not run again.
-        budget: seconds; cells that would go beyond it are left out and named.
-        device: where models run; default the best there is.
-        fuse: whether the best contender joined with BM25 takes part too.
+        folder: mteb's results folder; finished cells in it do not run again.
+        budget: seconds; cells that would take longer are skipped and named. None means no limit.
+        device: where models run; default the best device of this machine.
+        fuse: whether the best contender also takes part with BM25's scores added.
         proxy: whether the queries were drawn from the documents.
         show: whether a progress bar is shown.
-        say: where sentences for people go.
+        say: called with every sentence for the user.
 
     Raises:
-        InputError: if there is no contender, or the budget does not suffice for one of them.
+        InputError: if there is no contender, or the budget is too small for every contender.
         DataError: if a corpus is empty, or no query has a relevant document.
     """
     if not contenders:
@@ -101,7 +101,7 @@ def compare(
     scores = work.complete()
     rows = rank(scores, work.costs)
     names = [task.metadata.name for task in tasks]
-    # data of local files have no name that `mteb run` knows
+    # `mteb run` does not know the names of tasks from local files
     named = [task.metadata.name for task in tasks if not hasattr(task, "files")]
     n_queries = sum(map(len, next(iter(scores.values())).values()))
     return Comparison(
@@ -120,7 +120,7 @@ def compare(
 
 @dataclass
 class _Work:
-    """What is done and what is left of one comparison."""
+    """The state of one comparison: what is done, and what is left."""
 
     cells: Cells
     tasks: Sequence[AbsTaskRetrieval]
@@ -136,11 +136,11 @@ class _Work:
     tokens_encoded: int = 0
     tokens_shared: int = 0
 
-    #: The model that the estimate has loaded, for its own turn.
+    #: The model that `estimate` has loaded; `run` uses it again.
     loaded: tuple[Contender, Any] | None = None
 
     def estimate(self, contenders: Sequence[Contender], total: int) -> str:
-        """How long that takes at most, by the speed of the first contender; nothing if it cannot load."""
+        """A sentence about the time at most, from the speed of the first contender; "." if it cannot load."""
         first = next((contender for contender in contenders if contender.name != BM25), None)
         if first is None:
             return "."
@@ -151,19 +151,19 @@ class _Work:
                 model: Any = mteb.get_model(first.name, device=self.device)
                 self.loaded = first, model
                 cost = self._probe(first, meta, model)
-        except (LongEmbedError, ImportError):  # told in its turn
+        except (LongEmbedError, ImportError):  # `run` will tell the user
             return "."
         if not cost.tokens_per_second:
             return "."
         size = (cost.bytes or 0) * sum(map(len, self.corpora.values())) / 2**20
         return (
             f": {first.name} encodes {cost.tokens_per_second:,.0f} tokens a second here, so about "
-            f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (equal work is done "
-            f"once), and {size:,.1f} MB of vectors a contender."
+            f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (shared work is done only "
+            f"once), and {size:,.1f} MB of vectors for each contender."
         )
 
     def run(self, contender: Contender, say: Callable[[str], None]) -> None:
-        """All cells of one contender; an error of ours costs this contender only."""
+        """Run all cells of one contender. After one of our errors, only this contender is left out."""
         began = time.monotonic()
         try:
             meta = mteb.get_model_meta(contender.name)
@@ -189,7 +189,7 @@ class _Work:
                 torch.cuda.empty_cache()
 
     def _take_finished(self, contender: Contender, meta: Any) -> bool:
-        """Take all cells from an earlier run, if all are there: then no weights need to load."""
+        """Take all cells from an earlier run, if all are there. Then the weights need not load."""
         cost = self.cells.find_cost(meta)
         found = {
             (task.metadata.name, split): self.cells.find(meta, task, split)
@@ -207,6 +207,8 @@ class _Work:
     def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
         cost = self.costs[contender] = self._probe(contender, meta, model)
         store = getattr(_encoder(model), "store", None)
+        if store is not None:
+            store.keeps_windows = True
         try:
             self._run_splits(contender, meta, model, cost)
         finally:
@@ -215,13 +217,13 @@ class _Work:
                 self.tokens_shared += store.counts.tokens_read
 
     def _probe(self, contender: Contender, meta: Any, model: Any) -> Cost:
-        """What the contender costs: measured, or known from its estimate."""
+        """The cost of a contender: measured now, or known from `estimate`."""
         if self.loaded is not None and self.loaded[0] is contender and (known := self.cells.find_cost(meta)):
             return known
         encoder = _encoder(model)
         store = getattr(encoder, "store", None)
         if encoder is not None:
-            encoder.store = None  # a probe must not read what another contender has finished
+            encoder.store = None  # a probe must not read embeddings that another contender has stored
         texts = [text for corpus in self.corpora.values() for text in corpus]
         cost = probe(encoder, texts, contender.target_len)
         if encoder is not None:
@@ -245,7 +247,7 @@ class _Work:
                 self.scores.setdefault(contender, {})[key] = found
 
     def best_dense(self) -> Contender | None:
-        """The contender with the highest mean so far, of those that embed documents."""
+        """The contender with the highest mean so far, without BM25."""
         whole = {
             c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
         }
@@ -259,19 +261,19 @@ class _Work:
         return max(whole, key=mean)
 
     def complete(self) -> dict[Contender, dict[tuple[str, str], dict[str, float]]]:
-        """The contenders with all cells: only these have answered the same queries."""
+        """The contenders that have all cells. Only these have answered the same queries."""
         whole = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
         if not whole:
             why = (self.left_out + self.skipped)[:1]
             raise InputError(
-                "compare must finish one contender at least, got none: give a larger --budget or fewer tasks"
+                "compare must finish at least one contender, got none: give a larger --budget or fewer tasks"
                 f"{f' ({why[0]})' if why else ''}."
             )
         return whole
 
 
 def _encoder(model: Any) -> Any:
-    """What encodes inside an mteb model, None where nothing of ours does."""
+    """Our encoder inside an mteb model, None if there is none."""
     inner = getattr(model, "embedder", None) or getattr(model, "model", None)
     return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
 

@@ -1,24 +1,27 @@
-"""Who takes part in a comparison: names that fit each base, from the registries of strategies and families."""
+"""The contenders of a comparison: names that fit each base, from the registries of strategies and families."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
 from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.names.canonical import default_target_len
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
-#: What is tried beside the plain strategies, by the strategy that it builds on: small windows, several vectors,
-#: corpus centring.
+#: Contenders besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
+#: strategy.
+#: All four cut the same windows, so each window is encoded once.
 BEYOND = (
-    "pcw:size=128,overlap=64,short=cut",
-    "pcw:size=128,overlap=64,short=cut,center=corpus",
-    "pcw:size=128,vectors=window",
-    "pcw:size=128,vectors=window,center=corpus",
+    "pcw:size=128,short=cut",
+    "pcw:size=128,short=cut,center=corpus",
+    "pcw:size=128,short=cut,vectors=window",
+    "pcw:size=128,short=cut,vectors=window,center=corpus",
 )
 _FUSED = "fuse=bm25"
 
@@ -28,11 +31,11 @@ class Contender:
     """One way to embed documents.
 
     Args:
-        name: what `mteb run -m` takes.
-        base: the base it belongs to, as the user wrote it; empty for BM25.
-        is_base: whether it is the base as it is.
-        trained_len: the base's trained length in tokens; None for what has none.
-        target_len: tokens that are read of a document; None for all.
+        name: the name for `mteb run -m`.
+        base: its base, as the user wrote it; empty for BM25.
+        is_base: whether it is the base without extension.
+        trained_len: the base's trained length in tokens, None if it has none.
+        target_len: how many tokens of a document it reads, None for all.
     """
 
     name: str
@@ -45,17 +48,17 @@ class Contender:
 def contenders_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Contender]:
-    """Every contender of a base: the base as it is, each strategy that fits, and what lies beyond the paper.
+    """All contenders of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
 
     Args:
-        base: alias, hub id or folder; a name with a strategy is a single contender.
-        strategies: registry keys to narrow to; default all. The base itself always takes part.
-        target_len: tokens to extend to; default 8 times the trained length.
+        base: alias, hub id or folder; a name with a strategy gives only one contender.
+        strategies: registry keys of the only strategies to try; default all. The base itself always takes part.
+        target_len: the target length in tokens; default 8 times the trained length.
 
     Raises:
-        UnknownNameError: if no strategy has one of the keys.
-        InputError: if the base cannot be extended by any of them.
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        UnknownNameError: if a key is not that of a strategy.
+        InputError: if none of the strategies can extend the base.
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
     """
     for key in strategies or ():
         get_strategy(key)
@@ -66,7 +69,7 @@ def contenders_of(
     first = _contender(f"{base}+none", base)
     found = [first]
     refused: list[str] = []
-    for tail in _tails(strategies, target_len):
+    for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
             found.append(_contender(f"{base}+{tail}", base))
         except MisfitError as error:
@@ -80,7 +83,7 @@ def contenders_of(
 
 
 def fused(best: Contender) -> Contender | None:
-    """A contender joined with BM25, None where it cannot be."""
+    """The contender with BM25's scores added, None if that is not possible."""
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
         return _contender(f"{best.name}{sign}{_FUSED}", best.base)
@@ -88,19 +91,23 @@ def fused(best: Contender) -> Contender | None:
         return None
 
 
-def _tails(strategies: Sequence[str] | None, target_len: int | str | None) -> Iterator[str]:
-    keys = [key for key in STRATEGIES if key != "none" and (strategies is None or key in strategies)]
+def _tails(strategies: Sequence[str] | None, target_len: int | str | None, trained_len: int) -> Iterator[str]:
+    keys = [key for key in STRATEGIES if strategies is None or key in strategies]
     beyond = [tail for tail in BEYOND if tail.partition(":")[0] in keys]
     for tail in [*keys, *beyond]:
         key, colon, settings = tail.partition(":")
-        yield f"{key}{'' if target_len is None else f'@{target_len}'}{colon}{settings}"
+        target = target_len
+        if key == "none" and target is None:
+            # plain extrapolation, where the positions allow it: `none` alone is the base as it is
+            target = default_target_len("pi", trained_len)
+        yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
 def _contender(name: str, base: str) -> Contender:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
-    # the canonical name of what is added, behind the base as the user wrote it
+    # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Contender(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
         base,

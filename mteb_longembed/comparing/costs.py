@@ -1,7 +1,8 @@
-"""What a contender costs: tokens a second, vectors and bytes a document, and how much of the text it reads."""
+"""The cost of a contender: tokens per second, vectors and bytes per document, and the share of the text it reads."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-#: A rough length, for estimates only: characters a token.
-_CHARS_PER_TOKEN = 4.5
-#: A probe encodes more documents until it took this long, in seconds.
+from mteb_longembed.encoders.engine.blocks import estimated_tokens
+
+#: A probe encodes documents until this time is over, in seconds.
 _PROBE_SECONDS = 1.0
 _PROBE_DOCUMENTS = 16
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a contender costs.
+    """The cost of a contender.
 
     Args:
-        tokens_per_second: of documents, measured without stored embeddings; None where nothing is encoded.
-        vectors: mean vectors a document; None where there are none.
+        tokens_per_second: speed on documents, without stored embeddings; None if nothing is encoded.
+        vectors: mean number of vectors for each document, None if there are none.
         bytes: mean bytes of a document's vectors in fp32.
-        share_read: share of the corpus' text that is read, from 0 to 1.
+        share_read: the share of the corpus' text that is read, from 0 to 1.
     """
 
     tokens_per_second: float | None
@@ -34,13 +35,13 @@ class Cost:
 
 
 def tokens_of(texts: Sequence[str], target_len: int | None) -> int:
-    """About how many tokens are read of some texts."""
-    longest = float("inf") if target_len is None else target_len
-    return int(sum(min(len(text) / _CHARS_PER_TOKEN + 2, longest) for text in texts))
+    """An estimate of the number of tokens that are read of some texts."""
+    longest = sys.maxsize if target_len is None else target_len
+    return sum(estimated_tokens(text, longest) for text in texts)
 
 
 def share_read(texts: Sequence[str], target_len: int | None) -> float:
-    """About which share of some texts is read."""
+    """An estimate of the share of some texts that is read."""
     whole = tokens_of(texts, None)
     return tokens_of(texts, target_len) / whole if whole else 1.0
 
@@ -49,16 +50,16 @@ def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
     """Measure a model on a few documents of middle length.
 
     Args:
-        model: a SentenceTransformer or MultiVectorEncoder; None where nothing is encoded (BM25) or where it runs
+        model: a SentenceTransformer or MultiVectorEncoder; None if nothing is encoded (BM25), or if the model runs
             elsewhere (an API).
         texts: the corpus.
-        target_len: tokens that the model reads of a document.
+        target_len: how many tokens of a document the model reads.
     """
     read = share_read(texts, target_len)
     if model is None or not texts:
         return Cost(None, None, None, read)
     middle = sorted(texts, key=len)[len(texts) // 2 :][:_PROBE_DOCUMENTS]
-    # a first, short call pays for what is made once
+    # the first call makes things that are made only once: do not measure it
     model.encode_document(middle[:1], show_progress_bar=False)
     tokens, vectors, started = 0, [], time.perf_counter()
     for text in middle:

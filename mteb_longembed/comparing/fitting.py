@@ -1,4 +1,7 @@
-"""What fits one model, in the order to try, with what was measured on an embedded model with the same positions."""
+"""The strategies that fit one model, in the order to try.
+
+The order comes from measurements on an embedded model with the same kind of positions.
+"""
 
 from __future__ import annotations
 
@@ -7,44 +10,49 @@ from importlib.resources import files
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError
-from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.canonical import default_target_len
+from mteb_longembed.names.grammar import ModelName, parse_name
 
 
 def fitting(base: str) -> str:
-    """Lines for people: each strategy that fits, the best measured first, and those that do not.
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
 
     Args:
         base: alias, hub id or folder.
 
     Raises:
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
     """
     resolved = resolve(ModelName(base))
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
     fit, misfit = [], []
+    length = resolved.strategy.trained_len
+    names = {key: key for key in STRATEGIES}
+    names["none"] = f"none@{default_target_len('pi', length)}"  # plain extrapolation
     for key in STRATEGIES:
         try:
-            resolve(ModelName(base, key))
+            resolve(parse_name(f"{base}+{names[key]}"))
             fit.append(key)
-        except MisfitError:
-            misfit.append(key)
+        except InputError:
+            misfit.append(names[key])
     fit.sort(key=lambda key: -_score(measured.get(key, "")))
-    length = resolved.strategy.trained_len
     lines = [
         f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
     ]
-    lines += [f"  {base}+{key:<10}{measured.get(key, 'not measured')}" for key in fit if key != "none"]
+    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(misfit) or 'nothing'}.")
     if measured:
         lines.append(
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
-            f"{measured['base']}). `mteb-longembed compare {base} -t TASK` measures yours."
+            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
         )
     else:
-        lines.append(f"Nothing was measured on such positions: `mteb-longembed compare {base} -t TASK` does.")
+        lines.append(
+            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
     return "\n".join(lines)
 
 

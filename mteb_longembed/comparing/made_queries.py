@@ -1,4 +1,4 @@
-"""Queries for documents without any: sentences drawn from the documents themselves, a proxy."""
+"""Queries for documents that have none: sentences drawn from the documents, as a proxy for real queries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from mteb_longembed.errors import DataError
 
-#: Words of a sentence that serves as a query.
+#: The smallest and largest number of words of a sentence that becomes a query.
 _WORDS = (6, 40)
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]")
-#: Words of the pieces by which documents are compared.
+#: Words in each piece of text by which documents are compared.
 _SHINGLE = 8
 #: Documents that share more of their pieces than this are near-duplicates.
 _SHARED = 0.2
@@ -21,12 +21,12 @@ _SHARED = 0.2
 def make_queries(
     corpus: Mapping[str, str], n_queries: int = 200, seed: int = 0
 ) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    """Draw sentences that stand in one document only, from documents that are no near-duplicates of others.
+    """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
 
     Args:
         corpus: document id -> text.
-        n_queries: how many are wanted; one a document at most.
-        seed: of the draw.
+        n_queries: number of queries wanted; each document gives at most one.
+        seed: seed of the draw.
 
     Returns:
         Query id -> text, and query id -> the document that answers it.
@@ -60,8 +60,8 @@ def make_queries(
             relevant[query] = {name: 1}
     if not queries:
         raise DataError(
-            f"queries are drawn from documents with sentences of {_WORDS[0]} to {_WORDS[1]} words that stand in no "
-            f"other document, and none of the {len(corpus)} documents has one."
+            f"to draw queries, a document needs a sentence of {_WORDS[0]} to {_WORDS[1]} words that no other "
+            f"document has, but none of the {len(corpus)} documents has one: give --queries and --qrels."
         )
     return queries, relevant
 

@@ -1,4 +1,4 @@
-"""Scores by query -> a ranked table: intervals, paired differences to the base and to the best, adjusted p."""
+"""From scores by query to ranked rows: intervals, paired differences to the base and to the best, adjusted p."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Scores = Mapping[tuple[str, str], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Row:
-    """One contender's line.
+    """One contender's row.
 
     Args:
-        contender: who.
-        score: mean over tasks of the mean over splits, in percent.
-        gain: paired difference to its base, in points; None for the base and for what has none.
-        p_value: of that difference, adjusted for the number of contenders.
+        contender: the contender.
+        score: in percent; the mean over splits is taken first, then the mean over tasks.
+        gain: paired difference to its base, in points; None for a base, and if there is no base.
+        p_value: p-value of that difference, adjusted for the number of contenders.
         loss: paired difference to the best contender, in points; None for the best.
-        cost: what encoding costs.
+        cost: the cost of encoding.
         by_split: score in percent by task and split, with its interval.
     """
 
@@ -42,12 +42,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What `mteb run -m` takes."""
+        """The name for `mteb run -m`."""
         return self.contender.name
 
     @property
     def is_base(self) -> bool:
-        """Whether this is a base as it is."""
+        """Whether this is a base without extension."""
         return self.contender.is_base and not self.is_bm25
 
     @property
@@ -57,36 +57,36 @@ class Row:
 
     @property
     def matches_words(self) -> bool:
-        """Whether this is BM25 or something joined with it."""
+        """Whether this is BM25, or a contender with BM25's scores added."""
         return self.is_bm25 or "fuse=bm25" in self.name
 
     @property
     def searches(self) -> bool:
-        """Whether the name has search parameters, so that it is no model but a search."""
+        """Whether the name has search parameters, so that it is a search and not a model."""
         return any(f"{key}=" in self.name for key in ("center", "fuse"))
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens that are encoded in a second; None where nothing is encoded."""
+        """Tokens that are encoded in a second, None if nothing is encoded."""
         return self.cost.tokens_per_second
 
     @property
     def seconds_per_million(self) -> float | None:
-        """Seconds for a million tokens of documents: 0 for BM25, None where it was not measured."""
+        """Seconds for a million tokens of documents: 0 for BM25, None if it was not measured."""
         if self.is_bm25:
             return 0.0
         return None if self.tokens_per_second is None else 1e6 / self.tokens_per_second
 
 
 def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *, seed: int = 0) -> list[Row]:
-    """The contenders, the best first; all must have answered the same queries.
+    """The contenders, the best first. All must have answered the same queries.
 
-    Splits of one task weigh the same, and so do tasks.
+    All splits of a task have the same weight, and all tasks have the same weight.
 
     Args:
-        scores: by contender.
-        costs: by contender.
-        seed: where the resampling starts.
+        scores: scores by contender.
+        costs: costs by contender.
+        seed: seed of the resampling.
     """
     order = {contender: _groups(found) for contender, found in scores.items()}
     means = {contender: float(sum(map(np.mean, groups)) / len(groups)) for contender, groups in order.items()}
@@ -101,13 +101,13 @@ def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *,
         rows.append(
             Row(
                 contender,
-                score=_percent(mean_of_means_interval(order[contender], seed=seed)),
+                score=mean_of_means_interval(order[contender], seed=seed).scaled(100),
                 gain=_difference(order, base, contender, seed),
                 p_value=p_values.get(contender),
                 loss=_difference(order, ranked[0], contender, seed),
                 cost=costs[contender],
                 by_split={
-                    key: _percent(mean_of_means_interval([list(by_query.values())], seed=seed))
+                    key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
                     for key, by_query in scores[contender].items()
                 },
             )
@@ -123,11 +123,11 @@ def _difference(
 ) -> Interval | None:
     if first is None or first is second:
         return None
-    return _percent(difference_interval(order[first], order[second], seed=seed))
+    return difference_interval(order[first], order[second], seed=seed).scaled(100)
 
 
 def _groups(found: Scores) -> list[NDArray[np.float64]]:
-    """One array a split, queries in one order; scaled so that the mean of their means weighs tasks equally."""
+    """One array for each split, with sorted queries, scaled so that all tasks have the same weight in the mean."""
     keys = sorted(found)
     n_splits = {task: sum(other == task for other, _ in keys) for task, _ in keys}
     weight = len(keys) / len(n_splits)
@@ -135,7 +135,3 @@ def _groups(found: Scores) -> list[NDArray[np.float64]]:
         np.array([found[key][query] for query in sorted(found[key])]) * weight / n_splits[key[0]]
         for key in keys
     ]
-
-
-def _percent(interval: Interval) -> Interval:
-    return Interval(100 * interval.mean, 100 * interval.low, 100 * interval.high)

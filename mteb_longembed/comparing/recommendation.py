@@ -1,4 +1,4 @@
-"""What to do, in three sentences, by a fixed rule on paired differences."""
+"""The recommendation: three sentences, from a fixed rule on paired differences."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from mteb_longembed.comparing.ranking import Row
 
-#: How many points a cheaper contender may lose at most, by the lower end of its interval.
+#: A cheaper contender may lose at most this many points, at the lower end of its interval.
 LOSS = 2.0
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer.
+    """The recommendation.
 
     Args:
         verdict: `better`, `nothing better` or `undecided`.
         best: name of the contender with the highest score.
-        cheapest: name of the cheapest contender that loses no more than `LOSS` points against it.
+        cheapest: name of the cheapest contender that loses less than `LOSS` points to the best.
         sentences: three sentences for people.
     """
 
@@ -31,18 +31,18 @@ class Recommendation:
 def recommend(
     rows: Sequence[Row], tasks: Sequence[str], n_queries: int, *, proxy: bool = False
 ) -> Recommendation:
-    """Choose by the rule.
+    """Choose with a fixed rule.
 
-    The best is the contender with the highest score. It is better than the base where the 95 % interval of its paired
-    difference to the base lies above 0. The cheapest is, of all contenders whose paired difference to the best has a
-    lower end above -2 points, the one that encodes the most tokens a second. Where no contender is better than the
-    base and the base is not the best itself, the data cannot tell.
+    The best contender has the highest score. It is better than the base if the 95 % interval of the paired difference
+    to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. To find the
+    cheapest, we look at all contenders whose paired difference to the best has a lower end above -2 points, and take
+    the one that encodes the most tokens per second.
 
     Args:
-        rows: ranked, the best first; at least one.
-        tasks: what was run, for the command to type.
+        rows: the contenders, the best first; at least one.
+        tasks: names of the tasks, for the command to type next.
         n_queries: queries that all contenders answered.
-        proxy: whether the queries were drawn from the documents, which favours BM25: it is left out then.
+        proxy: whether the queries were drawn from the documents. That helps BM25, so BM25 is then left out.
     """
     able = [row for row in rows if not (proxy and row.matches_words)]
     best = able[0]
@@ -63,11 +63,11 @@ def recommend(
     else:
         verdict = "undecided"
         first = (
-            f"Undecided: {questions} cannot tell {best.name}, the highest with {best.score.mean:.1f}, from its "
-            "base."
+            f"Undecided: {best.name} has the highest score ({best.score.mean:.1f}), but {questions} cannot show "
+            "that it is better than its base."
         )
     if cheapest is best:
-        second = f"No cheaper contender is sure to stay within {LOSS:g} points of it."
+        second = f"No cheaper contender surely loses less than {LOSS:g} points against it."
     else:
         second = (
             f"{cheapest.name} is cheaper ({_speed(cheapest)} against {_speed(best)}) and loses less than "

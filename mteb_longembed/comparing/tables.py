@@ -37,20 +37,20 @@ def ranking_table(found: Comparison) -> Table:
         for row in found.rows
     )
     notes = [
-        f"Score: in percent, the mean over splits and then over tasks, of {found.n_queries:,} queries; "
-        "in brackets the 95 % bootstrap interval. To base: paired difference in points with its interval; "
-        "p: paired randomisation test, adjusted (Benjamini-Hochberg). Read: share of the documents' text.",
+        f"Score: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the brackets show "
+        "the 95 % bootstrap interval. To base: paired difference to the base in points, with its interval. p adj.: "
+        "paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the documents' text.",
     ]
     if found.proxy:
         notes.append(
-            "The queries are sentences drawn from the documents: a proxy for real queries, which favours literal "
-            "matching, so nothing is recommended about BM25."
+            "The queries are sentences drawn from the documents. They are only a proxy for real queries, and they "
+            "help methods that match words, so we recommend nothing about BM25."
         )
     return Table("compare", f"Contenders on {', '.join(found.tasks)}", header, rows, tuple(notes))
 
 
 def split_table(found: Comparison) -> Table | None:
-    """Scores by split, where there is more than one."""
+    """The scores by split, None if there is only one split."""
     keys = list(found.rows[0].by_split)
     if len(keys) < 2:
         return None
@@ -69,12 +69,12 @@ def split_table(found: Comparison) -> Table | None:
 
 
 def as_json(found: Comparison) -> str:
-    """Everything that was found, for machines."""
+    """Everything that was found, as JSON."""
     return json.dumps(_plain(found), indent=1) + "\n"
 
 
 def drawings(found: Comparison) -> list[Drawing]:
-    """Score by length, score against cost, and the share that was read.
+    """The figures: score by length, score against cost, and the share of the text that is read.
 
     Raises:
         InputError: if matplotlib is not installed.
@@ -191,7 +191,7 @@ def _cost(found: Comparison) -> Drawing | None:
         if not front or row.score.mean > front[-1].score.mean:
             front.append(row)
     drawing, (axes,) = new_drawing(
-        "cost", "Score against cost: the line joins what nothing beats in both", 7, 4.2
+        "cost", "Score against cost: no contender is both cheaper and better than one on the line", 7, 4.2
     )
     costs = [float(row.seconds_per_million or 0) for row in front]
     axes.plot(costs, [row.score.mean for row in front], color=COLOURS[1], lw=1.2, zorder=1)
@@ -202,11 +202,11 @@ def _cost(found: Comparison) -> Drawing | None:
         (point,) = axes.plot(
             [x], [row.score.mean], "o", color=COLOURS[1 if row in front else 0], ms=5, zorder=3
         )
-        drawing.tip(point, f"{row.name}: {row.score.mean:.1f}, {x:.0f} s a million tokens")
+        drawing.tip(point, f"{row.name}: {row.score.mean:.1f}, {x:.0f} s per million tokens")
         axes.annotate(str(number), (x, row.score.mean), textcoords="offset points", xytext=(4, 4), fontsize=7)
         axes.plot([], [], " ", label=f"{number} {short(row.name)}")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("seconds a million tokens of documents")
+    axes.set_xlabel("seconds per million tokens of documents")
     axes.set_ylabel("score (%)")
     drawing.legend(axes)
     return drawing

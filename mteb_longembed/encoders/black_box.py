@@ -13,8 +13,7 @@ from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.parameters import read_parameters, read_tokens
 
-from . import ALGORITHM
-from .strategies import get_strategy
+from .strategies import ALGORITHM, get_strategy
 from .strategies.pcw import ParallelContextWindows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.names.canonical import canonical_name
+from mteb_longembed.names.canonical import canonical_name, results_folder
 from mteb_longembed.names.grammar import is_folder
 
 from .bases.facts import card_data
@@ -190,7 +190,7 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     from mteb.results import TaskResult
 
     name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
-    folder = str(name).replace("/", "__").replace(" ", "_")
+    folder = results_folder(str(name))
     root = Path(results)
     found = [
         file

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from huggingface_hub import EvalResult
+from torch import Tensor, nn
 
 from .bases.resolve import ResolvedModel
 from .card import extended_card, scores_in
+from .engine.cluster import Cluster
 from .engine.reading import Reading
+from .engine.running import Features
 from .engine.store import EmbeddingStore
-from .modules import LongTransformer
+from .modules import LongTransformer, WindowPooling
 
 #: The oldest version of ours that reads what we save.
 _READ_SINCE = "0.1.0"
@@ -26,6 +29,8 @@ class Embedder:
     resolved: ResolvedModel | None = None
     #: Where finished embeddings are kept: mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: The cluster that encodes the texts: mteb runs set it; None is this process alone.
+    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read; equal texts count once.
     reading: Reading | None = None
     #: Scores for the model card that is being written.
@@ -41,6 +46,29 @@ class Embedder:
         for module in self._modules_in_order()[1:]:
             module.float()
         return self
+
+    @property
+    def pooling(self) -> nn.Module:
+        """The module behind the transformer."""
+        return cast("nn.Module", self._modules_in_order()[1])
+
+    @property
+    def shares_windows(self) -> bool:
+        """Whether documents that are cut get their vectors from their pooled windows alone."""
+        return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
+
+    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
+        """The features after the last module, of documents whose pooled windows are known.
+
+        Args:
+            windows: `[windows, d]` of each document, as `WindowPooling` pools them.
+            task: `query` or `document`, where the call says so.
+        """
+        pooling = cast("WindowPooling", self.pooling)
+        features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
+        for module in self._modules_in_order()[2:]:
+            features = module(features)
+        return features
 
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any

@@ -20,7 +20,11 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
+from .attention import devices
+from .attention.devices import hand_over
+from .attention.packed import PackedDocuments, encoding
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
+from .engine.engine import DOCUMENT_LENGTHS
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
 from .strategies import Strategy
@@ -244,63 +248,100 @@ class LongTransformer(Transformer):
                 "an extended model takes tokenised texts (input_ids, attention_mask), "
                 f"got {', '.join(sorted(features))}."
             )
-        lengths = features["attention_mask"].sum(1)
+        features = dict(features)
+        # the engine knows them, and nobody has to wait for a device that counts them
+        told = features.pop(DOCUMENT_LENGTHS, None)
+        lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
         long = lengths > self.strategy.whole_len
         if "windows" in self.strategy.hooks() and bool(long.any()):
-            out = self._run(self._cut_windows(features, lengths), **kwargs)
+            out = self._run(*self._cut_windows(features, lengths), **kwargs)
         elif bool(long.any()) and not bool(long.all()):
-            out = self._run_apart(features, long, **kwargs)
+            out = self._run_apart(features, lengths, long, **kwargs)
         else:
-            out = self._run(features, **kwargs)
+            out = self._run(features, lengths, **kwargs)
         embeddings = out[self.module_output_name]
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             out[self.module_output_name] = embeddings.float()
         return out
 
-    def _run(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind."""
-        prepared = self.family.prepare(features, features["attention_mask"].sum(1))
+    def _run(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """The base's forward pass on documents of one kind, packed where the device can."""
+        prepared = self.family.prepare(features, lengths)
+        if self._packs(features["input_ids"].device):
+            return self._run_packed(features, prepared, lengths, **kwargs)
         out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
 
-    def _run_apart(self, features: dict[str, Any], long: Tensor, **kwargs: Any) -> dict[str, Any]:
+    def _packs(self, device: torch.device) -> bool:
+        """Whether documents run without padding: only where nobody asks for gradients or inner states."""
+        config = self.config.get_text_config()
+        asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
+        if (
+            not self.family.packs
+            or torch.is_grad_enabled()
+            or asked
+            or torch.is_autocast_enabled(device.type)
+        ):
+            return False
+        return devices.packs(device, self.model.dtype, devices.head_width(config))
+
+    def _run_packed(
+        self, features: dict[str, Any], prepared: dict[str, Any], lengths: Tensor, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The base's forward pass on documents that stand behind one another, and back into their rows."""
+        ids = features["input_ids"]
+        documents = PackedDocuments(lengths.tolist(), ids.device)
+        packed = self.family.pack(prepared, documents)
+        with encoding(documents):
+            tokens = super().forward(packed, **kwargs)[self.module_output_name][0]
+        padded = tokens.new_zeros(ids.numel(), tokens.shape[-1])
+        padded.index_copy_(0, documents.places(ids.shape[1]), tokens)
+        return {**features, self.module_output_name: padded.view(*ids.shape, -1)}
+
+    def _run_apart(
+        self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
+    ) -> dict[str, Any]:
         """Run the short and the long documents of a batch one after the other and put them together again."""
         merged: Tensor | None = None
         for chosen in (long, ~long):
+            rows = hand_over(chosen.nonzero()[:, 0], features["input_ids"].device)
             part = {
-                key: value[chosen] if isinstance(value, Tensor) and len(value) == len(long) else value
+                key: value[rows] if isinstance(value, Tensor) and len(value) == len(long) else value
                 for key, value in features.items()
             }
-            width = int(part["attention_mask"].sum(1).max())
+            width = int(lengths[chosen].max())
             part.update({key: part[key][:, :width] for key in TOKEN_FEATURES if key in part})
-            embeddings = self._run(part, **kwargs)[self.module_output_name]
+            embeddings = self._run(part, lengths[chosen], **kwargs)[self.module_output_name]
             if merged is None:
                 merged = embeddings.new_zeros(*features["input_ids"].shape, embeddings.shape[-1])
-            merged[chosen, :width] = embeddings
+            merged[rows, :width] = embeddings
         return {**features, self.module_output_name: merged}
 
-    def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
+    def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> tuple[dict[str, Any], Tensor]:
+        """Replace documents by their windows: `[b, n]` token features become `[w, size]`; `[w]` their tokens.
 
         Adds `window_tokens` `[w, size]` (the token each place was taken from), `window_counts` `[b]`,
         `document_mask` `[b, n]` and `window_agg`, by which `WindowPooling` puts the documents together again.
         """
         before, behind = self._specials()
-        prefixes = features.get("window_prefix")
+        told = features.get("window_prefix")
+        prefixes = None if told is None else told.tolist()
         tokens: list[Tensor] = []
         counts: list[int] = []
         for row, n in enumerate(lengths.tolist()):
             if n <= self.strategy.whole_len:
                 window = torch.arange(n)[None]
             else:
-                prefix = before if prefixes is None else int(prefixes[row])
+                prefix = before if prefixes is None else prefixes[row]
                 window = self.strategy.windows(n, prefix, behind)
             tokens.extend(window)
             counts.append(len(window))
         index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
-        index = index.to(lengths.device)
-        document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(lengths.device)
+        device = features["input_ids"].device
+        sizes = (index >= 0).sum(1)
+        index = hand_over(index, device)
+        document = hand_over(torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)), device)
         cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
         for key in TOKEN_FEATURES:
             if key in features:
@@ -308,10 +349,10 @@ class LongTransformer(Transformer):
                 cut[key] = features[key][document[:, None], index.clamp(min=0)]
         cut["attention_mask"] = (index >= 0).to(features["attention_mask"].dtype)
         cut["window_tokens"] = index
-        cut["window_counts"] = torch.tensor(counts, device=lengths.device)
+        cut["window_counts"] = hand_over(torch.tensor(counts), device)
         cut["document_mask"] = features["attention_mask"]
         cut["window_agg"] = getattr(self.strategy, "agg", "mean")
-        return cut
+        return cut, sizes
 
     # ---- files -------------------------------------------------------------------------------------
 
@@ -360,7 +401,14 @@ class LongTransformer(Transformer):
 
 
 class WindowPooling(Pooling):
-    """Pools each window with the base's own mode and averages the windows of a document."""
+    """Pools each window with the base's own mode and averages the windows of a document.
+
+    With `keep_windows` in the features, a batch with a cut document gets `pooled_windows` too: `[windows, d]` of each
+    document. `from_windows` goes on from there.
+    """
+
+    #: Whether the pooled windows of a document are all that its vectors depend on.
+    needs_tokens = False
 
     @classmethod
     def around(cls, pooling: Pooling) -> Self:
@@ -370,17 +418,16 @@ class WindowPooling(Pooling):
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)
+        keep = features.pop("keep_windows", False)
         if "window_counts" not in features:
             return features
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
         document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         pooled = features["sentence_embedding"]
-        if features.pop("window_agg") == "mean-normalized":
-            # a document of one window keeps its vector: it is the base's own
-            unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-            pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
-        features["sentence_embedding"] = mean_by(document, pooled, len(counts))
+        if keep:
+            features["pooled_windows"] = list(pooled.split(counts.tolist()))
+        features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
         # a token that several windows read gets the mean of what they made of it
         b, n = mask.shape
         real = index >= 0
@@ -391,6 +438,27 @@ class WindowPooling(Pooling):
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
         return features
+
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+        """What this module hands on for documents whose pooled windows are known.
+
+        Args:
+            windows: `[windows, d]` of each document.
+            agg: how they are averaged, as in the strategy.
+            task: `query` or `document`, where the call says so.
+        """
+        counts = torch.tensor([len(each) for each in windows], device=windows[0].device)
+        return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
+
+
+def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
+    """One vector a document `[b, d]` from pooled windows `[w, d]`, of which `counts` `[b]` belong to each."""
+    document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    if agg == "mean-normalized":
+        # a document of one window keeps its vector: it is the base's own
+        unit = torch.nn.functional.normalize(pooled.float(), dim=1)
+        pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+    return mean_by(document, pooled, len(counts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

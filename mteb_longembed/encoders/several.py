@@ -7,6 +7,7 @@ documents, in the form that sentence-transformers' `MultiVectorEncoder` reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self, cast
 
 import torch
@@ -43,6 +44,21 @@ class SpanPooling(WindowPooling):
         spans = cast("Self", pooling)
         spans.vectors = vectors
         return spans
+
+    @property
+    def needs_tokens(self) -> bool:  # type: ignore[override]
+        """Whether spans of tokens become vectors, so that pooled windows are not enough."""
+        return self.vectors != "window"
+
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+        """As in `WindowPooling`: a document keeps its windows, a query becomes one vector."""
+        if task == "query":
+            features = super().from_windows(windows, agg)
+            counts = [1] * len(windows)
+        else:
+            features = {"sentence_embedding": torch.cat(list(windows))}
+            counts = [len(each) for each in windows]
+        return {**features, "vector_counts": torch.tensor(counts, device=windows[0].device)}
 
     def on_model_ready(self, model: BaseModel) -> None:
         """Ask the transformer to say which tokens are content."""

@@ -8,13 +8,13 @@ from .parameters import spell
 
 
 def canonical_name(base: str, strategy: str, target_len: int, settings: Mapping[str, object]) -> str:
-    """`<hub id>+<strategy>@<target>` and the parameters that are not what holds without them, sorted.
+    """`<hub id>+<strategy>@<target>` and, sorted by name, the parameters that differ from their defaults.
 
     Args:
         base: hub id, or `local/NAME`.
         strategy: registry key.
-        target_len: longest input in tokens.
-        settings: parameters whose values differ from what would be in force without them.
+        target_len: the target length: the longest input in tokens.
+        settings: parameters whose values differ from their defaults for this base and these lengths.
 
     >>> canonical_name("intfloat/e5-base-v2", "ntk", 4096, {"sigma": 4.0})
     'intfloat/e5-base-v2+ntk@4096,sigma=4'
@@ -40,9 +40,18 @@ def _written(settings: Mapping[str, object]) -> str:
 
 
 def default_target_len(strategy: str, trained_len: int) -> int:
-    """The target in tokens where a name gives none: 8 times the trained length, as in the paper.
+    """The target length in tokens if a name gives none: 8 times the trained length, as in the paper.
 
     >>> default_target_len("pi", 512), default_target_len("none", 512)
     (4096, 512)
     """
     return trained_len if strategy == "none" else 8 * trained_len
+
+
+def results_folder(name: str) -> str:
+    """The folder in which mteb keeps the results of a model.
+
+    >>> results_folder("intfloat/e5-base-v2+ntk@4096")
+    'intfloat__e5-base-v2+ntk@4096'
+    """
+    return name.replace("/", "__").replace(" ", "_")

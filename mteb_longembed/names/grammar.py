@@ -13,9 +13,9 @@ from mteb_longembed.errors import InputError, UnknownNameError
 from .parameters import SEARCH_PARAMETERS
 from .zoo import ZOO
 
-#: The longest name that is read, in characters: no hub id or folder with its parameters comes near it.
+#: The longest name that we read, in characters. Real hub ids and folders with parameters are much shorter.
 MAX_LENGTH = 1000
-#: A target behind a base that has no strategy.
+#: A target length after a base that has no strategy.
 _TARGET_ALONE = re.compile(r"(?P<base>[^+]+)@(?P<target>[0-9]+[kK]?)")
 
 
@@ -26,15 +26,17 @@ class ModelName:
     Args:
         base: alias, hub id or folder.
         strategy: registry key.
-        target_len: longest input in tokens, a number or text such as `4k`; None takes the default.
-        trained_len: the base's trained length in tokens, where its files are wrong about it.
+        target_len: the target length: the longest input in tokens, a number or text such as `4k`. None means the
+            default.
+        trained_len: the trained length of the base in tokens, if its files say a wrong one.
         revision: the base's commit, branch or tag on the hub.
-        dtype: compute type; None takes the checkpoint's own.
+        dtype: the number type of the computation; None means the checkpoint's own.
         trust_remote_code: whether the base may run code of its own.
-        vectors: content tokens a vector, or `window`; None for one vector a document.
-        center: whose mean vector search subtracts.
-        fuse: what search fuses the scores with.
-        weight: share of the encoder's score in the fused one.
+        vectors: content tokens for each vector, or `window`; None means one vector for each document.
+        center: the texts whose mean vector search subtracts.
+        fuse: the method whose scores search adds.
+        weight: the share of the encoder's score in the fused score.
+        index: the FAISS index that finds the nearest vectors.
         params: the strategy's own parameters, as text or as Python values.
     """
 
@@ -49,23 +51,24 @@ class ModelName:
     center: str | None = None
     fuse: str | None = None
     weight: float | str | None = None
+    index: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def search(self) -> dict[str, Any]:
-        """The parameters that only search knows, as far as they are given."""
+        """The given parameters that only search uses."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return {key: value for key, value in given.items() if value is not None}
 
 
-#: What a name of any strategy may set behind the colon.
+#: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS)
-#: Settings up to inside a value: a `+` there starts no strategy.
+#: Settings that end in the middle of a value: a `+` that follows them does not start a strategy.
 _INSIDE_A_VALUE = re.compile(r"\+[^+@:,/\\]*(@[^:,]*)?[:,]([^,=]+=[^,]*,)*[^,=]+=[^,]*")
 
 
 class NameParts(NamedTuple):
-    """A name cut at its `+`, `@` and `:`; None where a part is not there. Nothing is checked."""
+    """A name cut at its `+`, `@` and `:`; None for a part that is missing. Nothing is checked."""
 
     base: str
     strategy: str | None
@@ -74,7 +77,7 @@ class NameParts(NamedTuple):
 
 
 def is_extended_name(text: str) -> bool:
-    """Whether a name is ours to resolve: an alias with weights, or anything with a `+STRATEGY`.
+    """Whether we resolve this name: it is an alias of a model with weights, or it has a `+STRATEGY`.
 
     >>> is_extended_name("intfloat/e5-base-v2+ntk"), is_extended_name("intfloat/e5-base-v2")
     (True, False)
@@ -88,17 +91,17 @@ def is_extended_name(text: str) -> bool:
 
 
 def parse_name(text: str) -> ModelName:
-    """Read a name; an alias or base without `+STRATEGY` means `+none`.
+    """Read a name. An alias or base without `+STRATEGY` means `+none`.
 
-    A person may write a colon before the parameters. A canonical name has a comma there, since Windows allows
-    no colon in the name of a results folder.
+    People may write a colon before the parameters. A canonical name has a comma there, because on Windows the name
+    of a results folder must not have a colon.
 
     Args:
         text: such as `e5-base+ntk@4k:logn=off,sigma=4`; `4k` means 4 x 1,024 tokens.
 
     Raises:
-        UnknownNameError: if the base is no alias, no folder and not of the form ORGANISATION/NAME.
-        InputError: if the name is too long, has a target but no strategy, or a parameter is malformed.
+        UnknownNameError: if the base is not an alias, not a folder and not of the form ORGANISATION/NAME.
+        InputError: if the name is too long, has a target length but no strategy, or a parameter is written wrongly.
 
     >>> parse_name("e5-base+pi@2k:logn=off")
     ModelName(base='e5-base', strategy='pi', target_len='2k', ..., params={'logn': 'off'})
@@ -106,16 +109,18 @@ def parse_name(text: str) -> ModelName:
     if len(text) > MAX_LENGTH:
         raise InputError(
             f"a model's name must have at most {MAX_LENGTH:,} characters, got {len(text):,} that start with "
-            f"{text[:40]!r}."
+            f"{text[:40]!r}: shorten the name."
         )
     base, strategy, target, settings = split_name(text)
     if strategy is None and (alone := _target_alone(text)):
         raise InputError(
-            f"a target needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@{alone['target']}, "
-            f"such as {alone['base']}+none@{alone['target']}."
+            f"a target length needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@"
+            f"{alone['target']}, such as {alone['base']}+none@{alone['target']}."
         )
     if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
-        raise UnknownNameError("base (no alias, folder or hub id of the form ORGANISATION/NAME)", base, ZOO)
+        raise UnknownNameError(
+            "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
+        )
     if strategy is None:
         return ModelName(base)
     given: dict[str, Any] = _split_settings(text, settings)
@@ -124,7 +129,7 @@ def parse_name(text: str) -> ModelName:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether there is such a folder; False also for text that no file system takes as a path."""
+    """Whether this folder exists; False also for text that cannot be a path."""
     try:
         return Path(path).is_dir()
     except (OSError, ValueError):
@@ -132,9 +137,10 @@ def is_folder(path: str | Path) -> bool:
 
 
 def split_name(text: str) -> NameParts:
-    """Cut a name at its last `+` that starts a strategy, and what follows at `@` and at `:` or `,`.
+    """Cut a name at its last `+` that starts a strategy. Cut the rest at `@` and at `:` or `,`.
 
-    A `+` in a folder's name, in an exponent (`1e+5`) or in a value (`center=corpus+queries`) starts none.
+    A `+` in a folder's name, in an exponent (`1e+5`) or in a value (`center=corpus+queries`) does not start a
+    strategy.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
     NameParts(base='intfloat/e5-base-v2', strategy='ntk', target='4096', settings='sigma=4')
@@ -158,7 +164,7 @@ def _ends_inside_a_value(head: str) -> bool:
 
 
 def _target_alone(text: str) -> re.Match[str] | None:
-    """A known kind of base with a target and no strategy, such as `mini-rope@1k`."""
+    """The match of a base with a target length but no strategy, such as `mini-rope@1k`."""
     found = _TARGET_ALONE.fullmatch(text)
     return found if found and (found["base"] in ZOO or found["base"].count("/") == 1) else None
 
@@ -169,13 +175,14 @@ def _split_settings(text: str, settings: str) -> dict[str, str]:
         key, equals, value = part.strip().partition("=")
         if not (key and equals and value):
             raise InputError(
-                f"parameters must be written key=value, joined by commas, got {part!r} in {text!r}."
+                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
             )
         if key in given or key in _PARTS_OF_THEIR_OWN:
-            again = "twice" if key in given else "behind the colon"
-            raise InputError(
-                f"a parameter may be given once and by its own sign, got {key} {again} in {text!r}."
-            )
+            if key in given:
+                problem = f"a parameter may be given only once, got {key} twice"
+            else:
+                problem = f"{key} has its own place in a name (BASE+STRATEGY@TARGET), got it as a parameter"
+            raise InputError(f"{problem} in {text!r}.")
         given[key] = value
     return given
 

@@ -1,4 +1,4 @@
-"""Model names as they stand in results: `<hub id>+<strategy>@<target>,k=v,...` or a plain hub id."""
+"""Model names as results have them: `<hub id>+<strategy>@<target>,k=v,...` or a plain hub id."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .parameters import read_tokens
 
 
 @dataclass(frozen=True)
-class ModelName:
+class StoredName:
     """The parts of a model's name.
 
     Args:
         full: The name as written in `model_meta.json`.
-        base: The base model's hub id, or `full` when nothing is added to it.
+        base: The base model's hub id; the same as `full` if the name has no strategy.
         strategy: The strategy's name, `none` for a plain model.
-        target_len: The target length in tokens, None when the name does not carry it.
-        params: What follows the colon, as written.
+        target_len: The target length in tokens, None if the name has none.
+        params: The text of the parameters, as written.
     """
 
     full: str
@@ -30,22 +30,17 @@ class ModelName:
 
     @property
     def is_base(self) -> bool:
-        """Whether this is the base model itself, at whatever length it was trained for."""
+        """Whether this is the base model itself, at its own length."""
         return self.strategy == "none"
 
     @property
     def variant(self) -> str:
-        """What is added to the base, without the target length: `+ntk` or `+ntk:logn=off`."""
+        """The strategy and its parameters, without the target length: `+ntk` or `+ntk:logn=off`."""
         return f"+{self.strategy}" + (f":{self.params}" if self.params else "")
 
-    @property
-    def short(self) -> str:
-        """The name without its organisation, for labels."""
-        return self.full.rsplit("/", 1)[-1] if "/" in self.base else self.full
 
-
-def split_model_name(name: str) -> ModelName:
-    """Split a model's name into its base and what is added to it.
+def split_model_name(name: str) -> StoredName:
+    """Split a model's name into its base, strategy, target length and parameters.
 
     >>> split_model_name("intfloat/e5-base-v2+ntk@4096:logn=off").variant
     '+ntk:logn=off'
@@ -54,9 +49,9 @@ def split_model_name(name: str) -> ModelName:
     """
     base, strategy, target, settings = split_name(name)
     if not strategy or not strategy.isalnum():
-        return ModelName(name, name, "none", None, "")
+        return StoredName(name, name, "none", None, "")
     try:
         target_len = None if target is None else read_tokens("the target", target)
-    except InputError:  # a name of somebody else's
-        return ModelName(name, name, "none", None, "")
-    return ModelName(name, base, strategy, target_len, settings)
+    except InputError:  # a name that is not ours but has a `+` and an `@`
+        return StoredName(name, name, "none", None, "")
+    return StoredName(name, base, strategy, target_len, settings)

@@ -18,14 +18,14 @@ _SWITCH = {"on": True, "off": False, True: True, False: False}
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter may be.
+    """The values that a parameter may have.
 
     Args:
-        name: as it stands in a name, for messages together with its owner: `se's g`.
-        choices: words that it may be.
-        number: `int` or `float`, where it may be a number.
-        switch: whether it is on or off.
-        optional: whether Python's None stands for its default.
+        name: the parameter's name for messages, with its owner: `se's g`.
+        choices: the words that are allowed.
+        number: `int` or `float` if numbers are allowed.
+        switch: whether on and off are allowed.
+        optional: whether Python's None is allowed and means the default.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Parameter:
 
     @classmethod
     def declared(cls, name: str, annotation: Any) -> Parameter:
-        """The parameter that a dataclass field with this type is.
+        """The parameter for a dataclass field of this type.
 
         >>> Parameter.declared("se's g", int | Literal["document"] | None)
         Parameter(name="se's g", choices=('document',), number=<class 'int'>, switch=False, optional=True)
@@ -50,10 +50,10 @@ class Parameter:
         )
 
     def read(self, value: object) -> Any:
-        """The typed value of what was written in a name or given in Python.
+        """The typed value of a text from a name, or of a value from Python.
 
         Raises:
-            InputError: if it is none of what the parameter may be.
+            InputError: if the parameter may not have this value.
 
         >>> Parameter("ntk's sigma", number=float).read("1e1"), Parameter("se's g", number=int).read(9)
         (10.0, 9)
@@ -75,15 +75,16 @@ class Parameter:
         return " or ".join([*number, *(["on or off"] if self.switch else []), *_one_of(self.choices)])
 
 
-#: Parameters of every name. How many vectors a document has: one per so many content tokens, or one a window.
+#: A parameter of every name: a document gets one vector for each `vectors` content tokens, or one for each window.
 VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
-#: Those that change only how an index is searched, never a vector of the encoder.
+#: Parameters of every name that change only the search. They never change a vector of the encoder.
 SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "center": Parameter("center", choices=("corpus", "corpus+queries"), optional=True),
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
+    "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }
-#: The encoder's share of a fused score where a name gives none; docs/windows.md says how it was chosen.
+#: The encoder's share of a fused score if the name gives none; docs/windows.md says how it was chosen.
 DEFAULT_WEIGHT = 0.3
 
 
@@ -93,13 +94,13 @@ def read_parameters(
     """The typed values of all given parameters.
 
     Args:
-        owner: whose parameters they are, for messages.
-        declared: what each may be, by name.
-        given: what was written or given, by name.
+        owner: the strategy that has these parameters, for messages.
+        declared: the allowed values of each parameter, by its name.
+        given: the values as they were written or given, by name.
 
     Raises:
         UnknownNameError: if the owner has no such parameter.
-        InputError: if a value is none of what its parameter may be.
+        InputError: if a parameter may not have its value.
     """
     for key in given:
         if key not in declared:
@@ -111,7 +112,7 @@ def read_tokens(what: str, value: object) -> int:
     """A number of tokens: a whole number, or text such as `4096` or `4k`.
 
     Raises:
-        InputError: if it is neither, or below 1 token.
+        InputError: if it is neither of these, or below 1 token.
 
     >>> read_tokens("the target", "4k")
     4096
@@ -120,13 +121,13 @@ def read_tokens(what: str, value: object) -> int:
     number = int(match["number"]) * (1024 if match["thousands"] else 1) if match else value
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise InputError(
-            f"{what} must be a whole number of tokens from 1 on, such as 4096 or 4k, got {value!r}."
+            f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
         )
     return number
 
 
 def spell(value: object) -> str:
-    """A parameter's value as it stands in a name.
+    """A parameter's value as it is written in a name.
 
     >>> spell(False), spell(8.0), spell(0.5), spell("keep")
     ('off', '8', '0.5', 'keep')

@@ -1,6 +1,7 @@
-"""The aliases: models of the paper and those people use today, and only what their own files do not say.
+"""The aliases: models of the paper, and models that people use today.
 
-Revisions and prompts are those of mteb's registry (2.26) where it knows the model.
+An entry holds only facts that the model's own files do not say. Revisions and prompts come from mteb's registry
+(2.26) if it knows the model.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ _PACKAGE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, kw_only=True)
 class ZooEntry:
-    """A base model, and what is not said by its own files.
+    """A base model, and the facts that its own files do not say.
 
     Args:
-        hub_id: its name on the hub, or in mteb's registry where `kind` is `mteb`.
-        revision: pinned commit; None takes the branch `main` and records its commit.
-        trained_len: longest input in tokens it was trained on, where its files tell another or none.
-        query_prompt: text before a query; None: what the model's own files say, else none.
-        document_prompt: text before a document, likewise.
-        pooling: `mean`, `cls` or `lasttoken`, where the repository has no modules.json.
-        append_eos: whether every input ends in the end-of-sequence token.
+        hub_id: its name on the hub; its name in mteb's registry if `kind` is `mteb`.
+        revision: pinned commit; None means the branch `main`, and the commit found there is recorded.
+        trained_len: the longest input in tokens that the model was trained on, if its files do not say it or say it
+            wrongly.
+        query_prompt: text before a query; None means the prompt of the model's own files, if there is one.
+        document_prompt: text before a document; None means the same as for `query_prompt`.
+        pooling: `mean`, `cls` or `lasttoken`, for a repository without modules.json.
+        append_eos: whether every input ends with the end-of-sequence token.
         config: configuration values that replace those of the repository.
-        stretch: the table is interpolated already by this factor: inputs of at most `trained_len` tokens read
-            every `stretch`-th row.
-        bundled: folder inside `mteb_longembed/models`, where the weights ship with this package.
-        kind: `hub` for weights that can be extended; `mteb` for what only mteb's own registry can run.
+        stretch: the factor by which the position table is interpolated already. Inputs of at most `trained_len`
+            tokens read every `stretch`-th row.
+        bundled: folder inside `mteb_longembed/models`, for weights that ship with this package.
+        kind: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run.
     """
 
     hub_id: str
@@ -49,7 +51,7 @@ class ZooEntry:
 
     @property
     def path(self) -> str:
-        """What to load: a folder of this package, or the hub id."""
+        """The place to load from: a folder of this package, or the hub id."""
         return str(_PACKAGE / "models" / self.bundled) if self.bundled else self.hub_id
 
 
@@ -73,7 +75,7 @@ ZOO: dict[str, ZooEntry] = {
         trained_len=512,
         **_E5,
     ),
-    # the authors' repository has neither modules.json nor a tokenizer length
+    # the authors' repository has no modules.json and no tokenizer length
     "e5-rope-base": ZooEntry(hub_id="dwzhu/e5rope-base", trained_len=512, pooling="mean", **_E5),
     # rows 0, 8, ..., 4088 of its table are e5-base's own
     "e5-base-4k": ZooEntry(
@@ -97,7 +99,7 @@ ZOO: dict[str, ZooEntry] = {
         revision="7027e9594267928589816394bdd295273ddc0739",
         trained_len=512,
     ),
-    # its files say 32,768 positions; its training used far fewer, and the paper extends from 4,096
+    # its files say 32,768 positions; its training used far fewer. The paper extends it from 4,096.
     "e5-mistral": ZooEntry(
         hub_id="intfloat/e5-mistral-7b-instruct",
         revision="07163b72af1488142a360786df853f237b1a3ca1",
@@ -121,7 +123,7 @@ ZOO: dict[str, ZooEntry] = {
     "bge-m3": ZooEntry(hub_id="BAAI/bge-m3", revision="5617a9f61b028005a4858fdac845db406aefb181"),
     "ada-002": ZooEntry(hub_id="openai/text-embedding-ada-002", trained_len=8191, kind="mteb"),
     "bm25": ZooEntry(hub_id="mteb/baseline-bm25s", kind="mteb"),
-    # what people use now
+    # models that people use now
     "nomic-v1.5": ZooEntry(
         hub_id="nomic-ai/nomic-embed-text-v1.5",
         revision="b0753ae76394dd36bcfb912a46018088bca48be0",
@@ -168,9 +170,9 @@ ZOO: dict[str, ZooEntry] = {
 
 
 def entry_of(base: str) -> ZooEntry | None:
-    """What we know of a base beside its own files: by alias or hub id; None where nothing.
+    """The entry of an alias or a hub id, None if we have none.
 
-    A hub id and its alias are one model, so both lead to the same entry.
+    A hub id and its alias are one model, so both give the same entry.
 
     >>> entry_of("e5-base") is entry_of("intfloat/e5-base-v2")
     True
@@ -184,8 +186,8 @@ def entry_of(base: str) -> ZooEntry | None:
 
 @functools.cache
 def _by_hub_id() -> dict[str, ZooEntry]:
-    # prompts.json: hub id -> commit and prompts of further models of mteb's registry, so that
-    # `BASE+STRATEGY` means the same model with and without mteb.
+    # prompts.json: hub id -> commit and prompts of more models of mteb's registry. With it, `BASE+STRATEGY` means
+    # the same model with and without mteb.
     file = resources.files(__package__).joinpath("prompts.json")
     further = json.loads(file.read_text(encoding="utf-8"))
     known = {hub_id: ZooEntry(hub_id=hub_id, **fields) for hub_id, fields in further.items()}

@@ -85,8 +85,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders import ALGORITHM
         from mteb_longembed.encoders.bases.saved import may_be_repository, saved_files
+        from mteb_longembed.encoders.strategies import ALGORITHM
 
         if revision is not None:
             revision = revision.removesuffix(f"-{ALGORITHM}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
+from mteb_longembed.names.canonical import results_folder
 from mteb_longembed.names.grammar import is_extended_name
 
 from .mteb_parts import moved, part, rebind
@@ -81,7 +83,7 @@ def _canonical(name: str, stored: set[str]) -> str:
         InputError: if a name of ours breaks a rule, where mteb would find no results in silence.
     """
     # what results stand under needs no look-up, whichever version wrote them
-    if not is_extended_name(name) or name.replace("/", "__").replace(" ", "_") in stored:
+    if not is_extended_name(name) or results_folder(name) in stored:
         return name
     try:
         return str(part("mteb.models.model_implementations", "MODEL_REGISTRY")[name].name)
@@ -105,6 +107,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         described: mteb's method.
     """
+    # mteb 2.26 warns of its own default for this parameter, whoever calls; None is what stands for "not given"
+    unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +117,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
             from mteb_longembed.encoders.building import name_saved
 
             name_saved(model)
-        meta = described(cls, model, *args, **kwargs)
+        given = kwargs if len(args) > 1 else {**unasked, **kwargs}
+        meta = described(cls, model, *args, **given)
         resolved = getattr(model, "resolved", None)
         return meta if resolved is None else _completed(meta, resolved)
 

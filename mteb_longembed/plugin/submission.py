@@ -15,6 +15,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from mteb_longembed.names.canonical import results_folder
+
 from .cache_folder import cache_folder
 from .mteb_parts import part
 
@@ -125,7 +127,7 @@ def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
 
 def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
     name, revision = checked.model, meta.get("revision")
-    wanted = name.replace(" ", "_").replace("/", "__")
+    wanted = results_folder(name)
     if place.parent.name != wanted:
         checked.missing.append(f"the folder of {name} must be called {wanted}, got {place.parent.name}.")
     if revision in _NO_REVISION:

@@ -12,7 +12,7 @@ def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
     # not from .tasks, which may itself be importing mteb just now
     from mteb_longembed.tasks.catalogue import TASKS
-    from mteb_longembed.tasks.variants import TaskRegistry
+    from mteb_longembed.tasks.generated.variants import TaskRegistry
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
     new = tuple(task for task in TASKS if task.metadata.name not in registry)

@@ -1,4 +1,4 @@
 """From folders of results to tables, figures and pages.
 
-Reads files only: may import `names`, `statistics` and `errors`, never a model or a task.
+This room reads only files. It may import `names`, `statistics` and `errors`, but no models and no tasks.
 """

@@ -1,6 +1,6 @@
-"""One self-contained HTML page: what follows, tables to search and sort, and the figures as inline SVG.
+"""One self-contained HTML page: conclusions, tables to search and sort, and the figures as inline SVG.
 
-The page loads nothing: styles, script and pictures stand in it, and its own policy forbids the rest.
+The page contains its styles, script and pictures. It loads nothing else, and its own policy forbids it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.tables.table import Cell, Table
 
-# Tables with so many rows get a field to search them.
+# A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
 
 
@@ -30,10 +30,10 @@ def write(
     """The page's text.
 
     Args:
-        tables: In the order shown.
-        drawings: In the order shown, below the tables.
+        tables: The tables, in their order.
+        drawings: The figures below the tables, in their order.
         problems: One sentence for each file that was skipped.
-        head: What the page opens with.
+        head: The facts and conclusions at the top of the page.
         title: The page's title.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
@@ -55,7 +55,7 @@ def _asset(name: str) -> str:
 
 
 def _breakable(title: str) -> Markup:
-    """A title such as SummScreenFD, or a model's name, that may go on in a second line at a new word."""
+    """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
     return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(title))))
 
 
@@ -76,9 +76,9 @@ def _attributes(cell: Cell, is_words: bool) -> Markup:
 
 def _picture(drawing: Drawing) -> Markup:
     svg = drawing.svg()
-    # Inside HTML there is neither an XML declaration nor a document type.
+    # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
-    # Every figure numbers its parts from one: the key in front keeps them apart in one page.
+    # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
     svg = re.sub(r'\bid="', f'id="{drawing.key}.', svg)
     svg = re.sub(r'href="#', f'href="#{drawing.key}.', svg)
     svg = re.sub(r"url\(#", f"url(#{drawing.key}.", svg)

@@ -1,15 +1,15 @@
-"""What a report opens with: what was run, when, with which versions, and what follows from it."""
+"""The head of a report: what was run, when, with which versions, and the conclusions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.bases import group_by_base, labels, shortened
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.results import Result
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
-from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.results import Result
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.reports.scores.significance import Comparison
 from mteb_longembed.reports.tables.main import data_words
 from mteb_longembed.statistics.paired import adjust
 
@@ -21,8 +21,8 @@ class Overview:
     """The head of a report.
 
     Args:
-        facts: Pairs of a title and what there is to say.
-        conclusions: Sentences.
+        facts: Pairs of a title and a fact.
+        conclusions: The conclusions, in sentences.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -39,16 +39,16 @@ def overview(
     n_mismatches: int = 0,
     comparisons: Sequence[Comparison] = (),
 ) -> Overview:
-    """Gather the head.
+    """Make the head.
 
     Args:
         results: Rows of result files.
         lines: Their score lines.
-        written: When and by what the report was written.
-        public_commit: The commit of the public results, where they are shown.
-        n_public: Their number.
-        n_mismatches: How many of them are marked.
-        comparisons: What the significance table shows.
+        written: The date of the report, and the program that wrote it.
+        public_commit: The commit of the public results, empty if they are not shown.
+        n_public: Number of public results.
+        n_mismatches: Number of public results that are marked.
+        comparisons: The comparisons in the significance table.
     """
     facts = [("Written", written)]
     if results:
@@ -110,7 +110,7 @@ def _best(lines: Sequence[Line]) -> list[str]:
 
 
 def _strategies(lines: Sequence[Line]) -> list[str]:
-    """The best strategy of every base, by the average or else by the first column that all of them have."""
+    """The best strategy of every base, by the average, or else by the first column with whole scores."""
     found = []
     for group in group_by_base(lines):
         if group.line is None:
@@ -137,7 +137,7 @@ def _of(n: int) -> str:
 
 def _sure(best: Score, base: Score) -> str:
     if best.interval is None or base.interval is None:
-        return "; how sure that is, only the scores of single queries can say (--predictions)"
+        return "; without the scores of single queries (--predictions) we cannot say how sure this is"
     if best.interval.low > base.interval.high:
         return "; the 95 % intervals do not overlap"
     return "; the 95 % intervals overlap: test it with --significance"
@@ -146,7 +146,7 @@ def _sure(best: Score, base: Score) -> str:
 def _days(dates: Iterable[str]) -> str:
     known = sorted({date for date in dates if date})
     if not known:
-        return "the result files carry no date"
+        return "the result files have no date"
     return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 

@@ -1,4 +1,4 @@
-"""Corpus centring: the mean vector of a corpus is subtracted, and vectors are normalised again."""
+"""Corpus centring: subtract the mean vector of the corpus, and normalise the vectors again."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 
 from mteb_longembed.errors import InputError
 
-#: A vector this close to the mean, relative to its own length, has no direction left and stays as it is.
+#: If a vector is this close to the mean (relative to its own length), no direction is left: we keep the vector.
 _NOTHING_LEFT = 1e-6
 
 
 def center(vectors: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Subtract the mean vector, and give every vector length 1 again: for an index of your own.
+    """Subtract the mean vector and give every vector length 1 again. Use this for your own index.
 
-    Documents that share most of their text have vectors that share most of their direction. What is left after the
-    mean is subtracted is what tells them apart. Scores then depend on the corpus, as those of BM25 do. Queries that
-    you center too need a mean of their own, from texts like queries; never from the queries that you search with.
+    Documents that share most of their text have vectors with nearly the same direction. After the mean is subtracted,
+    only the differences are left. Scores then depend on the corpus, as in BM25. If you also center queries, subtract
+    another mean: that of texts that look like queries. Never compute it from the queries that you search with.
 
     Source: Mu & Viswanath 2018, arXiv:1702.01417 (its first step, there for word vectors).
 
     Args:
-        vectors: `[documents, d]`, anything that numpy takes.
+        vectors: `[documents, d]`, any type that numpy accepts.
 
     Returns:
-        The centred vectors, float32 `[documents, d]`, and the mean, `[d]`. One vector alone, or one equal to the
-        mean, stays as it is.
+        The centred vectors, float32 `[documents, d]`, and the mean, `[d]`. A single vector, or a vector equal to the
+        mean, does not change.
 
     Raises:
-        InputError: if they are no matrix of finite numbers.
+        InputError: if the vectors are not a matrix of finite numbers.
 
     Example:
         >>> centred, mean = center([[1.0, 0.0], [0.0, 1.0]])
@@ -48,7 +48,7 @@ def center(vectors: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def subtract(rows: np.ndarray, mean: np.ndarray, *, normalize: bool = True) -> np.ndarray:
-    """Rows `[m, d]` without the mean `[d]`, each of length 1 again if `normalize`."""
+    """The rows `[m, d]` minus the mean `[d]`; if `normalize`, each row has length 1 again."""
     left = rows - mean
     lengths = np.linalg.norm(left, axis=1, keepdims=True)
     nothing = lengths <= _NOTHING_LEFT * np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -1,4 +1,4 @@
-"""Fusion of an encoder's scores with BM25's, by mteb's own hybrid search."""
+"""Fusion of an encoder's scores with those of BM25, done by mteb's hybrid search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mteb_longembed.errors import ModelError
 
 
 def check_bm25() -> None:
-    """Raise ModelError where the packages of BM25 are not installed."""
+    """Raise ModelError if the packages of BM25 are not installed."""
     if importlib.util.find_spec("bm25s") is None or importlib.util.find_spec("Stemmer") is None:
         raise ModelError("fuse=bm25 needs bm25s and PyStemmer: pip install mteb-longembed[bm25].")
 
@@ -20,17 +20,17 @@ class FusedSearch(HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled to 0..1 for each query.
 
     Source: relative score fusion of mteb's `HybridSearch`, and mteb's BM25 baseline with its settings.
-    Differs: BM25 scores all documents where candidates are given, so that none of them lacks its score.
+    Differs: if candidates are given, BM25 still scores all documents, so that every candidate has a score.
 
     Args:
-        encoder: an encoder of mteb's, or a search of ours.
+        encoder: one of mteb's encoders, or one of our searches.
         weight: the encoder's share, between 0 and 1.
 
     Raises:
         ModelError: if BM25's packages are not installed.
     """
 
-    #: The model that embeds, where the loader knows it.
+    #: The model that embeds, if the loader knows it.
     embedder: Any = None
 
     def __init__(self, encoder: Any, weight: float) -> None:
@@ -46,12 +46,12 @@ class FusedSearch(HybridSearch):
         return str(self.mteb_model_meta.name)
 
     def index(self, corpus: Any, **options: Any) -> None:
-        """Index the corpus for both."""
+        """Index the corpus for the encoder and for BM25."""
         self._n_documents = len(corpus)
         super().index(corpus, **options)
 
     def search(self, queries: Any, *, top_ranked: Any = None, **options: Any) -> Any:
-        """The best documents of each query; with `top_ranked`, of its candidates."""
+        """The best documents of each query; if `top_ranked` is given, the best of its candidates."""
         self.sub_model_top_k = None if top_ranked is None else max(self._n_documents, 1)
         options.pop("timer", None)
         return super().search(queries, top_ranked=top_ranked, **options)

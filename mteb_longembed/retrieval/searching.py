@@ -1,11 +1,10 @@
-"""What a name with search parameters stands for, and `search`, which gives it for any name."""
+"""How names with search parameters become searches, and `search`, which gives the search of any name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.encoders.bases.representation import SearchSettings
-from mteb_longembed.errors import InputError
 
 from .fusion import FusedSearch, check_bm25
 from .vector_search import VectorSearch
@@ -13,20 +12,20 @@ from .vector_search import VectorSearch
 if TYPE_CHECKING:
     from mteb.models.models_protocols import SearchProtocol
 
-#: Version of what this room does with vectors: part of the revision of every name with search parameters.
+#: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se1"
 
 
 def search(name: str, *, device: str | None = None) -> SearchProtocol:
-    """A model by its name with mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
+    """Load a model as mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse` and `weight`; a folder; or
-            any name mteb knows.
-        device: where the model goes; default the best there is.
+            any name that mteb knows.
+        device: where the model runs; default the best device of this machine.
 
     Raises:
-        as `load`; ModelError if `fuse=bm25` lacks its packages.
+        the same errors as `load`; ModelError if the packages for `fuse=bm25` are missing.
     """
     import mteb
     from mteb.models.search_wrappers import SearchEncoderWrapper
@@ -36,40 +35,28 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
 
 
 def searching(encoder: Any, settings: SearchSettings) -> Any:
-    """An encoder searched as a name says.
+    """The search around an encoder that a name asks for.
 
     Args:
-        encoder: an encoder of mteb's around a model of ours.
-        settings: at least one of them given.
+        encoder: one of mteb's encoders around one of our models.
+        settings: the search parameters of the name, at least one.
     """
-    inner = VectorSearch(encoder, center=settings.center) if settings.center else encoder
+    inner = encoder
+    if settings.center or settings.index:
+        inner = VectorSearch(encoder, center=settings.center, index=settings.index)
     if settings.fuse is None:
         return _Plain(inner)
     return FusedSearch(inner, float(settings.weight or 0))
 
 
-def indexed(encoder: Any) -> VectorSearch:
-    """An encoder of one or several vectors, searched through a FAISS index of all its vectors.
-
-    Args:
-        encoder: what mteb's loader gives for a name of ours.
-
-    Raises:
-        InputError: if it is a search with settings of its own.
-    """
-    if not hasattr(encoder, "model"):
-        raise InputError(f"only an encoder can be searched through an index, got {encoder!r}.")
-    return VectorSearch(encoder, through_index=True)
-
-
 def check_settings(settings: SearchSettings) -> None:
-    """Raise ModelError where packages are missing: before weights load."""
+    """Raise ModelError if packages are missing. Called before weights load."""
     if settings.fuse == "bm25":
         check_bm25()
 
 
 def search_revision(settings: SearchSettings) -> str:
-    """What a revision says of the search: our version, and that of BM25 with its settings."""
+    """The part of a revision that describes the search: our version, and that of BM25."""
     if not settings:
         return ""
     if settings.fuse is None:
@@ -80,9 +67,9 @@ def search_revision(settings: SearchSettings) -> str:
 
 
 class _Plain:
-    """Exactly mteb's search protocol around something that has it; `mteb_model_meta` may be set."""
+    """Exactly mteb's search protocol, around an object that has it; `mteb_model_meta` may be set."""
 
-    #: The model that embeds, where the loader knows it.
+    #: The model that embeds, if the loader knows it.
     embedder: Any = None
 
     def __init__(self, inner: Any) -> None:
@@ -93,7 +80,7 @@ class _Plain:
         return str(self.mteb_model_meta.name)
 
     def index(self, corpus: Any, **options: Any) -> None:
-        """Index a corpus, and forget the one before."""
+        """Index a corpus, and forget the last one."""
         self._inner.index(corpus, **options)
 
     def search(self, queries: Any, **options: Any) -> Any:

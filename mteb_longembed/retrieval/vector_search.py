@@ -1,4 +1,4 @@
-"""mteb's search protocol over an encoder's vectors: exact or through an index, centred or not."""
+"""mteb's search protocol over an encoder's vectors: exact or through an index, with or without centring."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from .windows_index import WindowIndex
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-#: Sentences of the corpus whose mean, encoded as queries, is subtracted from queries.
+#: So many sentences of the corpus are encoded as queries. Their mean is subtracted from queries.
 N_SENTENCES = 256
 _SEED = 0
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class VectorSearch:
-    """Documents are encoded when they are indexed; a document scores as its best vector.
+    """A search that encodes documents when they are indexed. A document's score is that of its best vector.
 
-    `index` forgets everything before: one object serves every split.
+    `index` forgets the last corpus, so one object works for every split.
 
     Args:
-        encoder: an encoder of mteb's around a model of ours, of one or several vectors a document.
-        center: whose mean is subtracted: None, `corpus` or `corpus+queries`.
-        through_index: whether search runs through a FAISS index of all vectors, which then are in memory.
+        encoder: one of mteb's encoders around one of our models, with one or several vectors for each document.
+        center: the texts whose mean is subtracted: None, `corpus` or `corpus+queries`.
+        index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
+            part of them. None compares all vectors without FAISS, one block after the other.
 
     Raises:
-        MisfitError: if the encoder compares neither by cosine nor by dot product.
+        MisfitError: if the encoder does not compare by cosine or dot product.
     """
 
-    def __init__(self, encoder: Any, *, center: str | None = None, through_index: bool = False) -> None:
+    def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
         self._encoder = encoder
         self._center = center
-        self._through_index = through_index
+        self._index_kind = index
         self._several = not hasattr(encoder, "encode")
         if self._several:
             self._unit = bool(encoder.model[-1].normalize)
@@ -52,8 +53,8 @@ class VectorSearch:
             similarity = str(encoder.model.similarity_fn_name)
             if similarity not in ("cosine", "dot"):
                 raise MisfitError(
-                    f"center and the index of windows compare by cosine or dot product, got {similarity}: "
-                    "leave them out."
+                    f"center and the index of windows need cosine or dot product, got {similarity}: leave out center "
+                    "and the index."
                 )
             self._unit = similarity == "cosine"
         self._forget()
@@ -86,7 +87,7 @@ class VectorSearch:
         if self._vectors is not None:
             self._vectors.close()
         self._forget()
-        # unit vectors of several a document are the many: half precision holds them
+        # several vectors for each document need much room: half precision is enough for unit vectors
         vectors = CorpusVectors("float16" if self._several and self._unit else "float32")
         size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
@@ -109,10 +110,10 @@ class VectorSearch:
         timer: Any = None,
         **where: Any,
     ) -> dict[str, dict[str, float]]:
-        """The best documents of each query with their scores; with `top_ranked`, of its candidates.
+        """The best documents of each query with their scores; if `top_ranked` is given, the best of its candidates.
 
         Raises:
-            InputError: if nothing was indexed.
+            InputError: if `index` was not called.
         """
         if self._vectors is None:
             raise InputError("search needs an indexed corpus: call index first.")
@@ -126,7 +127,7 @@ class VectorSearch:
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
-        if self._through_index:
+        if self._index_kind is not None:
             scores, places = self._filled_index().search(vectors, top_k)
         else:
             scores, places = self._best(vectors, min(top_k, len(self._ids)))
@@ -140,7 +141,7 @@ class VectorSearch:
     def _encode(
         self, texts: Any, kind: PromptType, encode_kwargs: Any, num_proc: int | None, where: Any
     ) -> list[np.ndarray]:
-        """One matrix a text, `[vectors, d]`."""
+        """One matrix `[vectors, d]` for each text."""
         loader = create_dataloader(
             texts,
             task_metadata=where["task_metadata"],
@@ -163,7 +164,7 @@ class VectorSearch:
         return rows
 
     def _blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """First document, vectors of each, and the vectors as they are compared."""
+        """Blocks of documents: number of the first one, vectors of each one, and the (centred) vectors."""
         assert self._vectors is not None
         for block in self._vectors.blocks():
             rows = block.rows
@@ -173,7 +174,7 @@ class VectorSearch:
 
     def _filled_index(self) -> WindowIndex:
         if self._index is None:
-            self._index = WindowIndex()
+            self._index = WindowIndex(exact=self._index_kind != "ivf")
             for first, counts, rows in self._blocks():
                 documents = np.split(rows, np.cumsum(counts)[:-1])
                 self._index.add_documents(documents, self._ids[first : first + len(counts)])
@@ -182,7 +183,7 @@ class VectorSearch:
     # ---- scores ------------------------------------------------------------------------------------------
 
     def _scores(self, queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
-        """First document of a block, and the scores of its documents, `[queries, documents]`."""
+        """For each block: number of its first document, and the scores `[queries, documents]`."""
         wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
         for first, counts, rows in self._blocks():
             scores = wanted @ torch.from_numpy(rows).T
@@ -217,12 +218,12 @@ class VectorSearch:
 
 
 def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
-    """Sentences drawn from texts by seed: each from a text drawn anew, so that long texts do not decide.
+    """Sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
 
     Args:
         texts: the corpus.
-        n: how many are drawn; fewer come back where texts have no sentence.
-        seed: decides which.
+        n: number of sentences; none are drawn if all texts are empty.
+        seed: seed of the draws.
 
     Example:
         >>> sentences_of(["Only this.", ""], n=2)

@@ -1,4 +1,4 @@
-"""The vectors of a corpus in a temporary file, one or several a document."""
+"""The vectors of a corpus in a temporary file, with one or several vectors for each document."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Bytes of vectors, in fp32, that are in memory at once.
+#: How many bytes of vectors (in fp32) are in memory at the same time.
 BLOCK_BYTES = 64 << 20
 
 
 class Block(NamedTuple):
-    """Some documents in a row: the number of the first, how many vectors each has, and these, `[m, d]` fp32."""
+    """Some neighbouring documents: number of the first one, vectors of each one, and all vectors, `[m, d]` fp32."""
 
     first: int
     counts: np.ndarray
@@ -21,10 +21,10 @@ class Block(NamedTuple):
 
 
 class CorpusVectors:
-    """Vectors on disk, removed with this object; a block of them in memory at a time.
+    """Vectors on disk. Only one block of them is in memory. The file disappears together with this object.
 
     Args:
-        dtype: how they are kept: `float16` halves what unit vectors need.
+        dtype: the number type on disk; `float16` needs half of the room and is enough for unit vectors.
     """
 
     def __init__(self, dtype: str = "float32") -> None:
@@ -39,7 +39,7 @@ class CorpusVectors:
 
     @property
     def n_vectors(self) -> int:
-        """Vectors of all documents."""
+        """Number of vectors of all documents."""
         return sum(self._counts)
 
     def add(self, documents: Sequence[np.ndarray]) -> None:
@@ -59,7 +59,7 @@ class CorpusVectors:
         return (self._sum / self.n_vectors).astype(np.float32)
 
     def blocks(self, max_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-        """All documents in their order; a document is never divided."""
+        """All documents in their order. A document is never split between blocks."""
         most = max(max_bytes // (4 * max(self._width, 1)), 1)
         self._file.seek(0)
         first = 0

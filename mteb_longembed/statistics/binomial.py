@@ -1,4 +1,4 @@
-"""Intervals of right answers out of n, where the count is known but not the single queries.
+"""Intervals of right answers out of n, for data that has only their count and not the single queries.
 
 Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
 """
@@ -15,8 +15,8 @@ def proportion_interval(share: float, n: int) -> Interval:
     """The 95 % Wilson interval of a share of right answers.
 
     Args:
-        share: Right answers as a share of all, from 0 to 1; rounded to a whole number of answers.
-        n: All answers.
+        share: Right answers divided by all answers, from 0 to 1; rounded to a whole number of right answers.
+        n: Number of all answers.
 
     Raises:
         InputError: If the share is not from 0 to 1, or n is below 1.
@@ -27,7 +27,8 @@ def proportion_interval(share: float, n: int) -> Interval:
     """
     if not 0 <= share <= 1 or n < 1:
         raise InputError(
-            f"a share of right answers must lie from 0 to 1 and n must be at least 1, they are {share} and {n}."
+            f"a share of right answers must be from 0 to 1, of at least 1 answer, got {share} of {n} answers."
         )
     found = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
-    return Interval(share, float(found.low), float(found.high))
+    # the ends may miss 0 and 1 by a rounding
+    return Interval(share, max(0.0, float(found.low)), min(1.0, float(found.high)))

@@ -20,8 +20,8 @@ class Interval:
 
     Args:
         mean: The mean, in the unit of the scores.
-        low: The lower end; nan where there is no interval.
-        high: The upper end; nan where there is no interval.
+        low: The lower end; nan if there is no interval.
+        high: The upper end; nan if there is no interval.
     """
 
     mean: float
@@ -30,14 +30,18 @@ class Interval:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is an interval: one query has none."""
+        """Whether there is an interval. A single query has none."""
         return not math.isnan(self.low)
+
+    def scaled(self, factor: float) -> Interval:
+        """The same interval in another unit, such as percent."""
+        return Interval(factor * self.mean, factor * self.low, factor * self.high)
 
 
 def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
     """The 95 % interval of the mean of independent means, such as accuracies at eight context lengths.
 
-    Each side joins the distances of the parts by the root of the sum of their squares.
+    Each end uses the root of the sum of squares of the distances between the parts' means and their ends.
 
     Args:
         parts: The means with their 95 % intervals.
@@ -49,7 +53,7 @@ def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
     Interval(mean=0.5, low=0.25, high=0.75)
     """
     if not parts:
-        raise InputError("a mean of intervals needs at least one of them, there is none.")
+        raise InputError("a mean of intervals needs at least one interval, got none.")
     mean = sum(part.mean for part in parts) / len(parts)
     down = math.hypot(*(part.mean - part.low for part in parts)) / len(parts)
     up = math.hypot(*(part.high - part.mean for part in parts)) / len(parts)
@@ -57,9 +61,9 @@ def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
 
 
 def difference_of_intervals(first: Interval, second: Interval) -> Interval:
-    """The 95 % interval of `second - first`, as if the two were measured on different queries.
+    """The 95 % interval of `second - first`, as if they were measured on different queries.
 
-    For two scores of the same queries this is wider than a paired interval, never a claim too much.
+    For scores of the same queries this interval is usually wider than a paired interval, so it claims less.
 
     >>> difference_of_intervals(Interval(0.5, 0.2, 0.9), Interval(0.75, 0.45, 0.85))
     Interval(mean=0.25, low=-0.25, high=0.566...)

@@ -1,4 +1,4 @@
-"""Is a difference real? The paired randomisation test over queries, and its adjustment for many tests.
+"""Is a difference real? The paired randomisation test over queries, and the adjustment for many tests.
 
 Source: Smucker, Allan & Carterette 2007, A comparison of statistical significance tests for information
     retrieval evaluation, https://doi.org/10.1145/1321440.1321528; Benjamini & Hochberg 1995.
@@ -21,39 +21,39 @@ _BATCH = 500
 def pair(
     first: Mapping[str, float], second: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two models' scores in one order of queries.
+    """The scores of two models, with the queries in the same order.
 
     Args:
         first: Score by query id.
-        second: Score by query id, of the other model.
+        second: Score by query id for the other model.
 
     Raises:
-        DataError: If the two do not have the same queries, or have none.
+        DataError: If the models do not have the same queries, or have none.
 
     >>> pair({"b": 1, "a": 0}, {"a": 0.5, "b": 0})
     (array([0., 1.]), array([0.5, 0. ]))
     """
     if first.keys() != second.keys() or not first:
         raise DataError(
-            "a paired test needs the same queries on both sides, "
-            f"the models have {len(first)} and {len(second)}, {len(first.keys() & second.keys())} of them shared."
+            "a paired test needs the same queries for both models, "
+            f"got {len(first)} and {len(second)} queries, {len(first.keys() & second.keys())} of them shared."
         )
     queries = sorted(first)
     return np.array([first[q] for q in queries], float), np.array([second[q] for q in queries], float)
 
 
 def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, seed: int = 0) -> float:
-    """The two-sided p-value of a mean difference: how often do random signs give one as large?
+    """The two-sided p-value of a mean difference: how often do random signs give a difference as large?
 
-    All sign patterns are tried where there are at most 9,999 of them, else 9,999 random ones.
+    If there are at most 9,999 sign patterns, all are tried; otherwise 9,999 random ones.
 
     Args:
-        first: For each group (one split each), one score for each query; groups weigh the same.
-        second: The same of the other model, the same queries in the same order.
-        seed: Where the random signs start; the answer is the same every time.
+        first: For each group (each split is one), one score for each query; all groups have the same weight.
+        second: The same for the other model, with the same queries in the same order.
+        seed: Seed of the random signs; the same seed gives the same answer.
 
     Raises:
-        DataError: If the two differ in the number of groups or of queries.
+        DataError: If the numbers of groups or of queries differ.
 
     >>> randomisation_test([[0, 0, 0]], [[1, 1, 1]])  # 2 of the 2 ** 3 patterns are as extreme
     0.25
@@ -61,7 +61,7 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
     found = differences(first, second)
     if all(not group.any() for group in found):
         return 1.0
-    # One row of weighted differences: their sum is the mean of the groups' means.
+    # One row of weighted differences. Their sum is the mean of the groups' means.
     weighted = np.concatenate([group / (len(group) * len(found)) for group in found])
     result = stats.permutation_test(
         (weighted,),
@@ -76,7 +76,7 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number, by Benjamini and Hochberg: the expected share of false discoveries.
+    """p-values adjusted for the number of tests, by Benjamini and Hochberg (false discovery rate).
 
     >>> [round(p, 3) for p in adjust([0.01, 0.04, 0.03])]
     [0.03, 0.04, 0.04]

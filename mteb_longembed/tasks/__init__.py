@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-# First of all: once mteb is imported, the plugin registers `catalogue.TASKS` with it. Were mteb imported by
-# one of the task modules below instead, the plugin would meet that module half done.
+# This import must be the first. When mteb is imported, the plugin registers `catalogue.TASKS` with it. If one of the
+# task modules below imported mteb first, the plugin would find that module only half loaded.
 import mteb  # noqa: F401
 
-from mteb_longembed.tasks.catalogue import (
-    TASKS,
-    LongEmbed2WikiMultihopQA,
-    LongEmbedNarrativeQA,
-    LongEmbedNeedle,
-    LongEmbedPasskey,
-    LongEmbedQMSum,
-    LongEmbedSummScreenFD,
-)
+from .catalogue import TASKS
+from .generated.needle import LongEmbedNeedle
+from .generated.passkey import LongEmbedPasskey
+from .real.narrativeqa import LongEmbedNarrativeQA
+from .real.qmsum import LongEmbedQMSum
+from .real.summscreenfd import LongEmbedSummScreenFD
+from .real.wikimultihopqa import LongEmbed2WikiMultihopQA
 
 __all__ = [
     "TASKS",

@@ -1,4 +1,4 @@
-"""Tables on disk, written row by row and read through memory maps: a large corpus takes no memory."""
+"""Tables on disk, written row by row and read through memory maps, so that a large corpus needs no memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Written:
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Dataset:
-    """The corpus of these rows, one in memory at a time.
+    """Write these rows as a corpus, with only one row in memory at a time.
 
     Raises:
         DataError: the disk has no room for it.
@@ -58,6 +58,6 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Dataset:
 
 def _no_room(folder: Path, error: OSError) -> str:
     return (
-        f"{folder}: expected room for a generated corpus, got {error.strerror or error}: name a folder with more "
-        "room by HF_DATASETS_CACHE, or ask for shorter splits or fewer documents."
+        f"{folder}: expected room for a generated corpus, got {error.strerror or error}: set HF_DATASETS_CACHE to a "
+        "folder with more room, or ask for shorter splits or fewer documents."
     )

@@ -1,4 +1,4 @@
-"""Cutting documents after a number of tokens, counted by a model's own tokenizer or by words."""
+"""Cuts documents after a number of tokens. A model's own tokenizer counts tokens, or else words are counted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Counter(Protocol):
     name: str
 
     def ends(self, text: str, lengths: Sequence[int]) -> tuple[int, list[int]]:
-        """The text's tokens, and for each length the characters that so many tokens take.
+        """The number of tokens of the text, and for each length in tokens the number of characters to keep.
 
-        Special tokens and prompts are not counted: the lengths are of the document's own text.
+        Only the document's own text is counted, without special tokens and prompts.
         """
 
 
 class WordCounter:
-    """Counts 0.75 words as a token, as the paper does: for models without a tokenizer of ours to ask.
+    """Counts 0.75 words as one token, as the paper does. For models whose tokenizer we cannot use.
 
     >>> WordCounter().ends("one two  three four", [2, 4, 100])
     (5, [3, 14, 19])
@@ -40,7 +40,7 @@ class WordCounter:
 
 
 class TokenCounter:
-    """Counts the tokens of a Hugging Face tokenizer, which must know where each token ends (a fast one)."""
+    """Counts tokens with a fast Hugging Face tokenizer. Only a fast one knows where each token ends."""
 
     def __init__(self, tokenizer: Any, model: str) -> None:
         self.name = f"tokens of {model}"
@@ -56,7 +56,7 @@ class TokenCounter:
 
 
 def counter_of(model: Any, name: str) -> Counter:
-    """The counter by a model's tokenizer: its own or that of the model it wraps; else by words."""
+    """A counter with the model's tokenizer, or that of the model inside it; if there is none, words are counted."""
     for owner in (model, getattr(model, "model", None)):
         tokenizer = getattr(owner, "tokenizer", None)
         if getattr(tokenizer, "is_fast", False):

@@ -1,13 +1,14 @@
-"""Does a task need long context? Its score as a function of how much of each document may be read.
+"""Does a task need long context? This measures its score for each number of tokens that a model may read.
 
-Where a model that reads the first 512 tokens scores nearly as well as one that reads all, the task says
-nothing about long context: the paper's argument (section 3) against BEIR and LoCo.
+If a model gets nearly the same score from the first 512 tokens as from whole documents, the task says nothing about
+long context. The paper (section 3) uses this argument against BEIR and LoCo.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +21,11 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
+from mteb_longembed.tasks.scoring import score_queries
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BM25 = "mteb/baseline-bm25s"
@@ -29,31 +33,36 @@ BM25 = "mteb/baseline-bm25s"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One task, read by one model or more.
+    """The diagnosis of one task with one or more models.
 
     Args:
-        task: its name.
-        score: what the score is, e.g. `nDCG@10`.
-        curves: by model, the score in percent by the number of tokens of each document it may read.
-        whole: by model, the score in percent when nothing is cut.
-        document_lens: the length of every document in tokens.
-        counted_by: how tokens are counted, by model; `document_lens` as for the first.
+        task: name of the task.
+        score: name of the score, e.g. `nDCG@10`.
+        curves: for each model, the score in percent by the number of tokens read of each document, with its 95 %
+            interval over queries.
+        whole: for each model, the score in percent on whole documents, with its interval.
+        document_lens: the length of every document in tokens, counted for the first model.
+        counted_by: for each model, how tokens are counted.
     """
 
     task: str
     score: str
-    curves: dict[str, dict[int, float]]
-    whole: dict[str, float]
+    curves: dict[str, dict[int, Interval]]
+    whole: dict[str, Interval]
     document_lens: list[int]
     counted_by: dict[str, str]
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
-        """The fewest tokens tried that give this share of the whole documents' score; None if none does."""
-        reached = [n for n, value in sorted(self.curves[model].items()) if value >= share * self.whole[model]]
+        """The smallest tried length that gives this share of the score on whole documents, None if none does."""
+        reached = [
+            n
+            for n, value in sorted(self.curves[model].items())
+            if value.mean >= share * self.whole[model].mean
+        ]
         return reached[0] if reached else None
 
     def longer_than(self, length: int) -> float:
-        """The percentage of documents longer than so many tokens."""
+        """The percentage of documents longer than this number of tokens."""
         return 100 * sum(n > length for n in self.document_lens) / len(self.document_lens)
 
     def save(self, path: str | Path) -> None:
@@ -73,10 +82,10 @@ def diagnose(
         task: an mteb retrieval task or its name, or a folder in BEIR's file format.
         models: names that `mteb.get_model` knows (ours among them), or loaded models.
         lengths: tokens of a document's own text, without special tokens and prompts.
-        splits: of the task; by default all that it is scored on.
+        splits: splits of the task; by default all splits that are scored.
 
     Raises:
-        InputError: a length below one token, an unknown task, or a task that is no text retrieval.
+        InputError: a length below one token, an unknown task, or a task that is not text retrieval.
         DataError: a damaged BEIR folder.
         ModelError: BM25 without the package it needs.
     """
@@ -87,8 +96,8 @@ def diagnose(
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
     whole = _load(chosen)
-    curves: dict[str, dict[int, float]] = {}
-    wholes: dict[str, float] = {}
+    curves: dict[str, dict[int, Interval]] = {}
+    wholes: dict[str, Interval] = {}
     document_lens: list[int] = []
     counted_by: dict[str, str] = {}
     for given in models:
@@ -111,11 +120,11 @@ def diagnose(
 
 
 def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieval:
-    """The mteb task of that name, or that of a folder in BEIR's file format.
+    """The task of mteb with this name, or the task in a folder of BEIR's format.
 
     Raises:
-        InputError: neither a task of mteb nor a folder.
-        DataError: a folder without the files of that format.
+        InputError: the name is not that of a task or a folder.
+        DataError: the folder does not have the files of that format.
     """
     if Path(name).is_dir():
         return beir_task(name, *(splits or ())[:1])
@@ -156,19 +165,19 @@ def _check(task: Any) -> None:
         "text"
     ]:
         raise InputError(
-            "diagnose cuts the documents of a text retrieval task, "
-            f"{task.metadata.name} is {task.metadata.type} ({task.metadata.category})."
+            "diagnose needs a text retrieval task, "
+            f"got {task.metadata.name}, which is {task.metadata.type} ({task.metadata.category})."
         )
 
 
 def _load(task: AbsTaskRetrieval) -> _Data:
-    """The task's data, each document's title and text joined as a model reads them."""
+    """The task's data. Title and text of each document are joined, as a model reads them."""
     task.load_data()
     task.convert_v1_dataset_format_to_v2(None)
-    # only the main score is wanted: mteb's default of a thousand hits a query takes longer than the search
+    # we need only the main score; mteb's default of a thousand hits for each query is slower than the search
     depth = task.metadata.main_score.rpartition("_at_")[2]
     if depth.isdigit():
-        task.k_values = tuple(sorted({1, int(depth)}))  # mteb itself looks up the first
+        task.k_values = tuple(sorted({1, int(depth)}))  # mteb itself needs the first rank
         task._top_k = int(depth)
     data: _Data = {}
     for subset in task.hf_subsets:
@@ -191,7 +200,7 @@ def _parts(data: _Data) -> list[tuple[str, str]]:
 def _measure(
     data: _Data, counter: Counter, lengths: Sequence[int]
 ) -> tuple[list[int], dict[tuple[str, str], list[list[int]]]]:
-    """Every document's length, and per subset and split and document where to cut it for each length."""
+    """The length of every document, and for each subset, split and document the places to cut it."""
     document_lens: list[int] = []
     cuts: dict[tuple[str, str], list[list[int]]] = {}
     for subset, split in _parts(data):
@@ -219,11 +228,21 @@ def _put(task: AbsTaskRetrieval, data: _Data) -> None:
         task.dataset[subset][split] = data[subset][split].copy()  # mteb replaces entries while it evaluates
 
 
-def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> float:
+def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> Interval:
     _put(task, data)
-    # never from the cache nor into it: these are not the task's results
-    result = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
-    return float(100 * result.task_results[0].get_score())
+    with tempfile.TemporaryDirectory() as folder:
+        # without the cache: these scores are not results of the task
+        mteb.evaluate(
+            model, task, cache=None, prediction_folder=folder, co2_tracker=False, show_progress_bar=False
+        )
+        (path,) = Path(folder).glob("*_predictions.json")
+        found = json.loads(path.read_bytes())
+    _put(task, data)  # mteb has replaced some entries
+    parts = []
+    for split in task.eval_splits:
+        scores = score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
+        parts.append(queries_interval(list(scores.values()), task.metadata.main_score))
+    return mean_of_intervals(parts).scaled(100)
 
 
 def _name(model: Any) -> str:

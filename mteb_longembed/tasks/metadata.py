@@ -1,4 +1,4 @@
-"""What our tasks' descriptions have in common."""
+"""The common parts of our tasks' metadata."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ CITATION = r"""
   year = {2024},
 }
 """
-# Only the cut-offs that the paper's tables use: mteb's default of up to 1,000 made NarrativeQA's search and
-# scoring six times slower, and fills the result files with scores that nobody reads.
+# Only the cut-offs in the paper's tables. mteb's default goes up to 1,000. It made search and scoring on NarrativeQA
+# six times slower, and fills result files with scores that nobody reads.
 K_VALUES = (1, 3, 5, 10)
 
 STATISTICS = Path(__file__).parent / "data" / "statistics"
 
 
 class LongEmbedMetadata(TaskMetadata):
-    """mteb's task description, with the descriptive statistics in this package rather than in mteb's."""
+    """mteb's task metadata, but with descriptive statistics from this package."""
 
     @property
     def descriptive_stat_path(self) -> Path:
-        """The file of this task's statistics: shipped for our default tasks."""
+        """The file of this task's statistics. Our default tasks have one in this package."""
         return STATISTICS / f"{self.name}.json"
 
     @property
     def descriptive_stats(self) -> Any:
-        """The statistics per split, those of the same data in mteb where we ship none, or None."""
+        """The statistics for each split: ours, or else mteb's for the same data, or else None."""
         if self.descriptive_stat_path.exists():
             return json.loads(self.descriptive_stat_path.read_text(encoding="utf-8"))
         for name in self.adapted_from or ():

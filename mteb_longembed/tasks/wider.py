@@ -1,8 +1,8 @@
-"""The benchmark object `LongEmbed++`: real long documents in eleven languages, of tasks that mteb has already.
+"""The benchmark object `LongEmbed++`: real long documents in eleven languages, from tasks that mteb already has.
 
-The rule, by the statistics that mteb ships: documents have at least 8,000 characters on average, and a task (where it
-has several languages: each of them) has 200 million characters at most. The data are public, their licence allows
-free use, and neither `LongEmbed+` nor another task here has the same documents.
+The rule for its tasks uses the statistics that mteb ships. Documents have at least 8,000 characters on average. A
+task, or each language of a task with several, has at most 200 million characters. The data are public, and their
+licence allows free use. No task has the same documents as another task here or in `LongEmbed+`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mteb_longembed.tasks.metadata import CITATION, PAPER
 
 NAME = "LongEmbed++"
 
-# Of each task the subsets that meet the rule; None where it has no subsets. MultiLongDocRetrieval has up to 200,000
-# documents a language, so its reranking form stands here.
+# For each task, the subsets that follow the rule; None if it has no subsets. MultiLongDocRetrieval has up to 200,000
+# documents for a language, so we take its reranking form.
 TASKS: dict[str, list[str] | None] = {
     "MultiLongDocReranking": ["ar", "es", "fr", "hi", "it", "pt", "ru", "zh"],
     "AILACasedocs": None,
@@ -31,10 +31,10 @@ TASKS: dict[str, list[str] | None] = {
 
 
 def make_wider_benchmark() -> Benchmark:
-    """A new `LongEmbed++`: the mean over the tasks, each by the main score that mteb gives it.
+    """A new `LongEmbed++`: the mean over the tasks, each with its main score in mteb.
 
-    Source: the tasks' own papers (their metadata cite them), and LongEmbed, section 3, for why documents must be
-    long (https://arxiv.org/abs/2404.12096).
+    Source: the tasks' own papers (see their metadata). LongEmbed, section 3, says why documents must be long
+    (https://arxiv.org/abs/2404.12096).
     """
     return Benchmark(
         name=NAME,

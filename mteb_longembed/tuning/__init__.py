@@ -1,1 +1,1 @@
-"""Position tuning: the rows that an extension added are trained, everything else stays. May import `encoders`."""
+"""Position tuning: train only the position rows that an extension added. This room may import `encoders`."""

@@ -1,4 +1,4 @@
-"""Where a tuning run keeps its state, and whether it may be taken up again."""
+"""Where a tuning run keeps its state, and whether a new run may resume from it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ SETTINGS_FILE = "settings.json"
 
 
 def checkpoints_in(out: Path) -> Path:
+    """The folder of the checkpoints of a run that writes its model to `out`."""
     return out / "checkpoints"
 
 
 def last_complete(out: Path) -> Path | None:
-    """The newest checkpoint that was written to its end: the trainer's state file is written last."""
+    """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
     found = []
     for folder in checkpoints_in(out).glob("checkpoint-*"):
         try:
@@ -28,13 +29,13 @@ def last_complete(out: Path) -> Path | None:
 
 
 def claim(out: Path, settings: dict[str, Any]) -> Path | None:
-    """Take `out` for a run with these settings and return the checkpoint to go on from, if there is one.
+    """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one.
 
     Raises:
-        InputError: if `out` holds a finished model, or a run with other settings.
+        InputError: if `out` has a finished model, or a run with other settings.
     """
     if (out / "modules.json").exists():
-        raise InputError(f"the output folder must not hold a model yet, got {out}: give another folder.")
+        raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
     file = checkpoints_in(out) / SETTINGS_FILE
     if file.exists():
         before = json.loads(file.read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def claim(out: Path, settings: dict[str, Any]) -> Path | None:
         if differing:
             said = ", ".join(f"{k} {before.get(k)!r} before and {settings.get(k)!r} now" for k in differing)
             raise InputError(
-                f"{out} holds an unfinished run with other settings ({said}): give another folder."
+                f"{out} has an unfinished run with other settings ({said}): give another folder."
             )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

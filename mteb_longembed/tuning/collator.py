@@ -1,4 +1,4 @@
-"""Batches for tuning: token ids of every column, and where each document starts."""
+"""Batches for tuning: token ids of every column, and the position at which each document starts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mteb_longembed.tuning.positions import OFFSET
 
 @dataclass
 class MovedDocumentsCollator(SentenceTransformerDataCollator):
-    """Adds to each document its bias `u ~ U{0..highest_offset}`; the anchor, a query, gets none.
+    """Gives each document an offset `u ~ U{0..highest_offset}`; the anchor is a query and gets none.
 
-    A bias depends on the seed, the epoch and the document alone, so that a resumed run sees the same ones.
+    An offset depends only on the seed, the epoch and the row, so a resumed run gets the same offsets.
     """
 
     highest_offset: int = 0
@@ -34,7 +34,7 @@ class MovedDocumentsCollator(SentenceTransformerDataCollator):
 
     def _offset(self, anchor: str, column: str) -> int:
         key = zlib.crc32(f"{column}\0{anchor}".encode())
-        # a 64-bit mix (splitmix64): neighbouring seeds and epochs must not give neighbouring offsets
+        # a 64-bit mix (splitmix64), so that offsets of neighbouring seeds and epochs are unrelated
         z = (key + 0x9E3779B97F4A7C15 * (1 + self.epoch + 1_000_003 * self.seed)) % 2**64
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
@@ -42,7 +42,7 @@ class MovedDocumentsCollator(SentenceTransformerDataCollator):
 
 
 class EpochCallback(TrainerCallback):
-    """Tells the collator which epoch it is."""
+    """Tells the collator the number of the epoch."""
 
     def __init__(self, collator: MovedDocumentsCollator) -> None:
         self.collator = collator

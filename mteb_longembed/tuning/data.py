@@ -1,4 +1,4 @@
-"""Training data for tuning: anchor, positive, hard negatives, and the scores of a re-ranker, if any."""
+"""Training data for tuning: anchor, positive, hard negatives, and perhaps the scores of a re-ranker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def open_data(data: str | Path | Dataset) -> Dataset:
     """A dataset from a local file (JSON lines, CSV, Parquet), a folder of such files, or the hub.
 
     Raises:
-        DataError: if the file or folder is missing, of another format or unreadable.
-        HubError: if the hub has no such dataset or cannot be reached.
+        DataError: if the file or folder is missing, has another format or cannot be read.
+        HubError: if the hub does not have the dataset or cannot be reached.
     """
     if isinstance(data, Dataset):
         return data
@@ -34,7 +34,7 @@ def open_data(data: str | Path | Dataset) -> Dataset:
         files = [str(path)]
     elif path.suffix in FORMATS or str(data).count("/") != 1:
         raise DataError(
-            f"training data must be a file, a folder or a hub id, got {data}, which does not exist."
+            f"training data must be an existing file or folder, or a hub id, got {data}, which does not exist."
         )
     else:
         try:
@@ -43,7 +43,7 @@ def open_data(data: str | Path | Dataset) -> Dataset:
             raise HubError(f"the dataset {data} could not be loaded from the hub: {error}.") from error
     kinds = {FORMATS.get(Path(f).suffix) for f in files}
     if len(kinds) != 1 or None in kinds:
-        raise DataError(f"training data must be .jsonl, .csv or .parquet files of one kind, got {data}.")
+        raise DataError(f"training data must be files of one kind, .jsonl, .csv or .parquet, got {data}.")
     try:
         return load_dataset(kinds.pop(), data_files=files, split="train")
     except Exception as error:
@@ -54,7 +54,7 @@ def _one_split(loaded: Dataset | DatasetDict, data: str | Path | Dataset) -> Dat
     if isinstance(loaded, Dataset):
         return loaded
     if "train" not in loaded:
-        raise DataError(f"training data must have a split train, got {', '.join(loaded)} in {data}.")
+        raise DataError(f"training data must have a split named train, got {', '.join(loaded)} in {data}.")
     return loaded["train"]
 
 
@@ -65,21 +65,21 @@ def negative_columns(columns: list[str]) -> list[str]:
 
 
 def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
-    """Columns `anchor, positive, negative_1 .. negative_n` and, where given, `scores`.
+    """The columns `anchor, positive, negative_1 .. negative_n`, and `scores` if the data have them.
 
-    Where a row has fewer negatives, the rest are positives of other rows, drawn with `seed`. With scores
-    nothing is drawn: a re-ranker has not seen such a pair.
+    If a row has too few negatives, the others are positives of other rows, drawn with `seed`. If there are scores,
+    nothing is drawn, because the re-ranker has given no score to such pairs.
 
     Raises:
-        DataError: if a column is missing or of the wrong type, a text is empty, scores and texts disagree in
-            number, or there are too few different positives to draw from.
+        DataError: if a column is missing or has the wrong type, a text is empty, the numbers of scores and texts
+            differ, or there are too few different positives to draw from.
     """
     columns = data.column_names
     anchor = next((c for c in ANCHOR if c in columns), None)
     if anchor is None or "positive" not in columns:
         raise DataError(
-            "training data must have the columns anchor and positive (and negative_1, ..., scores "
-            f"if any), got {', '.join(columns) or 'none'}."
+            "training data must have the columns anchor and positive (negative_1, ... and scores are optional), "
+            f"got {', '.join(columns) or 'none'}."
         )
     if not len(data):
         raise DataError("training data must have at least one row, got none.")
@@ -88,7 +88,7 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
     wanted = len(negatives) if scores else n_negatives
     if scores and not negatives:
         raise DataError(
-            "training data with scores must have a column negative_1, got none: a score ranks texts."
+            "training data with scores must have a column negative_1, got none: add it, or leave out the scores."
         )
     positives = data["positive"]
 
@@ -117,7 +117,7 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
 
 
 def _drawn(positives: Any, taken: set[str], count: int, rng: np.random.Generator) -> list[str]:
-    """`count` different positives that are not among `taken`."""
+    """`count` different positives that are not in `taken`."""
     out: list[str] = []
     tries = 0
     while len(out) < count:
@@ -128,8 +128,8 @@ def _drawn(positives: Any, taken: set[str], count: int, rng: np.random.Generator
             taken.add(text)
         elif tries > 100 * count:
             raise DataError(
-                f"training data must have enough different positives to draw {count} negatives for a row "
-                f"from, got {len(positives)} rows: give more rows, more negatives or a smaller n_negatives."
+                f"training data must have enough different positives to draw {count} negatives for each row, "
+                f"got {len(positives)} rows: give more rows, more negatives or a smaller n_negatives."
             )
     return out
 

@@ -1,4 +1,4 @@
-"""The losses of tuning: InfoNCE, and InfoNCE beside a re-ranker's distribution."""
+"""The losses of tuning: InfoNCE, or distillation from a re-ranker plus InfoNCE."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
     ) -> Tensor:
         contrastive = super().calculate_loss(reps, labels, with_backward=False)
         columns = [torch.cat(column) for column in reps]
-        # DistillKLDivLoss multiplies by its temperature squared, which E5's recipe does not
+        # DistillKLDivLoss multiplies by its temperature squared; E5's recipe does not, so we undo it
         divergence = (
             self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
         )
@@ -46,6 +46,6 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
 def loss_for(
     model: Any, *, distil: bool, temperature: float, mini_batch_size: int
 ) -> CachedMultipleNegativesRankingLoss:
-    """The cached loss for data with scores (`distil`) or without."""
+    """The loss for data with scores (`distil`) or without scores, with cached gradients."""
     kind = DistilledRankingLoss if distil else CachedMultipleNegativesRankingLoss
     return kind(model, scale=1 / temperature, mini_batch_size=mini_batch_size)

@@ -1,4 +1,4 @@
-"""The added position rows as the only parameters, and documents that start at any position."""
+"""For tuning: only the added position rows are parameters, and documents may start at any position."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch.nn import functional
 
 from mteb_longembed.encoders.families.absolute import Absolute
 
-#: Feature: by how many positions a document is moved; where absent or negative, the text is a query.
+#: Name of a feature: how many positions a document is moved. If it is missing or negative, the text is a query.
 OFFSET = "position_offset"
 
 
 class AddedRows(nn.Module):
-    """A position table in two parts: rows that stay bit for bit, and rows that train.
+    """A position table in two parts: rows that never change, not by a bit, and rows that are trained.
 
-    One table with a gradient mask would not do: weight decay and the optimiser's state move masked rows too.
+    One table with a gradient mask is not enough: weight decay and the optimiser's state change masked rows too.
 
     Args:
         table: the extended table, `[rows, d]`.
-        kept: `[rows]` bool, True for the rows that stay.
+        kept: `[rows]` bool, True for the rows that never change.
     """
 
     def __init__(self, table: nn.Embedding, kept: Tensor) -> None:
@@ -47,18 +47,18 @@ class AddedRows(nn.Module):
         return functional.embedding(self.place[ids], torch.cat([self.kept, self.new]))
 
     def to_embedding(self) -> nn.Embedding:
-        """An ordinary table with the rows as they are now."""
+        """An ordinary table with the current rows."""
         weight = self.weight.detach()
         rows, width = weight.shape
         return nn.Embedding(rows, width, padding_idx=self.padding_idx, _weight=weight)
 
 
 class MovedDocuments:
-    """A family whose documents begin at any position: position `p` of a document becomes `p + u`.
+    """A family whose documents may start at any position: position `p` of a document becomes `p + u`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2; Zhu et al. 2023 (PoSE), arXiv:2309.10400.
 
-    Short documents so train the rows of long ones. Queries keep the ids of short inputs.
+    In this way short documents train the rows of long documents. Queries keep the positions of short inputs.
     """
 
     def __init__(self, family: Absolute) -> None:
@@ -68,7 +68,7 @@ class MovedDocuments:
         return getattr(self.family, name)
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        """As the family's own, with the positions of moved documents."""
+        """The same as the family's `prepare`, but documents get their moved positions."""
         prepared = dict(self.family.prepare(features, lengths))
         offset = prepared.pop(OFFSET, None)
         if offset is None:

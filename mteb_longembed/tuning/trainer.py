@@ -1,4 +1,4 @@
-"""Position tuning: the base frozen, only the rows that the extension added are trained."""
+"""Position tuning: the base is frozen, and only the rows that the extension added are trained."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from mteb_longembed.tuning.positions import AddedRows, MovedDocuments
 from mteb_longembed.tuning.settings import TuningSettings
 
 TUNABLE = ("pi", "rp")
-#: Inside a checkpoint: the trained rows.
+#: The file of the trained rows inside a checkpoint.
 ROWS_FILE = "new_rows.safetensors"
-#: Settings that a resumed run may change: they decide about speed, not about the result.
+#: Settings that a resumed run may change: they change the speed, not the result.
 _FREE = ("mini_batch_size", "save_steps", "bf16")
 
 
@@ -48,30 +48,30 @@ def tune(
 ) -> SentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model with absolute positions, and nothing else.
 
-    Documents start at a random position, so that short ones train all rows; queries keep the positions of
-    short inputs. The base's rows stay bit for bit, and with them all embeddings up to the trained length.
+    Documents start at a random position, so that short documents train all rows. Queries keep the positions of short
+    inputs. The base's rows do not change by a bit, so all embeddings up to the trained length stay the same.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
-    Differs: gradients are cached, so that batches of 512 fit a small machine; the result is the same.
+    Differs: gradients are cached, so that batches of 512 fit into a small machine; the result is the same.
 
     Args:
-        model: a name such as `e5-base+pi@4096`, or a model that `extend` returned (it stays as it is).
-        data: a dataset with `anchor`, `positive` and, if any, `negative_1`, `negative_2`, ... and `scores` (a
-            re-ranker's, one for the positive and each negative: distillation); a local file (JSON lines,
-            CSV, Parquet), a folder of them, or a dataset on the hub.
+        model: a name such as `e5-base+pi@4096`, or a model that `extend` returned (that model is not changed).
+        data: a dataset with `anchor` and `positive`. It may have `negative_1`, `negative_2`, ..., and `scores` of a
+            re-ranker, one for the positive and each negative, for distillation. Or a local file (JSON lines, CSV,
+            Parquet), a folder of such files, or a dataset on the hub.
         out: folder for the tuned model; checkpoints go to its subfolder, and the same call resumes from them.
-        device: where to train; default the best there is.
-        trust_remote_code: run the base repository's own model code.
+        device: where to train; default the best device of this machine.
+        trust_remote_code: whether to run the base repository's own model code.
         settings: the fields of `TuningSettings`, such as `epochs=3` or `lr=5e-4`.
 
     Returns:
-        The tuned model, also saved in `out`; `longembed.load(out)` opens it.
+        The tuned model; it is also saved in `out`, and `mteb_longembed.load(out)` opens it.
 
     Raises:
-        InputError: if a value breaks its rule, the target is not above the trained length, `out` is taken, or
-            the loss stops being a number (the last checkpoint stays).
+        InputError: if a value breaks its rule, the target length is not above the trained length, `out` is in use,
+            or the loss becomes infinite or nan (the last checkpoint stays).
         MisfitError: if the strategy or the model's positions cannot be tuned.
-        DataError, HubError: if the data cannot be used or had.
+        DataError, HubError: if the data cannot be used or loaded.
     """
     how = TuningSettings(**settings)
     out = Path(out)
@@ -90,9 +90,9 @@ def tune(
     strategy = cast("LongTransformer", tuned[0]).strategy
     if how.max_len > strategy.trained_len:
         raise InputError(
-            f"max_len must be at most the trained {strategy.trained_len} tokens, got {how.max_len}."
+            f"max_len must be at most the trained length of {strategy.trained_len} tokens, got {how.max_len}."
         )
-    # what a resumed run must have in common with the one before
+    # these values must be the same when a run is resumed
     same = {key: value for key, value in asdict(how).items() if key not in _FREE}
     identity = {
         "model": tuned.model_card_data.model_name,
@@ -150,7 +150,7 @@ def tune(
 
 
 class RowTrainer(SentenceTransformerTrainer):
-    """Keeps only the trained rows in its checkpoints, and stops at a loss that is no number."""
+    """Keeps only the trained rows in its checkpoints, and stops if the loss becomes infinite or nan."""
 
     def _rows(self) -> AddedRows:
         model: Any = self.accelerator.unwrap_model(self.model)
@@ -167,14 +167,14 @@ class RowTrainer(SentenceTransformerTrainer):
             self._rows().new.copy_(rows)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """None: it would look the base up on the hub and put rows of the data into a model card."""
+        """Add no callback: it would ask the hub about the base, and write rows of the data into a model card."""
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
         result = super().compute_loss(*args, **kwargs)
         loss = result[0] if isinstance(result, tuple) else result
         if not bool(torch.isfinite(loss)):
             raise InputError(
-                f"the loss must stay a number, got {float(loss.detach())} at step "
+                f"the loss must stay a finite number, got {float(loss.detach())} at step "
                 f"{self.state.global_step + 1}: use a lower lr (it is {self.args.learning_rate:g}) or a "
                 f"higher temperature; the checkpoints in {self.args.output_dir} are intact."
             )
@@ -182,7 +182,7 @@ class RowTrainer(SentenceTransformerTrainer):
 
 
 def isolate_rows(model: SentenceTransformer) -> AddedRows:
-    """Freeze a model but for its added position rows, and let its documents start anywhere; in place."""
+    """Freeze a model except its added position rows, and let documents start anywhere; changes it in place."""
     first: Any = model[0]
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -196,18 +196,18 @@ def isolate_rows(model: SentenceTransformer) -> AddedRows:
 
 
 def restore(model: SentenceTransformer, table: AddedRows) -> None:
-    """Undo `isolate_rows`, keeping what was trained; in place."""
+    """Undo `isolate_rows`, but keep the trained rows; changes the model in place."""
     first: Any = model[0]
     first.model.embeddings.position_embeddings = table.to_embedding()
     first.family = first.family.family
 
 
 def _check_resolved(resolved: ResolvedModel) -> None:
-    """Refuse what cannot be tuned before any weights load."""
+    """Raise an error for a model that cannot be tuned, before its weights load."""
     if resolved.dtype is not None:
-        raise InputError(f"tuning computes in the types it needs: leave out dtype, got {resolved.dtype}.")
+        raise InputError(f"tuning chooses its own number types: leave out dtype, got {resolved.dtype}.")
     for key in [*resolved.representation.settings(), *resolved.search.settings()]:
-        raise InputError(f"tuning trains a model of one vector a document: leave out {key}.")
+        raise InputError(f"tuning trains models with one vector for each document: leave out {key}.")
     _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
 
 
@@ -215,8 +215,8 @@ def _check_model(model: SentenceTransformer) -> None:
     first = model[0]
     if not isinstance(first, LongTransformer):
         raise InputError(
-            "tuning takes an extended model, such as extend(base, 'pi', 4096) returns, got a "
-            f"{type(first).__name__} that nothing extended."
+            "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a model that is not "
+            f"extended ({type(first).__name__})."
         )
     _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
 
@@ -224,25 +224,25 @@ def _check_model(model: SentenceTransformer) -> None:
 def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
     if family != "absolute":
         raise MisfitError(
-            f"only models with absolute positions can be tuned this way, got {base} with {family} positions: "
-            "it has no table of position rows to add to, and training its other weights would change short "
-            "inputs; ntk or se extend rotary models without training."
+            f"only models with absolute positions can be tuned, got {base} with {family} positions: it has no table "
+            "of position rows to train, and to train other weights would change short inputs; ntk or se extend "
+            "rotary models without training."
         )
     if strategy.key() not in TUNABLE:
         raise MisfitError(
-            f"tuning trains the rows that {' or '.join(TUNABLE)} adds, got {strategy.key()}: use {base}+pi."
+            f"tuning trains only rows that {' or '.join(TUNABLE)} has added, got {strategy.key()}: use {base}+pi."
         )
     if strategy.target_len <= strategy.trained_len:
         raise InputError(
-            f"the target length must be above the trained {strategy.trained_len} tokens, or no new rows are there "
-            f"to train, got {strategy.target_len}."
+            f"the target length must be above the trained length of {strategy.trained_len} tokens, otherwise there "
+            f"are no new rows to train, got {strategy.target_len}."
         )
     if getattr(strategy, "short", "keep") != "keep":
-        raise InputError("tuning keeps short inputs as they are, so short must be keep, got scale.")
+        raise InputError("tuning does not change short inputs, so short must be keep, got scale.")
 
 
 def _prompts(model: SentenceTransformer, columns: list[str]) -> dict[str, str] | None:
-    """The model's own query and document prompts, by column."""
+    """The model's own query and document prompts, by column of the data."""
     query, document = model.prompts.get("query") or "", model.prompts.get("document") or ""
     if not query and not document:
         return None

@@ -35,13 +35,13 @@ def test_what_is_no_time_is_refused(text, capsys) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ([], "compare needs data of one kind: .* got 0 kinds"),
+        ([], "compare needs exactly one kind of data: .* got 0 kinds"),
         (["-t", "LongEmbedPasskey", "--data", "x"], "got 2 kinds"),
         (["--corpus", "x"], "--corpus, --queries and --qrels belong together"),
-        (["--make-queries", "--queries", "x"], "--make-queries N takes --corpus alone"),
+        (["--make-queries", "--queries", "x"], "--make-queries N needs --corpus, no --queries"),
         (
             ["--corpus", "x", "--make-queries", "0"],
-            "--make-queries N takes --corpus alone, and N of at least 1",
+            "--make-queries N needs --corpus, .* and N of at least 1",
         ),
         (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),
     ],

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.commands import diagnose as diagnosing
+from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.diagnose import Diagnosis
+
+
+def around(mean: float) -> Interval:
+    return Interval(mean, mean - 5, mean + 5)
+
 
 FOUND = Diagnosis(
     task="Some",
     score="nDCG@10",
-    curves={"a": {128: 40.0, 512: 79.0}, "b": {128: 10.0, 512: 20.0}},
-    whole={"a": 80.0, "b": 60.0},
+    curves={"a": {128: around(40), 512: around(79)}, "b": {128: around(10), 512: around(20)}},
+    whole={"a": around(80), "b": around(60)},
     document_lens=[100, 200, 400, 900],
     counted_by={"a": "tokens of a", "b": "words / 0.75"},
 )
@@ -34,7 +40,9 @@ def test_table_has_scores_and_the_share_of_longer_documents() -> None:
         ["512", "79.0", "20.0", "25"],
         ["all", "80.0", "60.0", "0"],
     ]
+    assert table.rows[0][1].interval == (35.0, 45.0)
     assert table.notes == (
+        "[low,high]: 95 % interval over queries.",
         "4 documents: median 300, longest 900 tokens (tokens of a).",
         "a needs 512 tokens for 95% of its score on whole documents (80.0).",
         "b needs more than 512 tokens for 95% of its score on whole documents.",
@@ -59,4 +67,4 @@ def test_figure_and_data_are_written(
 def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse("-t", "Some", "--lengths", "128;512")
-    assert "expected whole numbers with commas between, got '128;512'" in capsys.readouterr().err
+    assert "expected whole numbers with commas between them, got '128;512'" in capsys.readouterr().err

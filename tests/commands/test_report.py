@@ -92,7 +92,7 @@ def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
     file.write_text("kept")
     target = file / "report.html" if option == "--html" else file
     with pytest.raises(
-        InputError, match=f"^{option} writes into a folder, but .*there' is a file: name another.$"
+        InputError, match=f"^{option} writes into a folder, but .*there' is a file: give another folder.$"
     ):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
@@ -165,7 +165,7 @@ def test_the_public_table_needs_no_results(capsys):
     ("options", "message"),
     [
         ([], "give RESULTS folders, or --published"),
-        ([DATA / "results", "--window", "512"], "--window is about the public results"),
+        ([DATA / "results", "--window", "512"], "--window works only on the public results"),
     ],
 )
 def test_nothing_to_report_says_so(options, message):
@@ -176,4 +176,4 @@ def test_nothing_to_report_says_so(options, message):
 def test_a_range_that_is_none_keeps_its_sentence(capsys):
     with pytest.raises(SystemExit):
         _run("--published", "--size", "large")
-    assert "a range has the form MIN-MAX" in capsys.readouterr().err
+    assert "a range must be MIN-MAX" in capsys.readouterr().err

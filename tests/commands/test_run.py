@@ -15,7 +15,7 @@ from mteb_longembed import cli
 from mteb_longembed.commands.run import _searching
 from mteb_longembed.errors import ModelError
 from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
-from mteb_longembed.tasks.hub import DATA_VARIABLE
+from mteb_longembed.tasks.real.hub import DATA_VARIABLE
 from tests import published_data, tiny
 
 
@@ -179,7 +179,7 @@ def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tm
 def test_faiss_without_embeddings_is_one_sentence() -> None:
     lexical = SimpleNamespace(mteb_model_meta=SimpleNamespace(name="bm25"))
     with pytest.raises(
-        ModelError, match="--index faiss needs a model that gives one vector a document, got bm25"
+        ModelError, match="--index faiss needs a model with one vector for each document, got bm25"
     ):
         _searching(lexical, LongEmbedSummScreenFD(), "faiss")
     assert _searching(lexical, LongEmbedSummScreenFD(), "exact") is lexical

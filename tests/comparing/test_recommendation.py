@@ -51,7 +51,7 @@ def test_a_difference_that_the_queries_cannot_tell_is_undecided() -> None:
     rows = [row("mine+ntk@4096", 55, (5, -3, 12)), row("mine+none@512", 50, loss=(-5, -12, 3), base=True)]
     found = recommend(rows, [], 50)
     assert found.verdict == "undecided"
-    assert found.sentences[0].startswith("Undecided: 50 queries cannot tell mine+ntk@4096")
+    assert found.sentences[0].startswith("Undecided: mine+ntk@4096 has the highest score")
 
 
 def test_one_query_has_no_interval_and_decides_nothing() -> None:

@@ -16,7 +16,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.black_box import (
     WindowedEncoder,
     load_windowed,
@@ -24,6 +23,7 @@ from mteb_longembed.encoders.black_box import (
     token_starts_of,
     windowed,
 )
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.grammar import parse_name

@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError, UnknownNameError
 from tests import tiny
 

@@ -16,7 +16,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed import hub as hub_module
-from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
 from tests import tiny
 from tests.loopback_hub import LoopbackHub

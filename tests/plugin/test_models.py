@@ -16,7 +16,7 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError, LongEmbedError, MisfitError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.plugin import after_import, loading, models, results_on_disk, tasks

@@ -15,7 +15,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.plugin.naming import register_names
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
 NAME = "mteb-longembed/mini-rope+ntk@2048"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.columns import COLUMN_BY_KEY, COLUMNS, GENERATED, PUBLISHED
-from mteb_longembed.reports.results import Model, Result
-from mteb_longembed.reports.scoreboard import Line, score_lines
+from mteb_longembed.reports.scores.columns import COLUMN_BY_KEY, COLUMNS, GENERATED, PUBLISHED
+from mteb_longembed.reports.scores.results import Model, Result
+from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
 BASE = "intfloat/e5-base-v2"
 ROTARY = "dwzhu/e5rope-base"

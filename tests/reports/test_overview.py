@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.scoreboard import score_lines
-from mteb_longembed.reports.significance import Comparison
+from mteb_longembed.reports.scores.results import load_results
+from mteb_longembed.reports.scores.scoreboard import score_lines
+from mteb_longembed.reports.scores.significance import Comparison
 from tests.reports.made import BASE, rows, write_result
 
 
@@ -23,7 +23,7 @@ def test_it_says_what_was_run_when_and_with_which_versions(tmp_path):
 
 
 def test_files_without_a_date_say_so():
-    assert dict(_head(rows(BASE, 0.5)).facts)["Run"] == "the result files carry no date"
+    assert dict(_head(rows(BASE, 0.5)).facts)["Run"] == "the result files have no date"
 
 
 def test_the_best_extension_is_named_with_what_is_known_of_it():

@@ -58,7 +58,7 @@ def test_no_query_is_an_error():
 
 
 def test_a_difference_of_other_queries_is_an_error():
-    with pytest.raises(DataError, match=r"they have \[2\] and \[3\]"):
+    with pytest.raises(DataError, match=r"got groups of \[2\] and \[3\]"):
         difference_interval([[1, 0]], [[1, 0, 1]])
 
 

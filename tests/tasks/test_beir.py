@@ -50,7 +50,7 @@ def test_documents_may_lack_title_or_text(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"expected a folder in BEIR's format, it has no qrels/test\.tsv"):
+    with pytest.raises(DataError, match=r"expected a folder in BEIR's format, found no qrels/test\.tsv"):
         beir_task(folder(tmp_path, split="dev"))
 
 

@@ -10,7 +10,7 @@ from mteb.results import TaskResult
 
 from mteb_longembed.tasks import TASKS, LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
 from mteb_longembed.tasks.benchmark import NAME, make_benchmark
-from mteb_longembed.tasks.synthetic import LENGTHS
+from mteb_longembed.tasks.generated.synthetic import LENGTHS
 
 
 def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:

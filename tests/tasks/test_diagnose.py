@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.diagnose import BM25, Diagnosis, diagnose, find_task, load_model
 
@@ -65,7 +66,8 @@ def test_answers_at_the_beginning_need_no_long_context(tmp_path: Path) -> None:
     found = diagnose(
         str(beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)), [WordSearch()], LENGTHS
     )
-    assert found.curves["ours/word-search"] == {16: 100, 64: 100, 1024: 100}
+    curve = found.curves["ours/word-search"]
+    assert {length: score.mean for length, score in curve.items()} == {16: 100, 64: 100, 1024: 100}
     assert found.enough("ours/word-search") == 16
 
 
@@ -74,8 +76,8 @@ def test_answers_at_the_end_do(tmp_path: Path) -> None:
         str(beir(tmp_path / "late", [f"{PADDING} {w}" for w in WORDS], WORDS)), [WordSearch()], LENGTHS
     )
     curve = found.curves["ours/word-search"]
-    assert curve[16] == curve[64] < 50
-    assert curve[1024] == found.whole["ours/word-search"] == 100
+    assert curve[16] == curve[64] and curve[64].mean < 50
+    assert curve[1024].mean == found.whole["ours/word-search"].mean == 100
     assert found.enough("ours/word-search") == 1024
     assert found.document_lens == [round(91 / 0.75)] * 20
     assert found.longer_than(64) == 100
@@ -104,7 +106,7 @@ def test_a_loaded_task_is_left_as_it_was() -> None:
     assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == before
     assert found.task == "LongEmbedPasskey"
     assert found.score == "nDCG@1"
-    assert found.curves["ours/word-search"][64] < 70 < found.whole["ours/word-search"]
+    assert found.curves["ours/word-search"][64].mean < 70 < found.whole["ours/word-search"].mean
 
 
 def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
@@ -125,10 +127,17 @@ def test_nothing_is_read_from_or_written_to_mtebs_cache(
 
 
 def test_the_data_can_be_saved(tmp_path: Path) -> None:
-    found = Diagnosis("t", "nDCG@10", {"m": {16: 50.0}}, {"m": 60.0}, [10, 20], {"m": "words / 0.75"})
+    found = Diagnosis(
+        "t",
+        "nDCG@10",
+        {"m": {16: Interval(50.0, 40.0, 55.0)}},
+        {"m": Interval(60.0, 50.0, 70.0)},
+        [10, 20],
+        {"m": "words / 0.75"},
+    )
     found.save(tmp_path / "d.json")
     read = json.loads((tmp_path / "d.json").read_text())
-    assert read["curves"] == {"m": {"16": 50.0}}
+    assert read["curves"] == {"m": {"16": {"mean": 50.0, "low": 40.0, "high": 55.0}}}
     assert read["document_lens"] == [10, 20]
     assert found.enough("m") is None
 

@@ -84,5 +84,7 @@ def test_broken_data_name_file_and_line(tmp_path, corpus, qrels, message) -> Non
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
-    with pytest.raises(DataError, match=r"nothing\.jsonl: expected a file, there is none"):
+    with pytest.raises(
+        DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found none"
+    ):
         files_task(tmp_path / "nothing.jsonl", tmp_path / "q.jsonl", tmp_path / "qrels.tsv")

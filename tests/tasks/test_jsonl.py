@@ -67,8 +67,11 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
         (GOOD + b"not json\n", "line 3: .* invalid JSON: Expecting value (character 1)."),
         (GOOD[:-20], "line 2: .* invalid JSON: .* (the file ends inside this line: download it again)"),
         (GOOD + b'{"qid": "q3", "text": "caf\xe9"}\n', "line 3: expected UTF-8 text"),
-        (b"", "queries.jsonl: expected JSON lines with qid, text, the file is empty"),
-        (gzip.compress(GOOD * 500, mtime=0)[:-30], "expected more text, the gzip file is cut off or damaged"),
+        (b"", "queries.jsonl: expected JSON lines with qid, text, got an empty file"),
+        (
+            gzip.compress(GOOD * 500, mtime=0)[:-30],
+            "expected more text, but the gzip file is cut off or damaged",
+        ),
         (
             gzip.compress(GOOD, mtime=0)[:-8] + b"damaged.",
             "the gzip file is cut off or damaged",

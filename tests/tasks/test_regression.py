@@ -14,7 +14,7 @@ import mteb
 import pytest
 
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
-from mteb_longembed.tasks.synthetic import SyntheticRetrieval
+from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval
 
 REVISIONS = {LongEmbedPasskey: "g1-b375e51c72dc", LongEmbedNeedle: "g2-81f4a65fbaa5"}
 

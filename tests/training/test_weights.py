@@ -9,7 +9,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.tasks.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from training.order import order_hits
 
 MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"

@@ -116,7 +116,7 @@ def test_other_settings_do_not_resume(tmp_path, base, monkeypatch):
 def test_a_folder_with_a_model_is_not_written_over(tmp_path, base):
     extended = extend(base, "pi", TARGET)
     tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
-    with pytest.raises(InputError, match="must not hold a model yet"):
+    with pytest.raises(InputError, match="must not have a model yet"):
         tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
 
 
@@ -165,7 +165,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
     trainer_module.SentenceTransformerTrainer.compute_loss, saved = poisoned, original
     try:
         with pytest.raises(
-            InputError, match=r"the loss must stay a number, got nan at step 3: use a lower lr"
+            InputError, match=r"the loss must stay a finite number, got nan at step 3: use a lower lr"
         ):
             tune(extended, pairs(), tmp_path / "out", **tune_settings)
     finally:
@@ -177,8 +177,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
     ("name", "error", "said"),
     [
         ("+pi@16", InputError, "must be above the trained 16 tokens"),
-        ("+gp@64", MisfitError, "trains the rows that pi or rp adds, got gp"),
-        ("+none", MisfitError, "trains the rows that pi or rp adds, got none"),
+        ("+gp@64", MisfitError, "trains only rows that pi or rp has added, got gp"),
+        ("+none", MisfitError, "trains only rows that pi or rp has added, got none"),
         ("+pi@64:short=scale", InputError, "short must be keep"),
         ("+pi@64:dtype=bf16", InputError, "leave out dtype"),
     ],
@@ -200,7 +200,7 @@ def test_a_rotary_model_is_refused_with_the_reason(tmp_path, monkeypatch):
 
 
 def test_a_model_nobody_extended_is_refused(tmp_path, base):
-    with pytest.raises(InputError, match="takes an extended model"):
+    with pytest.raises(InputError, match="needs an extended model"):
         tune(base, pairs(), tmp_path / "out", **SMALL)
 
 

@@ -12,9 +12,10 @@ from .tiles import Tile
 
 @dataclass(frozen=True)
 class DualChunkPlan(Plan):
-    """With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`):
+    """Distances of dual chunk attention, for the tokens i and j of one document.
 
-    same chunk: `a - b`; the chunk before: `min(chunk + a, limit) - b`; chunks further back: `limit - b`.
+    With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): same chunk: `a - b`; the
+    chunk before: `min(chunk + a, limit) - b`; chunks further back: `limit - b`.
 
     Args:
         chunk: tokens of a chunk.

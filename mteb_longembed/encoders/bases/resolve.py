@@ -9,9 +9,8 @@ from typing import Any, cast
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.families import family_of
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len, published_name
 from mteb_longembed.names.grammar import ModelName, is_folder
@@ -97,6 +96,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         target = target_len or default_target_len(name.strategy, length)
         strategy = kind(trained_len=length, target_len=target, **said.params)
         settings.update(strategy.settings())
+        base.family.check_target(strategy, max(base.trained_len or 0, length))
     else:
         strategy = _as_stretched(base, name, stretch, length, target_len)
     if dtype == base.dtype:
@@ -133,7 +133,7 @@ def _as_stretched(
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
     """Refuse what would have to change a saved model."""
     local = is_folder(name.base)
-    rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None)
+    rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None, index=None)
     if not local:
         rest = replace(rest, revision=None)
     if rest != ModelName("") or (local and trusted):

@@ -1,4 +1,4 @@
-"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how it is known, and its strategy."""
+"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how to know it, and its strategy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, cast
 
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, not in __all__
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError

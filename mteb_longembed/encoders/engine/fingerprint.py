@@ -13,15 +13,16 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, ProcessorMixin
 
-from mteb_longembed.encoders import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 
 from .checksum import checksum
 from .code import code_of, is_library, read_again
@@ -78,6 +79,31 @@ class Fingerprint:
             *common, _State(sums, None).of(model), ALGORITHM, strategy.key(), dataclasses.asdict(strategy)
         )
 
+        # what one window becomes: the base does that, as to any short input
+        self._window = _digest(
+            "windows", ALGORITHM, _how_it_runs(device), _State(sums, short).before_joining(model)
+        )
+
+    def window_keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
+        """The keys of the pooled windows of documents that are cut: the same for all that join them in another way.
+
+        Args:
+            ids: of each document, prompt and special tokens included; longer than the strategy leaves whole.
+            prompt: what of `ids` was put before each text.
+        """
+        keys = []
+        for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
+            # three numbers, since these documents are cut
+            length, prefix, behind = cast("tuple[int, int, int]", settings)
+            digest = hashlib.blake2b(self._window, digest_size=32)
+            digest.update(f"{length} {len(row)}\n".encode())
+            windows = self.first.strategy.windows(len(row), prefix, behind).numpy()
+            digest.update(f"{windows.shape}\n".encode())
+            digest.update(np.ascontiguousarray(windows, "<i4").tobytes())
+            digest.update(np.ascontiguousarray(row, "<i4").tobytes())
+            keys.append(digest.digest())
+        return keys
+
     def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids.
 
@@ -130,6 +156,11 @@ class _State:
                 raise Unknown(f"{name or 'the model'} has a forward method of its own")
         root = code_of(type(model))
         return _digest(root, [(name, self._module(module)) for name, module in model.named_children()])
+
+    def before_joining(self, model: TextModel) -> bytes:
+        """The state of what makes one pooled vector of one window: the transformer, and how it is pooled."""
+        settings = {key: getattr(model.pooling, key, None) for key in Pooling.config_keys}
+        return _digest(self._module(model.first.model), _plain(settings))
 
     def _module(self, module: nn.Module) -> object:
         if id(module) in self._entered:

@@ -94,6 +94,9 @@ class EmbeddingStore:
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
         self.counts = Counts()
+        #: Whether documents that are cut into windows leave their pooled windows here too, for models that join the
+        #: same windows in another way. They take more room than the vectors, so only `compare` asks for them.
+        self.keeps_windows = False
         self._clock = clock
         self._broken = False
         self._of_thread = threading.local()

@@ -1,4 +1,4 @@
-"""The registry of model families: the first whose `matches` says yes serves a model."""
+"""The registry of model families: a model belongs to the first family whose `matches` says yes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .relative import Relative
 from .roformer import RoFormer
 from .rotary import Rotary
 
-#: Opaque takes what no other family knows, so it stands last.
+#: Opaque takes the models that no other family knows, so it is the last.
 FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, RoFormer, Relative, Opaque)
 
 
@@ -21,23 +21,23 @@ def family_of(config: PretrainedConfig) -> type[Family]:
     """The family of models with this configuration.
 
     Raises:
-        ModelError: if the configuration describes remote code by a native model type, so that transformers
-            would load another architecture in silence (jina-embeddings-v2 calls itself "bert").
+        ModelError: if the model needs remote code but has the model type of a native architecture. transformers would
+            load the wrong architecture without a message (jina-embeddings-v2 has the model type "bert").
     """
     native = type(config).__module__.startswith("transformers.models.")
     if not native:
-        # A model type says nothing about code from elsewhere.
+        # The model type says nothing about code that is not part of transformers.
         return Opaque
     kind = getattr(config, "position_embedding_type", "absolute")
     if kind == "alibi":
         raise ModelError(
-            f"the model calls itself {config.model_type!r} but has {kind} positions, which need its own "
-            "code: pass trust_remote_code=True."
+            f"the model has the type {config.model_type!r} but {kind} positions, which need the model's own code: "
+            "pass trust_remote_code=True."
         )
     for family in FAMILIES:
         if family.matches(config):
             return family
-    raise ModelError(f"no family knows how positions enter models of type {config.model_type!r}.")
+    raise ModelError(f"models of type {config.model_type!r} belong to no family that we know.")
 
 
 __all__ = ["FAMILIES", "Family", "family_of"]

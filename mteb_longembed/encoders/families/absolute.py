@@ -1,4 +1,4 @@
-"""Learned absolute positions: a table with one row a position, added to the token embeddings."""
+"""Learned absolute positions: a table with one row for each position, added to the token embeddings."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import MisfitError
 
 from .base import Family
+from .interface import install_packed
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a model type keeps what we change: its query projections, and the first row of its table.
+    """The parts of a model type that we change: its query projections, and the first row of its table.
 
-    `from_padding`: positions start at `padding_idx + 1` and pad tokens inside the text count for nothing
-    (fairseq's rule).
+    `from_padding`: positions start at `padding_idx + 1`, and pad tokens inside the text are not counted (fairseq's
+    rule).
     """
 
     query: str
@@ -35,13 +38,13 @@ LAYOUTS: dict[str, Layout] = {
     "camembert": Layout("query", from_padding=True),
     "xlm-roberta": Layout("query", from_padding=True),
     "xlm-roberta-xl": Layout("query", from_padding=True),
-    # MPNet adds a bucketed relative bias, which saturates at 128 tokens and is left alone.
+    # MPNet also adds a bucketed relative bias. It is constant beyond 128 tokens, and we do not change it.
     "mpnet": Layout("q", from_padding=True),
 }
 
 
 class Absolute(Family):
-    """BERT, DistilBERT, ELECTRA, RoBERTa, XLM-R, MPNet: rows of a learned table, by explicit position ids."""
+    """BERT, DistilBERT, ELECTRA, RoBERTa, XLM-R, MPNet: we choose rows of the learned table by position ids."""
 
     name: ClassVar[str] = "absolute"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "position_table"})
@@ -49,12 +52,12 @@ class Absolute(Family):
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
         layout = LAYOUTS[model.config.model_type]
-        # torch types what a module holds as Tensor | Module
+        # Any, because torch says that every attribute of a module is Tensor | Module
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
         self.padding_idx: int | None = None
         if layout.from_padding:
-            # MPNet's is a constant 1, whatever the configuration says
+            # MPNet's is always 1, even if the configuration says something else
             self.padding_idx = embeddings.padding_idx
         self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
         self.model = model
@@ -62,12 +65,9 @@ class Absolute(Family):
         if self.has_table and not extended:
             self._grow(model, table)
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
-        if strategy.key() == "none" and strategy.target_len > rows:
-            raise InputError(
-                f"none on a model with absolute positions takes at most its {rows} trained positions, got a target "
-                f"of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
-            )
+        self.check_target(strategy, rows)
         self._query_scale: Tensor | None = None
+        self.packs = install_packed(model)
         if strategy.logn:
             for name, module in model.named_modules():
                 if name.rpartition(".")[2] == layout.query and isinstance(module, nn.Linear):
@@ -78,6 +78,14 @@ class Absolute(Family):
         return config.model_type in LAYOUTS
 
     @classmethod
+    def check_target(cls, strategy: Strategy, positions: int) -> None:
+        if strategy.key() == "none" and strategy.target_len > positions:
+            raise MisfitError(
+                f"with the strategy none, a model with absolute positions takes at most its {positions} trained "
+                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
+            )
+
+    @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         rows = super().trained_len(config)
         if rows is None or not LAYOUTS[config.model_type].from_padding:
@@ -85,7 +93,7 @@ class Absolute(Family):
         return rows - config.pad_token_id - 1
 
     def _grow(self, model: PreTrainedModel, table: nn.Embedding) -> None:
-        """Replace the table by the strategy's, keeping the rows below `first_row` (padding)."""
+        """Replace the table with the strategy's, but keep the rows before `first_row` (padding)."""
         weight = table.weight.detach()
         trained = weight[self.first_row : self.first_row + self.strategy.trained_len]
         rows = self.strategy.position_table(trained.float()).to(weight.dtype)
@@ -93,7 +101,7 @@ class Absolute(Family):
         grown = nn.Embedding(len(weight), weight.shape[1], padding_idx=table.padding_idx, _weight=weight)
         embeddings: Any = model.embeddings
         embeddings.position_embeddings = grown
-        # both buffers are looked up by position where no ids are passed
+        # the model reads both buffers by position if no ids are passed
         for name, value in (("position_ids", torch.arange(len(weight))), ("token_type_ids", None)):
             if hasattr(embeddings, name):
                 fresh = torch.zeros(len(weight), dtype=torch.long) if value is None else value
@@ -124,13 +132,13 @@ class Absolute(Family):
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
-        n = lengths[:, None]
+        ids = features["input_ids"]
+        n = hand_over(lengths, ids.device)[:, None]
         self._query_scale = None
         if strategy.logn and int(lengths.max()) > strategy.trained_len:
             self._query_scale = strategy.query_scale(n)[..., None]
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
-        ids = features["input_ids"]
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
@@ -138,6 +146,21 @@ class Absolute(Family):
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
         rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
-        # padding is masked out everywhere: any valid row will do
+        # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
+
+    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+        if self._query_scale is not None:
+            self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
+        if "position_ids" not in features:
+            ids = features["input_ids"]
+            p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+            if self.padding_idx is not None:
+                # pad tokens inside a text count for nothing, as in the base itself
+                real = ids != self.padding_idx
+                p = torch.where(real, real.cumsum(1) + self.padding_idx, self.padding_idx)
+            features = {**features, "position_ids": p}
+        if hasattr(self.model.embeddings, "token_type_embeddings"):
+            features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
+        return super().pack(features, documents)

@@ -1,9 +1,9 @@
-"""Our attention function inside transformers models: lengths from the padding mask, strategies per layer.
+"""Our attention function inside transformers models.
 
-transformers hands the mask of the registered mask function to the attention function. A name that is
-registered as an attention function only gets no mask at all, and padding would be attended to; so both are
-registered. The mask is the plain `[b, n]` padding mask, or None where nothing is padded: causality and
-sliding windows are up to the attention function, and no mask of size n x n is ever made.
+transformers makes a mask with the registered mask function, and passes it to the attention function. A name without
+a mask function gets no mask at all, and the model would attend to padding. So we register both. Our mask is the
+plain `[b, n]` padding mask, or None if nothing is padded. The attention function itself handles causality and
+sliding windows, so no mask of size n x n is ever made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import flash_attention_mask
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed, current
 from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.strategies import Strategy
@@ -25,21 +29,23 @@ from mteb_longembed.errors import LongEmbedError, ModelError
 
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
-#: Documents up to this length share one masked kernel call; longer ones run in groups of equal length, since
-#: a mask costs a fifth of a long call.
+#: The name of SDPA attention that takes packed documents as well.
+PACKED = "longembed_packed"
+#: Documents up to this length in tokens share one kernel call with a mask. Longer ones run in groups of equal length,
+#: because a mask costs a fifth of a long call.
 _MASKED_UP_TO = 256
 
 
 @dataclass
 class LayerAttention:
-    """What our attention function knows about the layers of one model (all of them share it).
+    """What our attention function knows about a model. All layers of the model share it.
 
     Args:
-        strategy: scales queries by the document's length.
-        planned: changed relative positions of long documents, or None.
-        keep_windows: whether sliding windows at or beyond the trained length, which training never felt,
-            stay.
-        trial: layers with their queries and keys that a trial pass reached; None outside it.
+        strategy: the strategy; it scales queries by the document's length.
+        planned: attention with changed relative positions for long documents, or None.
+        keep_windows: whether a sliding window stays if it is at least as large as the trained length. Such a window
+            had no effect in training. A window that reaches the target length cuts nothing and never counts.
+        trial: layers that a trial pass reached, with their queries and keys; None outside a trial pass.
     """
 
     strategy: Strategy
@@ -48,7 +54,7 @@ class LayerAttention:
     trial: list[tuple[nn.Module, Tensor, Tensor]] | None = field(default=None, repr=False)
 
     def state_of_numbers(self, *, short: bool) -> object:
-        """What decides about embeddings, of inputs up to the trained length alone where `short`."""
+        """The settings that change embeddings; if `short`, only embeddings of inputs up to the trained length."""
         if short:
             return None
         return [self.keep_windows, None if self.planned is None else self.planned.rotation]
@@ -66,22 +72,22 @@ def long_attention(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention contract: `[b, h, n, d]` in, `[b, n, h, d]` out.
+    """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out.
 
     Raises:
-        ModelError: if the model asks for something that would change its attention silently (soft capping,
-            sinks, biases, a mask of another form).
+        ModelError: if the model asks for something that our attention cannot do (soft capping, sinks, biases, a mask
+            of another form). Without the error its embeddings would be wrong.
     """
     settings: LayerAttention = module.longembed
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
             raise ModelError(
-                f"{type(module).__name__} uses {name} in attention, which extended models cannot do."
+                f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
             )
     if attention_mask is not None and attention_mask.ndim != 2:
         raise ModelError(
-            f"attention takes a padding mask [b, n], got one of shape {tuple(attention_mask.shape)}: the "
-            "extended model's forward takes tokenised texts only."
+            f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
+            "tokenised texts to the extended model."
         )
     if settings.trial is not None:
         settings.trial.append((module, query, key))
@@ -89,12 +95,17 @@ def long_attention(
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = sliding_window
-    if window is not None and window >= strategy.trained_len and not settings.keep_windows:
+    if window is not None and window >= (
+        strategy.target_len if settings.keep_windows else strategy.trained_len
+    ):
         window = None
+    documents = current()
+    if documents is not None:
+        return _packed(settings, documents, query, key, value, scale, causal, window), None
     b, _, width, _ = query.shape
     lengths = None if attention_mask is None else attention_mask.sum(1)
     n = torch.full((b,), width) if lengths is None else lengths.cpu()
-    # A sliding layer sees as many tokens as in training, however long the document: nothing to extend in it.
+    # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
     factor = strategy.query_scale(n) if window is None else torch.ones(b)
     planned = settings.planned if window is None else None
     if causal and window is None and strategy.logn and bool((n > strategy.trained_len).any()):
@@ -112,13 +123,14 @@ def long_attention(
     else:
 
         def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
-            # all documents of one length have one factor, so that it costs nothing as part of the scale
+            # all documents here have one length and so one factor: as part of the scale it costs nothing
             scaled = scale * float(factor[first])
             if planned is None or q.shape[2] <= strategy.trained_len:
                 return attend_plain(q, k, v, scale=scaled, causal=causal, window=window, dropout=dropout)
             if dropout > 0:
                 warnings.warn(
-                    "attention dropout is left out where relative positions are planned.", stacklevel=2
+                    "this strategy changes relative positions, so its attention runs without dropout.",
+                    stacklevel=2,
                 )
             return planned(q, k, v, scale=scaled, causal=causal)
 
@@ -126,18 +138,90 @@ def long_attention(
     return out.transpose(1, 2).contiguous(), None
 
 
+def _packed(
+    settings: LayerAttention,
+    documents: PackedDocuments,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    """Attention of packed documents, all up to the trained length or all above it: `[1, tokens, h, d]`."""
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    strategy = settings.strategy
+    long = max(documents.lengths) > strategy.trained_len
+    if long and window is None and strategy.logn:
+        factor = documents.once(("query_scale", causal), lambda: _factors(strategy, documents, causal=causal))
+        q = (q * factor[:, None, None]).to(q.dtype)
+    planned = settings.planned if long and window is None else None
+    out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
+    return out[None]
+
+
+def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
+    """`[tokens]` what each query is multiplied by; in a causal model token i sees i + 1 tokens."""
+    rows = [
+        strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
+        for n in documents.lengths
+    ]
+    return hand_over(torch.cat(rows), documents.device)
+
+
+def packed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
+    documents = current()
+    if documents is None:
+        return sdpa_attention_forward(module, query, key, value, *args, **kwargs)
+    scaling = kwargs.get("scaling")
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
+
+
+def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    """SDPA's mask; none for packed documents, which see nothing of one another anyway."""
+    return sdpa_mask(*args, **kwargs) if current() is None else None
+
+
+def install_packed(model: PreTrainedModel) -> bool:
+    """Let a model's SDPA attention run packed documents too, where this machine can.
+
+    Elsewhere nothing changes. A model that does not let its attention function be chosen stays as it is.
+
+    Returns:
+        Whether documents can run packed.
+    """
+    config = model.config
+    if (
+        not devices.may_pack()
+        or getattr(config, "is_decoder", False)
+        or config._attn_implementation != "sdpa"
+    ):
+        return False
+    if not getattr(model, "_supports_attention_backend", False):
+        return False
+    model.set_attn_implementation(PACKED)
+    return True
+
+
 def each_length(
     query: Tensor, key: Tensor, value: Tensor, n: Tensor, run: Callable[[Tensor, Tensor, Tensor, int], Tensor]
 ) -> Tensor:
-    """Run the documents of each length together, without their padding.
+    """Run attention for all documents of the same length together, without their padding.
 
     Args:
-        query: `[b, h, width, d]`; key and value likewise.
+        query: `[b, h, width, d]`.
+        key: the same shape.
+        value: the same shape.
         n: `[b]` tokens of each document, on the CPU.
-        run: attention over `[rows, h, n, d]` documents of one length; gets the first one's row as well.
+        run: attention over `[rows, h, n, d]` documents of one length; its last argument is the row of the first one.
 
     Returns:
-        `[b, h, width, d]`, zeros where there is padding.
+        `[b, h, width, d]`, with zeros at padding.
     """
     groups: dict[int, list[int]] = {}
     for row, length in enumerate(n.tolist()):
@@ -157,51 +241,53 @@ def each_length(
             out = query.new_zeros(*query.shape[:3], value.shape[-1])
         padded = nn.functional.pad(part, (0, 0, 0, query.shape[2] - length)).to(out.dtype)
         at = torch.tensor(members, device=query.device)
-        # memory for a copy of the batch only where autograd needs it
+        # copy the batch only if autograd needs it
         out = out.index_copy(0, at, padded) if padded.requires_grad else out.index_copy_(0, at, padded)
     if out is None:
-        raise ModelError("attention over an empty batch.")
+        raise ModelError("attention needs at least one document in a batch, got none.")
     return out
 
 
 def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENTION) -> None:
-    """Let every attention layer of `model` go through our function.
+    """Make every attention layer of `model` use our function.
 
     Raises:
-        ModelError: if the model's class does not let its attention function be chosen.
+        ModelError: if nobody can choose the attention function of this model class.
     """
     layers: list[Any] = [
         module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
     ]
     if not layers:
-        raise ModelError(f"{type(model).__name__} has no attention layers whose function can be chosen.")
+        raise ModelError(f"{type(model).__name__} has no attention layer whose function can be replaced.")
     for layer in layers:
         layer.longembed = settings
     try:
         model.set_attn_implementation(name)
     except ValueError as error:
         raise ModelError(
-            f"{type(model).__name__} does not let its attention function be chosen: {error}"
+            f"the attention function of {type(model).__name__} cannot be replaced: {error}"
         ) from None
 
 
 def trial(
     model: PreTrainedModel, settings: LayerAttention, tokens: int = 8
 ) -> list[tuple[nn.Module, Tensor, Tensor]]:
-    """Queries and keys of every attention call of one forward pass over a text of one token repeated.
+    """The queries and keys of every attention call, for a text that repeats one token.
 
-    In such a text all tokens have the same hidden state in every layer, so queries and keys differ between
-    tokens by their positions alone.
+    In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
+    because of their positions.
 
     Raises:
-        ModelError: if some attention layer never came to our function, or the model does not run through it.
+        ModelError: if an attention layer never calls our function, or the model does not run with it.
     """
     try:
         embeddings: Any = model.get_input_embeddings()
     except NotImplementedError:
         embeddings = None
     if not isinstance(getattr(embeddings, "num_embeddings", None), int):
-        raise ModelError(f"{type(model).__name__} has no table of token embeddings: it is no model of texts.")
+        raise ModelError(
+            f"{type(model).__name__} has no table of token embeddings, so it is not a model of texts."
+        )
     vocabulary: int = embeddings.num_embeddings
     token = next(
         i
@@ -218,10 +304,10 @@ def trial(
     except LongEmbedError:
         raise
     except Exception as error:
-        # whatever a model's own code raises: it asks for something that the chosen attention does not give
+        # the model's own code may raise anything: it needs something that our attention does not give
         raise ModelError(
-            f"{type(model).__name__} does not run through a chosen attention function, so it cannot be extended "
-            f"inside attention: {type(error).__name__}: {error}."
+            f"{type(model).__name__} does not run with our attention function, so it cannot be extended inside "
+            f"attention: {type(error).__name__}: {error}."
         ) from error
     finally:
         settings.trial = None
@@ -229,11 +315,13 @@ def trial(
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
         raise ModelError(
-            f"{type(model).__name__} runs {layers} layers, but {len(calls)} of them came to the chosen "
-            "attention function: it cannot be extended inside attention."
+            f"{type(model).__name__} has {layers} layers, but only {len(calls)} attention calls used our "
+            "function: it cannot be extended inside attention."
         )
     return calls
 
 
 AttentionInterface.register(ATTENTION, long_attention)
 AttentionMaskInterface.register(ATTENTION, flash_attention_mask)
+AttentionInterface.register(PACKED, packed_attention)
+AttentionMaskInterface.register(PACKED, packed_mask)

@@ -1,4 +1,4 @@
-"""Everything else: models whose positions we cannot reach run as they are, and in windows."""
+"""All other models: we cannot change their positions, so they run as they are, or in windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import Family
 
 
 class Opaque(Family):
-    """ALiBi models, remote code, anything else: `none` and `pcw` need nothing from inside."""
+    """ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
 
     name: ClassVar[str] = "opaque"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
@@ -23,8 +23,8 @@ class Opaque(Family):
         super().__init__(model, strategy)
         if strategy.logn:
             raise MisfitError(
-                f"attention scaling cannot reach into {type(model).__name__}, whose attention we do not "
-                "know; use logn=off."
+                f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; "
+                "use logn=off."
             )
 
     @classmethod

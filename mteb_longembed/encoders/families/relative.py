@@ -1,4 +1,4 @@
-"""Relative biases: T5's learned number per head and bucketed distance, added to the scores."""
+"""Relative biases: T5 adds a learned number for each head and bucket of distances to the attention scores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 from transformers.masking_utils import flash_attention_mask
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.flex import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
@@ -19,17 +21,17 @@ from .interface import LayerAttention, each_length, install, trial
 
 #: The name under which transformers knows our attention function with biases.
 ATTENTION = "longembed_relative"
-#: Numbers of one block of biases, over all heads: 64 MiB in float32.
+#: How many numbers one block of biases has, over all heads: 64 MiB in float32.
 _BLOCK = 2**24
 
 
 class DistanceBias:
-    """The bias of any pair of tokens, made a block of rows at a time; stands for T5's `[1, h, n, n]` tensor.
+    """The biases of all pairs of tokens, made one block of rows at a time. It replaces T5's `[1, h, n, n]` tensor.
 
     Args:
         layer: the attention layer that owns the learned biases.
-        strategy: maps positions of documents longer than the trained length.
-        plan: changed relative positions of such documents, or None.
+        strategy: maps the positions of documents longer than the trained length.
+        plan: the changed relative positions of such documents, or None.
     """
 
     def __init__(self, layer: Any, strategy: Strategy, plan: Plan | None) -> None:
@@ -38,30 +40,58 @@ class DistanceBias:
         self.plan = plan
 
     def block(self, rows: slice, n: int) -> Tensor:
-        """Biases `[h, rows, n]` of some tokens of a document of `n` tokens over all of it."""
-        weight: Tensor = self.layer.relative_attention_bias.weight
+        """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
         if self.plan is not None and n > self.strategy.trained_len:
             distance = -self.plan.relative(rows, n)
         else:
-            p = torch.arange(n)
-            if "position_ids" in self.strategy.hooks():
-                p = self.strategy.position_ids(p, torch.tensor(n))
+            p = self._positions(n)
             distance = (p - p[rows, None]).double()
-        distance = distance.to(weight.device)
+        return self._at(distance).permute(2, 0, 1)
+
+    def by_distance(self, n: int) -> tuple[Tensor, Tensor] | None:
+        """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the layer's device.
+
+        None where they do not depend on one distance alone: where relative positions are planned, and where mapped
+        positions lie unevenly between whole ones.
+        """
+        if self.plan is not None and n > self.strategy.trained_len:
+            return None
+        p = self._positions(n).double()
+        if bool((p == p.floor()).all()):
+            place, step = p.long(), 1.0
+        else:
+            place, step = torch.arange(n), float(p[1] - p[0])
+            if not torch.allclose(p, place * step, rtol=0, atol=1e-9):
+                return None
+        far = int(place.max() - place.min())
+        table = self._at(torch.arange(-far, far + 1).double() * step).T.contiguous()
+        return table, place.to(table.device)
+
+    def _positions(self, n: int) -> Tensor:
+        p = torch.arange(n)
+        return (
+            self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
+        )
+
+    def _at(self, distance: Tensor) -> Tensor:
+        """Biases `[..., h]` of float64 distances."""
+        weight: Tensor = self.layer.relative_attention_bias.weight
         low = distance.floor()
         between = (distance - low).to(weight.dtype)
-        bias = self._learned(low)
+        bias = self._learned(low.to(weight.device))
         if bool(between.any()):
-            # a fractional distance lies between two whole ones
-            bias = torch.lerp(bias, self._learned(low + 1), between[..., None])
-        return bias.permute(2, 0, 1)
+            # a fractional distance gets a bias between those of the two whole distances around it
+            bias = torch.lerp(
+                bias, self._learned((low + 1).to(weight.device)), between[..., None].to(weight.device)
+            )
+        return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
         settings = (
             True, self.layer.relative_attention_num_buckets, self.layer.relative_attention_max_distance
         )  # fmt: skip
         bucket = self.layer._relative_position_bucket
-        # UMT5's takes them from the layer itself
+        # UMT5's function reads these settings from the layer itself
         own = len(inspect.signature(bucket).parameters) == 1
         buckets = bucket(distance.long()) if own else bucket(distance.long(), *settings)
         return self.layer.relative_attention_bias(buckets)
@@ -78,10 +108,10 @@ def relative_attention(
     position_bias: DistanceBias | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention contract with a bias that never exists as a whole: `[b, n, h, d]` out."""
+    """Attention as transformers asks for it, with biases made block by block: `[b, n, h, d]` out."""
     settings: LayerAttention = module.longembed
     if not isinstance(position_bias, DistanceBias):
-        raise ModelError(f"{type(module).__name__} brings its own position bias of a kind we do not know.")
+        raise ModelError(f"{type(module).__name__} has its own position bias, of a kind that we do not know.")
     if settings.trial is not None:
         settings.trial.append((module, query, key))
     b, h, width, d = query.shape
@@ -91,6 +121,11 @@ def relative_attention(
 
     def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
         length = q.shape[2]
+        if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
+            found = position_bias.by_distance(length)
+            if found is not None:
+                table, place = found
+                return attend_biased(q, k, v, table.to(q.dtype), place, scale=scale * float(factor[first]))
         size = max(_BLOCK // (h * length), 16)
         parts = []
         for start in range(0, length, size):
@@ -106,9 +141,9 @@ def relative_attention(
 
 
 class Relative(Family):
-    """T5 and mT5 encoders: distances of mapped positions go through the learned buckets.
+    """T5 and mT5 encoders: positions are mapped, and the learned buckets get the distances between them.
 
-    A distance between two whole ones (`pi`) takes the bias in between.
+    `pi` makes fractional distances. Their bias is interpolated between those of the two whole distances.
     """
 
     name: ClassVar[str] = "relative"
@@ -138,7 +173,7 @@ class Relative(Family):
 
 
 class _Biases:
-    """What a layer's `compute_bias` is replaced with."""
+    """Replaces a layer's `compute_bias`."""
 
     def __init__(self, bias: DistanceBias) -> None:
         self.bias = bias

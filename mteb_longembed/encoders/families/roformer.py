@@ -1,4 +1,4 @@
-"""RoFormer: rotary positions in an attention layer that transformers runs in one slow way only."""
+"""RoFormer: rotary positions in an attention layer for which transformers has only one, slow implementation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .base import Family
 from .interface import LayerAttention, long_attention
 from .rotary import mapped_angles
 
-#: RoFormer has no setting for it.
+#: The rope base (theta). RoFormer has no setting for it.
 _THETA = 10_000.0
 
 
 class RoFormer(Family):
-    """RoFormer: its self-attention is replaced by ours, with the same weights under the same names."""
+    """RoFormer: we replace its self-attention with ours, which has the same weights under the same names."""
 
     name: ClassVar[str] = "rotary"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "inv_freq", "attention"})
@@ -36,8 +36,8 @@ class RoFormer(Family):
         if "attention" in strategy.hooks():
             if model.config.rotary_value:
                 raise MisfitError(
-                    f"{strategy.key()} changes relative positions of queries and keys, and this RoFormer "
-                    "turns its values too (rotary_value); use gp, rp, pi or ntk."
+                    f"{strategy.key()} changes relative positions of queries and keys, but this RoFormer also "
+                    "rotates its values (rotary_value); use gp, rp, pi or ntk."
                 )
             settings.planned = PlannedAttention(strategy.attention(), rotation)
         encoder: Any = model.encoder
@@ -54,7 +54,7 @@ class RoFormer(Family):
 
 
 class _NoTable(nn.Embedding):
-    """Stands for the table of sines, which ends at the trained length; angles are made where needed."""
+    """Replaces the table of sines, which ends at the trained length. We compute angles when we need them."""
 
     def forward(  # type: ignore[override]
         self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any
@@ -63,7 +63,7 @@ class _NoTable(nn.Embedding):
 
 
 class _SelfAttention(nn.Module):
-    """RoFormer's self-attention through our attention function."""
+    """RoFormer's self-attention with our attention function."""
 
     is_causal = False
 
@@ -87,7 +87,7 @@ class _SelfAttention(nn.Module):
             for layer in (self.query, self.key, self.value)
         )
         real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
-        # from the mask, not from `prepare`: gradient checkpointing runs a layer again after later batches
+        # from the mask and not from `prepare`: gradient checkpointing may run a layer again after later batches
         lengths = torch.full((b,), n) if real is None else real.sum(1)
         p = torch.arange(n, device=hidden_states.device).expand(b, n)
         inv_freq = self.rotation.inv_freq.to(hidden_states.device)

@@ -1,4 +1,4 @@
-"""The registry of context-extension strategies: one file a strategy, one line here."""
+"""The registry of context-extension strategies: each strategy is one file, and one line here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from .rp import RecurrentPositions
 from .se import SelfExtend
 from .yarn import YaRN
 
-#: Registry key (the file's stem) -> strategy, in the paper's order, then ours.
+#: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
+ALGORITHM = "le2"
+
+#: Registry key (the file's stem) -> strategy: first those of the paper in its order, then the others.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.key(): strategy
     for strategy in (
@@ -42,7 +45,7 @@ def get_strategy(key: str) -> type[Strategy]:
     """The strategy class of a registry key.
 
     Raises:
-        UnknownNameError: if no strategy has this key; names the nearest match and all keys.
+        UnknownNameError: if no strategy has this key; the message says the nearest key and all keys.
     """
     try:
         return STRATEGIES[key]
@@ -50,4 +53,4 @@ def get_strategy(key: str) -> type[Strategy]:
         raise UnknownNameError("strategy", key, STRATEGIES) from None
 
 
-__all__ = ["STRATEGIES", "Strategy", "get_strategy"]
+__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "get_strategy"]

@@ -1,46 +1,56 @@
-"""What a context-extension strategy is: lengths, parameters, and the hooks through which it acts.
+"""What a context-extension strategy is: two lengths, parameters, and the hooks through which it acts.
 
-A strategy overrides only the hooks it acts on, and each hook is the identity for documents of `n <= Lo` tokens
-(unless a parameter such as `short="scale"` says otherwise): everything depends on the document alone. A model
-family (`encoders/families`) lists the hooks it can serve; the two fit when they share one, so no table of
-strategies and families exists anywhere.
+The trained length (`Lo` in formulas) is the longest input that the base model was trained on. The target length
+(`Lt` in formulas) is the longest input of the extended model. Both are in tokens.
+
+A strategy overrides only the hooks that it uses. Each hook changes nothing for documents of `n <= Lo` tokens, unless
+a parameter such as `short="scale"` asks for it. So an embedding depends on its document alone. A model family
+(`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
+no table of strategies and families.
+
+Modules of strategies import torch inside their methods: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
 
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mteb_longembed.encoders.attention.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """How token positions of a long document are brought into the range a model was trained on.
+    """A way to bring the token positions of a long document into the range that a model was trained on.
 
     Args:
-        trained_len: `Lo`, the longest input in tokens the base was trained on, special tokens included.
-        target_len: `Lt`, the longest input in tokens the extended model takes; longer ones are cut.
-        logn: multiply queries by `max(1, ln n / ln Lo)` for a document of `n` tokens (Su 2021; Chiang & Cholak
-            2022), as the paper does by default.
+        trained_len: the trained length `Lo`: the longest input in tokens that the base was trained on, special
+            tokens included.
+        target_len: the target length `Lt`: the longest input in tokens of the extended model; longer inputs are cut.
+        logn: whether attention queries of a document of `n` tokens are multiplied by `max(1, ln n / ln Lo)` (Su
+            2021; Chiang & Cholak 2022), as the paper does by default.
 
     Raises:
-        InputError: if a length is below 2 tokens, the target lies below the trained length, or a parameter
-            breaks its rule.
+        InputError: if the trained length is below 2 tokens, the target length is below the trained length, or a
+            parameter breaks its rule.
     """
 
     HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
-    #: Whether `inv_freq` is defined only for frequencies that no other rope scaling has changed.
+    #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
 
     trained_len: int
@@ -57,12 +67,14 @@ class Strategy:
             )
         for name, value in self.defaults_by_length().items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # frozen, but for its own making
+                object.__setattr__(self, name, value)  # the instance is frozen only after this method
         self.check()
 
     @classmethod
     def key(cls) -> str:
         """The registry key: the stem of the file that defines the class."""
+        if cls.__module__ == "__main__":  # a script of its own has no other name
+            return Path(inspect.getfile(cls)).stem
         return cls.__module__.rpartition(".")[2]
 
     @classmethod
@@ -72,22 +84,22 @@ class Strategy:
 
     @classmethod
     def parameters(cls) -> dict[str, object]:
-        """The strategy's own parameters and their defaults (lengths excluded), as in a model's name."""
+        """The strategy's own parameters and their defaults, without the two lengths."""
         return {f.name: f.default for f in fields(cls) if f.name not in ("trained_len", "target_len")}
 
     def defaults_by_length(self) -> dict[str, object]:
-        """The values of parameters whose default is None: they depend on the two lengths alone."""
+        """The values of parameters whose default is None. They depend only on the two lengths."""
         return {}
 
     def settings(self) -> dict[str, object]:
-        """The parameters whose values differ from what holds for these lengths without them."""
+        """The parameters whose values differ from their defaults for these lengths."""
         plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     @classmethod
     def declared(cls) -> dict[str, Parameter]:
-        """What each of the strategy's own parameters may be."""
+        """The allowed values of each of the strategy's own parameters."""
         types = typing.get_type_hints(cls)
         return {name: Parameter.declared(f"{cls.key()}'s {name}", types[name]) for name in cls.parameters()}
 
@@ -97,30 +109,32 @@ class Strategy:
         return math.ceil(self.target_len / self.trained_len)
 
     def check(self) -> None:
-        """Raise InputError where a parameter breaks its rule; nothing to check by default."""
+        """Raise InputError if a parameter breaks its rule. By default there is nothing to check."""
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = HOOKS) -> bool:
-        """Whether a document of `n` tokens gets the embedding that the base itself gives it.
+        """Whether a document of `n` tokens gets the same embedding as from the base itself.
 
-        Such embeddings are kept once for all strategies of a base (`engine/store.py`).
+        All strategies of a base share such embeddings in the store (`engine/store.py`).
 
         Args:
             n: tokens of the document, special tokens and prompt included.
-            hooks: those that act on the model.
+            hooks: the hooks that act on this model.
         """
         return n <= self.whole_len
 
     def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Attention scaling of documents of `n` tokens each.
+        """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
 
         Args:
             n: token counts, any shape.
-            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model
-                token i sees i + 1.
+            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model,
+                token i sees i + 1 tokens.
 
         Returns:
-            float32 factors, 1 where `logn` is off or no more than `Lo` tokens are seen.
+            float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
+        import torch
+
         seen = n if seen is None else seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
@@ -128,16 +142,19 @@ class Strategy:
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
 
     def rotary_scale(self, n: Tensor) -> Tensor:
-        """What the cosines and sines of documents of `n` tokens are multiplied by, in queries and in keys.
+        """The factors of the cosines and sines in queries and in keys, for documents of `n` tokens each.
 
-        Dimensions that do not turn are left alone. A score of turned dimensions carries the square.
+        Dimensions without rotation do not change. Queries and keys both get the factor, so the part of an attention
+        score that comes from rotated dimensions is multiplied by its square.
 
         Args:
             n: token counts, any shape.
 
         Returns:
-            float32 factors, 1 unless a strategy says otherwise.
+            float32 factors, all 1 unless a strategy overrides this.
         """
+        import torch
+
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
@@ -152,13 +169,13 @@ class Strategy:
 
         Args:
             n: tokens of the document, more than `whole_len`.
-            prefix: leading tokens (special tokens and prompt) that every window repeats.
-            suffix: trailing special tokens that every window repeats.
+            prefix: tokens at the start (special tokens and prompt) that every window repeats.
+            suffix: special tokens at the end that every window repeats.
         """
         raise NotImplementedError
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        """The position inside the trained range that each token takes, whole or fractional.
+        """The position of each token inside the trained range; it may be a fraction.
 
         Args:
             p: positions 0..n-1, `[n]` or `[b, n]`.
@@ -167,33 +184,33 @@ class Strategy:
         raise NotImplementedError
 
     def position_table(self, table: Tensor) -> Tensor:
-        """A learned table for the target length, from the trained one.
+        """The learned table of the target length, made from the trained table.
 
         Args:
-            table: `[Lo, d]` float32 rows of positions 0..Lo-1.
+            table: `[Lo, d]` float32, the rows of positions 0..Lo-1.
 
         Returns:
-            `[rows, d]` float32; `table_rows` says which row a token looks up.
+            `[rows, d]` float32; `table_rows` says which row each token reads.
         """
         raise NotImplementedError
 
     def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
-        """Row of the extended `position_table` for each token: `p` unless a strategy says otherwise."""
+        """The row of the extended `position_table` for each token: `p` unless a strategy overrides this."""
         return p
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
         """Rotary inverse frequencies for documents of `n` tokens.
 
         Args:
-            inv_freq: `[d/2]` float32, the model's own (its rope scaling included).
+            inv_freq: `[d/2]` float32, the model's own, with its own rope scaling.
             base: the model's rope base (theta).
             n: `[b]` token counts.
 
         Returns:
-            `[d/2]`, or `[b, d/2]` where the frequencies depend on the document's length.
+            `[d/2]`, or `[b, d/2]` if the frequencies depend on the document's length.
         """
         raise NotImplementedError
 
     def attention(self) -> Plan:
-        """How relative positions are changed inside attention."""
+        """The plan that changes relative positions inside attention."""
         raise NotImplementedError

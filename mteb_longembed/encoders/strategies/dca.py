@@ -1,29 +1,34 @@
-"""Dual chunk attention: exact positions inside a chunk, bounded ones between chunks."""
+"""Dual chunk attention: exact distances inside a chunk, limited distances between chunks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
 
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+
 
 @dataclass(frozen=True, kw_only=True)
 class DualChunkAttention(Strategy):
-    """With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): in the same chunk
-    `a - b`, in the one before `min(chunk + a, limit) - b`, further back `limit - b`.
+    """Dual chunk attention: exact distances within a chunk, limited distances between chunks.
+
+    A chunk has `chunk` tokens. Token i is number `a` in its chunk, token j is number `b` in its chunk, and `i > j`.
+    The distance is `a - b` if both are in the same chunk, `min(chunk + a, limit) - b` if j is in the chunk just
+    before, and `limit - b` if j is further back.
 
     Source: An et al. 2024, arXiv:2402.17463, sections 3.1 to 3.3.
-    Differs: the mirror image for bidirectional models (`i < j`: minus what j sees of i) is ours. The defaults
-        follow the paper's text: chunks of 3/4 of the trained length, positions up to `Lo - 1`. The authors'
-        code (ChunkLlama) takes `chunk = 11 * Lo // 16` and `limit = 3 * Lo // 4`.
+    Differs: the mirror image for bidirectional models is ours: for `i < j` it is minus the distance at which j sees
+        i. The defaults follow the paper's text: chunks of 3/4 of the trained length `Lo`, and positions up to
+        `Lo - 1`. The authors' code (ChunkLlama) takes `chunk = 11 * Lo // 16` and `limit = 3 * Lo // 4`.
 
     Args:
-        chunk: tokens of a chunk; default `3 * Lo // 4`.
-        limit: the largest relative position; default `Lo - 1`.
+        chunk: tokens of a chunk; default 3/4 of the trained length, `3 * Lo // 4`.
+        limit: the largest relative position; default the trained length minus 1, `Lo - 1`.
 
     Example:
         >>> dca = DualChunkAttention(trained_len=512, target_len=4096)
@@ -36,7 +41,10 @@ class DualChunkAttention(Strategy):
         default=None, metadata={"help": "tokens of a chunk (default 3/4 of the trained length)"}
     )
     limit: int | None = field(
-        default=None, metadata={"help": "largest relative position (default Lo - 1; ChunkLlama: 3/4 Lo)"}
+        default=None,
+        metadata={
+            "help": "largest relative position (default the trained length - 1; ChunkLlama: 3/4 of it)"
+        },
     )
 
     def defaults_by_length(self) -> dict[str, object]:
@@ -65,4 +73,6 @@ class DualChunkAttention(Strategy):
             )
 
     def attention(self) -> DualChunkPlan:
+        from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+
         return DualChunkPlan(self.chunk_len, self.largest)

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedPositions(Strategy):
-    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group that fits this document.
+    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group size that fits this document.
+
+    `n` is the document's length and `Lo` the trained length.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (grouped positions), Table 6 (g = s = 2, 4, 8).
-    Differs: the paper writes `p // s`; the authors' code takes the factor from the padded batch length. Here
-        it comes from the document alone; `factor="target"` gives the paper's text, short inputs included.
+    Differs: the paper writes `p // s`; the authors' code computes the factor from the padded length of the batch.
+        Here it depends on the document alone. `factor="target"` follows the paper's text, also for short inputs.
 
     Example:
+        >>> import torch
         >>> gp = GroupedPositions(trained_len=4, target_len=16)
         >>> gp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 0, 1, 1, 2, 2]
     """
 
     factor: Literal["document", "target"] = field(
-        default="document", metadata={"help": "group size from the document's length, or from the target's"}
+        default="document",
+        metadata={"help": "group size by the document's length, or by the target length"},
     )
 
     def check(self) -> None:
@@ -40,6 +44,8 @@ class GroupedPositions(Strategy):
         return n <= self.trained_len and self.factor == "document"
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
         group = (n + self.trained_len - 1) // self.trained_len

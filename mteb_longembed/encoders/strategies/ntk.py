@@ -1,36 +1,40 @@
-"""NTK-aware interpolation: stretch low frequencies, leave high ones; rotary and, ours, learned tables."""
+"""NTK-aware interpolation: stretch low frequencies and keep high ones, also in learned tables (ours)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True, kw_only=True)
 class NTKAware(Strategy):
-    """Rotary: the rope base grows by `factor`. Learned table: the smooth part stretches, the rest repeats.
+    """Rotary: the rope base is multiplied by `factor`. Learned table: the smooth part stretches, the rest repeats.
+
+    `Lo` is the trained length, and `s` the target length divided by it, rounded up.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
-    Differs: the learned-table form is ours, not the paper's, which lists NTK as "-" there (docs/adr). With `S`
-        the rows 1..Lo-1 smoothed by a Gaussian of width `sigma` rows and `H = E - S`, it is `Et[0] = E[0]` and
-        `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 takes part in nothing but itself. `sigma -> 0`
-        is pi from row `s` on, `sigma -> inf` repeats the rows 1..Lo-1, as rp repeats all. Documents of at most
-        `Lo` tokens keep the original rows. The rotary form changes all inputs, as in the paper;
-        `short="keep"` leaves those of at most `Lo` tokens alone.
+    Differs: the form for learned tables is ours. The paper has no NTK there; its table says "-" (docs/adr). `E` is
+        the trained table. `S` is its rows 1..Lo-1, smoothed by a Gaussian of width `sigma` rows, and `H = E - S`.
+        The new table is `Et[0] = E[0]` and `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 is used for
+        position 0 alone. For `sigma -> 0` this becomes pi from row `s` on. For `sigma -> inf` it repeats the rows
+        1..Lo-1, as rp repeats all rows. Documents of at most `Lo` tokens keep the original rows. The rotary form
+        changes all inputs, as in the paper; `short="keep"` does not change inputs of at most `Lo` tokens.
 
     Args:
-        factor: what the rope base is multiplied by; default `s + max(1, s/4)`, Table 6's 3, 5, 10 for s = 2, 4, 8.
+        factor: multiplier of the rope base; default `s + max(1, s/4)`, which is 3, 5, 10 for s = 2, 4, 8 as in
+            Table 6.
         sigma: width of the Gaussian in table rows.
 
     Example:
+        >>> import torch
         >>> NTKAware(trained_len=512, target_len=4096).rope_factor
         10.0
         >>> ntk = NTKAware(trained_len=512, target_len=1024)
@@ -41,7 +45,7 @@ class NTKAware(Strategy):
     factor: float | None = field(default=None, metadata={"help": "multiplier of the rope base (rotary)"})
     short: Literal["keep", "scale"] = field(
         default="scale",
-        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"},
+        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale them"},
     )
     sigma: float = field(default=32.0, metadata={"help": "smoothing width in rows (learned tables)"})
 
@@ -58,15 +62,17 @@ class NTKAware(Strategy):
 
     @property
     def rope_factor(self) -> float:
-        """`lambda`, what the rope base is multiplied by; 1 where there is nothing to extend."""
+        """`lambda`, the multiplier of the rope base; 1 by default if the target is the trained length."""
         return cast("float", self.factor)
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
-        # the static form scales every frequency; learned tables keep the rows of short inputs
+        # the static rotary form scales every input; learned tables keep the rows of short inputs
         return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in hooks)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): as a product it also holds on top of a base's own
+        import torch
+
+        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
         stretched = (inv_freq.double() * self.rope_factor**-steps).to(inv_freq.dtype)
@@ -75,13 +81,15 @@ class NTKAware(Strategy):
         return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)
 
     def position_table(self, table: Tensor) -> Tensor:
+        import torch
+
         body = table[1:].double()
         at = torch.arange(len(body), dtype=torch.float64)
         weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
         smooth = (weights / weights.sum(1, keepdim=True)) @ body
         rest = body - smooth
         t = torch.arange(1, self.target_len)
-        # rows 1..Lo-1 stand at 0..Lo-2 of `body`
+        # rows 1..Lo-1 of the table are rows 0..Lo-2 of `body`
         place = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
         low = place.floor().long()
         high = (low + 1).clamp(max=len(body) - 1)
@@ -89,4 +97,6 @@ class NTKAware(Strategy):
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
     def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(n > self.trained_len, p + self.trained_len, p)

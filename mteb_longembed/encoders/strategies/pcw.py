@@ -1,36 +1,37 @@
-"""Parallel context windows: encode windows of a document one by one and average their vectors."""
+"""Parallel context windows: encode each window of a document on its own, and average the vectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelContextWindows(Strategy):
     """Windows of `size` tokens, each with the special tokens and the prompt; pooled vectors are averaged.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. That smaller windows
-        keep more of a short passage than windows of the trained length is also the idea of DICE (Lyu et al. 2026,
-        arXiv:2606.18781), which splits a document into chunks, encodes each by a frozen model and aggregates
-        them into one vector. Only its abstract was read, so its way to aggregate is not claimed here.
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. Small windows keep
+        more of a short passage than windows of the trained length. DICE (Lyu et al. 2026, arXiv:2606.18781) has the
+        same idea: it splits a document into chunks, encodes each with a frozen model and aggregates them into one
+        vector. We read only its abstract, so we claim nothing about its way to aggregate.
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
-        loses about two tokens a chunk; here every token is read. By default windows have the trained length and do
-        not overlap, as in the paper, but the last one moves back so that it is full. `size`, `overlap`, `agg` and
-        `short` are ours.
+        loses about two tokens of each chunk. Here every token is read. By default, windows have the trained length
+        and do not overlap, as in the paper. The last window moves back so that it is full. `size`, `overlap`, `agg`
+        and `short` are ours.
 
     Args:
-        size: tokens of a window, prompt and special tokens included; default `Lo`.
+        size: tokens of a window, with prompt and special tokens; default the trained length.
         overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
-        agg: `mean` averages the pooled vectors, `mean-normalized` divides each by its length first.
-        short: `keep` leaves documents of at most `Lo` tokens whole, `cut` only those of at most `size` tokens.
+        agg: `mean` averages the pooled vectors, `mean-normalized` first divides each by its length (norm).
+        short: `keep` never cuts documents of at most the trained length; `cut` never cuts documents of at most `size`
+            tokens.
 
     Example:
         >>> windows = ParallelContextWindows(trained_len=4, target_len=32).windows(7, prefix=1, suffix=1)
@@ -42,7 +43,7 @@ class ParallelContextWindows(Strategy):
     """
 
     logn: bool = field(
-        default=False, metadata={"help": "no effect: a window never exceeds the trained length"}
+        default=False, metadata={"help": "must be off: a window never exceeds the trained length"}
     )
     size: int | None = field(
         default=None, metadata={"help": "tokens of a window (default: the trained length)"}
@@ -71,7 +72,7 @@ class ParallelContextWindows(Strategy):
     def check(self) -> None:
         if self.logn:
             raise InputError(
-                "pcw takes logn=off only, since no window exceeds the trained length, got logn=on."
+                "pcw takes only logn=off, because no window exceeds the trained length, got logn=on: leave it out."
             )
         if not 2 <= self.window_len <= self.trained_len:
             raise InputError(
@@ -90,8 +91,11 @@ class ParallelContextWindows(Strategy):
         """See `Strategy.windows`.
 
         Raises:
-            InputError: if prefix and suffix leave no room for content in a window, or the overlap is all of it.
+            InputError: if prefix and suffix leave no room for content in a window, or the overlap is not smaller
+                than the content of a window.
         """
+        import torch
+
         room = self.window_len - prefix - suffix
         if room < 1:
             raise InputError(
@@ -106,7 +110,7 @@ class ParallelContextWindows(Strategy):
         content = n - prefix - suffix
         last = max(content - room, 0)
         step = room - self.overlap
-        # the first start at or beyond `last` moves back to it
+        # the first start that is at or after `last` becomes `last`
         starts = torch.arange(0, last + step, step).clamp(max=last)
         body = prefix + starts[:, None] + torch.arange(min(room, content))
         head = torch.arange(prefix).expand(len(starts), -1)

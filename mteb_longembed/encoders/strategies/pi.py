@@ -1,29 +1,33 @@
-"""Position interpolation: the target's positions are squeezed linearly into the trained ones."""
+"""Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True, kw_only=True)
 class PositionInterpolation(Strategy):
-    """Rotary: `p -> p / s`. Learned table of `Lo*s` rows: `Et[i*s] = Eo[i]`, linear in between, last row held.
+    """Rotary: `p -> p / s`. Learned table of `Lo*s` rows: `Et[i*s] = Eo[i]`, linear in between.
+
+    `Lo` is the trained length, and `s` the target length divided by it, rounded up. The rows after row `(Lo-1)*s` of
+    the table repeat that row.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
-    Differs: documents of at most `Lo` tokens keep the base's positions (rows `p*s` of the table), as the
-        authors do for e5-base-4k; `short="scale"` squeezes them too. No rotary PI is in the authors' code, and
-        its table is undefined past row `(Lo-1)*s`.
+    Differs: documents of at most `Lo` tokens keep the base's positions (rows `p*s` of the table), as in the authors'
+        e5-base-4k; `short="scale"` squeezes them too. The authors' code has no rotary PI, and its table is undefined
+        after row `(Lo-1)*s`.
 
     Example:
+        >>> import torch
         >>> pi = PositionInterpolation(trained_len=3, target_len=6)
         >>> pi.position_table(torch.tensor([[0.0], [2.0], [4.0]])).flatten().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
@@ -47,17 +51,23 @@ class PositionInterpolation(Strategy):
         return (n > self.trained_len) | (self.short == "scale")
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(self._squeezed(n), p / self.scale, p.float())
 
     def position_table(self, table: Tensor) -> Tensor:
-        # Lo*s rows rather than Lt: row (Lo-1)*s must exist also where Lt is no multiple of Lo.
+        import torch
+
+        # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
         rows = torch.arange(self.trained_len * self.scale, dtype=torch.float64)
         place = (rows / self.scale).clamp(max=self.trained_len - 1)
         low = place.floor().long()
         high = (low + 1).clamp(max=self.trained_len - 1)
         weight = (place - low).to(table.dtype)[:, None]
-        # lerp returns its first argument bit for bit where the weight is 0: original rows stay original.
+        # If the weight is 0, lerp returns its first argument bit for bit: original rows do not change.
         return torch.lerp(table[low], table[high], weight)
 
     def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(self._squeezed(n), p, p * self.scale)

@@ -1,14 +1,16 @@
-"""ReRoPE: exact relative positions nearby, one capped position for everything beyond."""
+"""ReRoPE: exact relative positions for near tokens, one and the same position for all far tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +19,10 @@ class RectifiedRoPE(Strategy):
 
     Source: Su 2023, "Rectified Rotary Position Embeddings", https://github.com/bojone/rerope.
     Differs: the mirror image for bidirectional models, `max(i - j, -w)` for `i < j`, is ours. The source sets
-        `w` by hand; half the trained length is our default.
+        `w` by hand; our default is half of the trained length.
 
     Args:
-        w: window of exact positions in tokens; default `Lo // 2`.
+        w: window of exact positions in tokens; default half of the trained length, `Lo // 2`.
 
     Example:
         >>> RectifiedRoPE(trained_len=512, target_len=4096).window
@@ -28,7 +30,8 @@ class RectifiedRoPE(Strategy):
     """
 
     w: int | None = field(
-        default=None, metadata={"help": "window of exact positions in tokens (default Lo // 2)"}
+        default=None,
+        metadata={"help": "window of exact positions in tokens (default half of the trained length)"},
     )
 
     def defaults_by_length(self) -> dict[str, object]:
@@ -47,4 +50,6 @@ class RectifiedRoPE(Strategy):
             )
 
     def attention(self) -> ReRoPEPlan:
+        from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
+
         return ReRoPEPlan(self.window)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from .yarn import YaRN
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,10 +17,11 @@ class ResonanceYaRN(YaRN):
     """YaRN's frequencies with their wavelengths `2 pi / f` rounded to whole tokens.
 
     Source: Wang et al. 2024, "Resonance RoPE", arXiv:2403.00071, sections 4.1 and 4.2 (Resonance YaRN).
-    Differs: the paper trains with the rounded wavelengths; here they are swapped in without training, which
-        is why inputs up to the trained length keep the base's.
+    Differs: the paper trains with the rounded wavelengths. Here they replace the base's without training, so inputs
+        up to the trained length keep the base's wavelengths.
 
     Example:
+        >>> import torch
         >>> resonance = ResonanceYaRN(trained_len=512, target_len=2048)
         >>> fast, slow = resonance.stretched(torch.tensor([1.0, 0.01]), 10_000.0).tolist()
         >>> round(2 * math.pi / fast, 3), round(2 * math.pi / slow, 2)
@@ -27,7 +29,9 @@ class ResonanceYaRN(YaRN):
     """
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
+        import torch
+
         turned = super().stretched(inv_freq, base)
-        # dimensions that do not rotate at all have no wavelength
+        # dimensions that do not rotate have no wavelength
         wavelength = (2 * math.pi / turned.double()).round()
         return torch.where(turned > 0, (2 * math.pi / wavelength).to(turned.dtype), turned)

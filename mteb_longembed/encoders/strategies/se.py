@@ -1,36 +1,39 @@
-"""SelfExtend: exact relative positions nearby, grouped ones far away."""
+"""SelfExtend: exact relative positions for near tokens, grouped positions for far tokens."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from mteb_longembed.encoders.attention.plan import Plan
-from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
 
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.plan import Plan
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelfExtend(Strategy):
-    """Relative position `i - j` within the window `w`, else `i//g - j//g` moved outwards by `c = w - w//g`.
+    """Relative position `i - j` within the window `w`, otherwise `i//g - j//g` plus (`i > j`) or minus `w - w//g`.
+
+    `Lo` is the trained length, `Lt` the target length, and `s = ceil(Lt / Lo)`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2, Table 6; Jin et al. 2024, arXiv:2401.01325.
-    Differs: the mirrored form for bidirectional models is the paper's; the authors' code applies it from
-        `n = Lo` on, here from `n = Lo + 1`. Their Mistral code aligns log-sum-exps to the wrong side of
+    Differs: the mirrored form for bidirectional models comes from the paper. The authors' code applies it from
+        `n = Lo` tokens on, ours from `n = Lo + 1` on. Their Mistral code aligns log-sum-exps to the wrong side of
         the padding.
 
-    With the default `g` and `w` the largest relative position of a document of `Lt` tokens is exactly `Lo`,
-    one more than training saw. Beyond `Lo` a warning is given.
+    With the default `g` and `w`, the largest relative position of a document of `Lt` tokens is exactly `Lo`. That is
+    one more than the model saw in training. A larger relative position gives a warning.
 
-    `g="document"` is ours: `g` and `w` are the defaults for the document's own `s = ceil(n / Lo)`, as `gp`
-    chooses its group. A document just above `Lo` then keeps a window of `Lo // 2` and groups of 3 tokens.
+    `g="document"` is ours: `g` and `w` are then the defaults for the document's own `s = ceil(n / Lo)`, as in `gp`.
+    A document a little longer than `Lo` then has a window of `Lo // 2` and groups of 3 tokens.
 
     Args:
-        g: group size in tokens; default `s + 1`. `document`: from the document's own length, and `w` as well.
+        g: group size in tokens; default `s + 1`. `document`: `g` and `w` depend on the document's own length.
         w: neighbour window in tokens; default `Lo // s`.
 
     Example:
@@ -48,10 +51,13 @@ class SelfExtend(Strategy):
 
     g: int | Literal["document"] | None = field(
         default=None,
-        metadata={"help": "tokens that share a far position (default s + 1), or document: by its own length"},
+        metadata={
+            "help": "tokens that share a far position (default s + 1 with s = target / trained length), or document"
+        },
     )
     w: int | None = field(
-        default=None, metadata={"help": "window of exact positions in tokens (default Lo // s)"}
+        default=None,
+        metadata={"help": "window of exact positions in tokens (default trained length // s)"},
     )
 
     def defaults_by_length(self) -> dict[str, object]:
@@ -82,11 +88,11 @@ class SelfExtend(Strategy):
         if self.g == "document":
             if self.w not in (None, self._window(self.scale)):
                 raise InputError(
-                    f"se takes w from each document where g is document, got w={self.w} tokens; leave w out."
+                    f"with g=document, se computes w for each document itself, got w={self.w} tokens; leave w out."
                 )
             return
         if self.g is not None and (not isinstance(self.g, int) or self.g < 1):
-            raise InputError(f"se's g must be at least 1 token, or document, got {self.g!r}.")
+            raise InputError(f"se's g must be at least 1 token, or the word document, got {self.g!r}.")
         group, window = self.group, self.window
         if not 1 <= window < self.trained_len:
             raise InputError(
@@ -97,17 +103,17 @@ class SelfExtend(Strategy):
         if largest > self.trained_len:
             warnings.warn(
                 f"se with g={group} and w={window} reaches relative position {largest} at "
-                f"{self.target_len} tokens, beyond the trained {self.trained_len}; use a larger g or "
-                "a smaller w.",
+                f"{self.target_len} tokens, beyond the trained length of {self.trained_len} tokens; use a larger g "
+                "or a smaller w.",
                 stacklevel=4,
             )
 
     def relative(self, i: int, j: int, n: int | None = None) -> int:
-        """The relative position at which token i sees token j, by the definition.
+        """The relative position at which token i sees token j, directly from the definition.
 
         Args:
-            i: the token that looks.
-            j: the token it looks at.
+            i: the token of the query.
+            j: the token of the key.
             n: tokens of the document; default the target length.
         """
         group, window = self.sizes(self.target_len if n is None else n)
@@ -117,6 +123,8 @@ class SelfExtend(Strategy):
         return i // group - j // group + (shift if i > j else -shift)
 
     def attention(self) -> Plan:
+        from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
+
         if self.g == "document":
             return DocumentSelfExtendPlan(self.sizes)
         return SelfExtendPlan(self.group, self.window)

@@ -1,18 +1,18 @@
-"""YaRN: stretch frequencies that turn less than once in training, leave fast ones, blend in between."""
+"""YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,18 +20,19 @@ class YaRN(Strategy):
     """NTK by parts: divide low frequencies by `factor`, keep high ones, ramp from `beta_slow` to `beta_fast`.
 
     Source: Peng et al. 2023, arXiv:2309.00071, sections 3.2 and 3.4.
-    Differs: the ramp runs over the index of the frequency, rounded outwards, as in the authors' code and in
-        transformers; the paper writes it over the number of turns. The paper's temperature, `0.1 ln(factor) +
-        1` on the cosines and sines of queries and of keys, is used where `logn` is off. Where it is on, log-n
-        scaling takes its place, for the two together would scale twice. Inputs up to the trained length are
-        untouched; `short="scale"` stretches them too, as a static YaRN does.
+    Differs: the ramp runs over the index of the frequency, and its ends are rounded outwards, as in the authors' code
+        and in transformers. In the paper it runs over the number of turns. If `logn` is off, we use the paper's
+        temperature: the cosines and sines of queries and keys are multiplied by `0.1 ln(factor) + 1`. If `logn` is
+        on, log-n scaling replaces it, because both together would scale twice. Inputs up to the trained length do
+        not change; `short="scale"` stretches them too, as a static YaRN does.
 
     Args:
-        factor: what low frequencies are divided by; default `s`.
-        beta_fast: frequencies that turn more often than this over the trained length are kept.
-        beta_slow: frequencies that turn less often than this are divided by `factor`.
+        factor: divisor of low frequencies; default the target length divided by the trained length, rounded up.
+        beta_fast: frequencies with more turns than this over the trained length are kept.
+        beta_slow: frequencies with fewer turns than this over the trained length are divided by `factor`.
 
     Example:
+        >>> import torch
         >>> yarn = YaRN(trained_len=512, target_len=2048)
         >>> yarn.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([2048])).tolist()
         [[1.0, 0.0024...]]
@@ -39,11 +40,14 @@ class YaRN(Strategy):
 
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
-    factor: float | None = field(default=None, metadata={"help": "divisor of low frequencies (default s)"})
-    beta_fast: float = field(default=32.0, metadata={"help": "turns above which frequencies are kept"})
-    beta_slow: float = field(default=1.0, metadata={"help": "turns below which frequencies are stretched"})
+    factor: float | None = field(
+        default=None, metadata={"help": "divisor of low frequencies (default target/trained length)"}
+    )
+    beta_fast: float = field(default=32.0, metadata={"help": "frequencies with more turns are kept"})
+    beta_slow: float = field(default=1.0, metadata={"help": "frequencies with fewer turns are stretched"})
     short: Literal["keep", "scale"] = field(
-        default="keep", metadata={"help": "inputs up to the trained length: keep their frequencies, or scale"}
+        default="keep",
+        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale them"},
     )
 
     def defaults_by_length(self) -> dict[str, object]:
@@ -69,7 +73,9 @@ class YaRN(Strategy):
         return n <= self.trained_len and self.short == "keep"
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
-        """`[d/2]` frequencies of an extended document."""
+        """The `[d/2]` frequencies of a document that is extended."""
+        import torch
+
         d = 2 * len(inv_freq)
         low, high = (
             d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -77,15 +83,19 @@ class YaRN(Strategy):
         )
         low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
         index = torch.arange(len(inv_freq), dtype=torch.float32, device=inv_freq.device)
-        # the singular ramp of a table where no frequency lies between becomes a step
+        # if no frequency lies between the two ends, the ramp is a step: do not divide by zero
         ramp = ((index - low) / (high - low if high != low else 0.001)).clamp(0, 1)
         return inv_freq / self.stretch * ramp + inv_freq * (1 - ramp)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        import torch
+
         changed = (n > self.trained_len) | (self.short == "scale")
         return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
 
     def rotary_scale(self, n: Tensor) -> Tensor:
+        import torch
+
         if self.logn:
             return super().rotary_scale(n)
         changed = (n > self.trained_len) | (self.short == "scale")

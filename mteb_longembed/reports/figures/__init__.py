@@ -1,4 +1,4 @@
-"""The report's figures: each module gathers its data (`..._data`) and draws it (`draw`).
+"""The report's figures: each module collects its data (`..._data`) and draws them (`draw`).
 
-Gathering needs no matplotlib, so that the data can be tested and printed without it.
+Collecting needs no matplotlib, so the data can be tested and printed without it.
 """

@@ -1,15 +1,15 @@
-"""Accuracy by context length and by how deep in the document the answer sits."""
+"""Accuracy by context length and by the depth of the answer in the document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mteb_longembed.reports.bases import shortened
 from mteb_longembed.reports.figures.drawing import FEW, Drawing, draw_cells, length_label, new_drawing
-from mteb_longembed.reports.intervals import share_interval
+from mteb_longembed.reports.scores.bases import shortened
+from mteb_longembed.reports.scores.intervals import share_interval
 
-# Fifty queries a length leave ten in each of five bins: finer ones would show noise.
+# Fifty queries at each length give ten for each of five bins. Smaller bins would show noise.
 N_BINS = 5
 
 
@@ -19,8 +19,8 @@ class DepthPoint:
 
     Args:
         length: Context length in tokens.
-        depth: Where its answer sits, from 0 (first sentence) to 1 (last).
-        score: 1 when the right document came first, else 0.
+        depth: The place of its answer, from 0 (first sentence) to 1 (last sentence).
+        score: 1 if the right document came first, otherwise 0.
     """
 
     length: int
@@ -32,7 +32,7 @@ class DepthPoint:
 class DepthData:
     """One model on one task: accuracy in percent and number of queries, by length and depth bin.
 
-    The last column of both is that of all lengths together: single cells have few queries.
+    The last column of both is for all lengths together, because single cells have few queries.
     """
 
     model: str
@@ -88,7 +88,7 @@ def draw(data: DepthData) -> Drawing:
     axes.set_ylabel("Depth of the answer")
     if any(0 < n < FEW for row in counts for n in row):
         drawing.figure.supxlabel(
-            f"n: queries; grey: fewer than {FEW}, too few to tell cells apart", fontsize=8
+            f"n: queries; grey: fewer than {FEW} queries, too few to compare cells", fontsize=8
         )
     drawing.figure.suptitle(f"{data.task}, Acc@1 (%)\n{shortened(data.model)}", fontsize=10)
     return drawing

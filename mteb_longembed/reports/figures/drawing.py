@@ -1,4 +1,4 @@
-"""What all figures share: a canvas, colours that colour-blind readers can tell apart, and writing files."""
+"""The common parts of all figures: a canvas, colours that colour-blind readers can see, and writing files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports.bases import strategy_rank
+from mteb_longembed.reports.scores.bases import strategy_rank
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito 2008, without yellow, which is too pale for lines on white.
+# Okabe & Ito 2008, without yellow, because yellow lines are too pale on white.
 COLOURS = ("#000000", "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#D55E00", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "///", "...", "xxx")
-# The paper's heat map: the greener a cell, the higher the accuracy. Lightness alone carries the order.
+# As in the paper's heat map, a darker green means a higher accuracy. It can be read without colours too.
 GREENS = ("#ffffff", "#d9f0d3", "#a6dba0", "#5aae61", "#1b7837", "#00441b")
 
-# Below so many queries a cell's share says little: 30 give an interval of up to 34 points.
+# With fewer queries, the share of a cell says little: 30 queries give an interval of up to 34 points.
 FEW = 30
 
 _STYLE: Any = {
@@ -34,7 +34,7 @@ _STYLE: Any = {
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    # Text stays text, and files stay the same from run to run.
+    # Text stays text in SVG files, and every run writes the same file.
     "svg.fonttype": "none",
     "svg.hashsalt": "mteb-longembed",
 }
@@ -42,7 +42,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Style:
-    """How one series looks: told apart by colour, by marker, and by line or hatching."""
+    """The look of one series: its colour, marker, line and hatching."""
 
     colour: str
     marker: str
@@ -51,7 +51,7 @@ class Style:
 
 
 def style(number: int, variant: int = 0) -> Style:
-    """The look of the series with this number; its variants share colour and marker."""
+    """The look of the series with this number. All variants of a series have the same colour and marker."""
     return Style(
         COLOURS[number % len(COLOURS)],
         MARKERS[number % len(MARKERS)],
@@ -61,7 +61,7 @@ def style(number: int, variant: int = 0) -> Style:
 
 
 def styles(variants: Iterable[str]) -> dict[str, Style]:
-    """One look for each variant such as `+ntk` or `+ntk:logn=off`: a strategy looks alike in all figures."""
+    """One look for each variant such as `+ntk` or `+ntk:logn=off`. A strategy has the same look in all figures."""
     found: dict[str, Style] = {}
     seen: Counter[str] = Counter()
     others: list[str] = []
@@ -80,10 +80,10 @@ class Drawing:
     """A drawn figure.
 
     Args:
-        key: A short name, legal in file names.
-        title: What it shows, for captions.
+        key: A short name that is allowed in file names.
+        title: The title, for captions.
         figure: The matplotlib figure.
-        tips: From an artist's id in the SVG to the words shown when the mouse is over it.
+        tips: For each artist's id in the SVG, the text that is shown under the mouse.
     """
 
     key: str
@@ -92,18 +92,18 @@ class Drawing:
     tips: dict[str, str] = field(default_factory=dict)
 
     def tip(self, artist: Artist, text: str) -> None:
-        """Give an artist a text for the mouse."""
+        """Give an artist a text that is shown under the mouse."""
         name = f"{self.key}-{len(self.tips)}"
         artist.set_gid(name)
         self.tips[name] = text
 
     def legend(self, *all_axes: Axes, note: str = "") -> None:
-        """One legend for all axes below the figure, each label once, in as many rows as it takes, under a note."""
+        """Draw one legend for all axes below the figure. Each label comes once, and a note is above them."""
         found: dict[str, Any] = {}
         for axes in all_axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 found.setdefault(label, handle)
-        # At 8 points a letter takes about 0.07 inches, the sample line and the gap half an inch.
+        # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
         column = 0.5 + 0.07 * max(map(len, found))
         n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
         self.figure.legend(
@@ -124,7 +124,7 @@ class Drawing:
         return out.getvalue().decode("utf-8")
 
     def save(self, folder: Path) -> list[Path]:
-        """Write `KEY.png` and `KEY.svg` into a folder, and say what was written."""
+        """Write `KEY.png` and `KEY.svg` into a folder, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{self.key}.png", folder / f"{self.key}.svg"]
         self._save(paths[0], "png", dpi=160)
@@ -144,10 +144,10 @@ def new_drawing(
     """An empty figure with a grid of axes.
 
     Args:
-        key: A short name, legal in file names.
-        title: What it shows.
-        width: In inches.
-        height: In inches.
+        key: A short name that is allowed in file names.
+        title: The title.
+        width: Width in inches.
+        height: Height in inches.
         n_rows: Rows of axes.
         n_columns: Columns of axes.
 
@@ -176,7 +176,7 @@ def draw_cells(
     tips: list[list[str]],
     counts: list[list[int]] | None = None,
 ) -> None:
-    """A heat map in the paper's green, from 0 to 100, with its numbers printed in the cells.
+    """Draw a heat map in the paper's green, from 0 to 100, with the numbers in the cells.
 
     Args:
         drawing: The drawing, for the tips.
@@ -184,8 +184,8 @@ def draw_cells(
         rows: Labels from top to bottom.
         columns: Labels from left to right.
         values: In percent, row by row; None leaves a hatched cell.
-        tips: The words for the mouse, row by row.
-        counts: Queries of each cell, printed below its number; a cell of fewer than 30 is grey.
+        tips: The texts under the mouse, row by row.
+        counts: Number of queries of each cell, shown below its value; a cell with fewer than 30 queries is grey.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
@@ -195,7 +195,7 @@ def draw_cells(
     for y, row in enumerate(values):
         for x, value in enumerate(row):
             if value is None:
-                # Not measured is neither 0 nor white.
+                # A cell that was not measured must not look like 0.
                 cell = Rectangle((x, y), 1, 1, facecolor="#eeeeee", edgecolor="#bbbbbb", hatch="///", lw=0)
             else:
                 n = None if counts is None else counts[y][x]
@@ -225,23 +225,23 @@ def draw_lines(
     series: Iterable[tuple[str, dict[int, float], dict[int, str], Style]],
     intervals: Mapping[str, Mapping[int, Interval]] | None = None,
 ) -> None:
-    """Lines over lengths in tokens, on a logarithmic axis with one tick for each length.
+    """Draw lines over lengths in tokens, on a logarithmic axis with one tick for each length.
 
     Args:
         drawing: The drawing, for the tips.
         axes: Where to draw.
-        series: Label, values by length, tips by length, and how it looks.
-        intervals: By label and length, the 95 % intervals that are known: drawn as thin bars.
+        series: For each line: label, values by length, tips by length, and look.
+        intervals: The known 95 % intervals by label and length, drawn as thin bars.
     """
     lengths: set[int] = set()
     for number, (label, values, tips, style) in enumerate(series):
         for length, interval in (intervals or {}).get(label, {}).items():
-            # Moved a little from series to series, so that bars of one length stand side by side.
+            # Each series is moved a little, so that the bars of one length are side by side.
             x = length * 2 ** (0.03 * (number - 2))
             axes.plot([x, x], [interval.low, interval.high], color=style.colour, lw=1, alpha=0.6, zorder=1)
         points = sorted(values.items())
         look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
-        # Every point is drawn by itself: so each has a text of its own under the mouse.
+        # Every point is drawn on its own, so that it can have its own text under the mouse.
         axes.plot(*zip(*points, strict=True), color=style.colour, ls=style.line, lw=1.5, zorder=2)
         for length, value in points:
             (point,) = axes.plot([length], [value], **look, ls="", ms=6, zorder=3)
@@ -261,7 +261,7 @@ NO_INTERVALS = "no intervals: the scores of single queries are not known"
 
 
 def interval_key(has_intervals: bool) -> str:
-    """What a figure says below about its intervals."""
+    """The sentence below a figure about its intervals."""
     return INTERVALS if has_intervals else NO_INTERVALS
 
 

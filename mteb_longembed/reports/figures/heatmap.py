@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.figures.drawing import Drawing, draw_cells, length_label, new_drawing
-from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.published import published_lines
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.published import published_lines
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 
-# The paper's marks, there for 512 tokens of context and for 4k.
+# The marks of the paper, which has models with 512 tokens and with 4k tokens.
 _SHORT, _LONG = "▲", "♦"
 _MARKS = {_SHORT: "reads fewer than 4k tokens", _LONG: "4k tokens or more"}
 
@@ -26,8 +26,8 @@ class HeatmapData:
     Args:
         column: `Passkey` or `Needle`.
         data: The kind of data.
-        rows: Label and Acc@1 in percent by context length in tokens, best first: by the mean over the eight
-            lengths, where one that was not measured counts nothing.
+        rows: Label and Acc@1 in percent by context length in tokens. The best row is first, by the mean over the
+            eight lengths; a length that was not measured counts as 0.
     """
 
     column: str
@@ -36,11 +36,11 @@ class HeatmapData:
 
 
 def heatmap_data(lines: Iterable[Line], with_authors: bool = False) -> list[HeatmapData]:
-    """Gather by task and kind of data; the authors' rows join the published data only.
+    """Collect the data of one heat map for each task and kind of data.
 
     Args:
         lines: The score lines.
-        with_authors: Add the authors' own results.
+        with_authors: Add the authors' own results, only to the published data.
     """
     found = []
     for data, group in groupby(lines, key=lambda line: line.data):
@@ -61,7 +61,9 @@ def heatmap_data(lines: Iterable[Line], with_authors: bool = False) -> list[Heat
                     if theirs.by_length
                 ]
             if rows:
-                rows.sort(key=lambda row: -sum(row[1].get(n, 0) for n in LENGTHS))  # ours before the authors'
+                rows.sort(
+                    key=lambda row: -sum(row[1].get(n, 0) for n in LENGTHS)
+                )  # in a tie, ours come first
                 found.append(HeatmapData(column.key, data, tuple(rows)))
     return found
 
@@ -87,7 +89,7 @@ def draw(data: HeatmapData) -> Drawing:
         tips,
     )
     axes.set_xlabel("Context length (tokens)")
-    drawing.figure.supxlabel(_key(data, values), fontsize=8)  # as wide as the picture, not as the cells
+    drawing.figure.supxlabel(_key(data, values), fontsize=8)  # it may be as wide as the whole picture
     drawing.figure.suptitle(title, fontsize=10)
     return drawing
 
@@ -100,7 +102,7 @@ def _label(line: Line, name: str) -> str:
 
 
 def _key(data: HeatmapData, values: list[list[float | None]]) -> str:
-    """What the marks in the picture mean, of those that are there."""
+    """The meaning of the marks that the picture has."""
     ends = {label[-1] for label, _ in data.rows}
     meanings = [f"{mark} {meaning}" for mark, meaning in _MARKS.items() if mark in ends]
     if any(value is None for row in values for value in row):

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mteb_longembed.reports.bases import group_by_base, shortened, strategy_rank
-from mteb_longembed.reports.columns import COLUMNS
 from mteb_longembed.reports.figures.drawing import Drawing, interval_key, new_drawing, styles
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.scores.bases import group_by_base, shortened, strategy_rank
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
@@ -24,7 +24,7 @@ class ImprovementData:
     Args:
         base: The base's hub id.
         data: The kind of data.
-        bars: For each variant (`+ntk@4096`) the differences by column, only those whose two sides are whole.
+        bars: For each variant (`+ntk@4096`), the differences by column. Both scores must be whole.
     """
 
     base: str
@@ -33,7 +33,7 @@ class ImprovementData:
 
 
 def improvement_data(lines: Iterable[Line]) -> list[ImprovementData]:
-    """For each base, each strategy at the longest target length that it was run at."""
+    """The data for each base: each strategy at its longest target length in the results."""
     found = []
     for group in group_by_base(lines):
         if group.line is None:
@@ -53,7 +53,7 @@ def improvement_data(lines: Iterable[Line]) -> list[ImprovementData]:
 
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
-    """Points from one line to another by column, where both are whole; the ends are nan where they are not known."""
+    """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
     found = {}
     for key in KEYS:
         first, second = before.score(key), after.score(key)
@@ -74,11 +74,11 @@ def draw(data: ImprovementData) -> Drawing:
 
 
 def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, Interval]]]) -> Drawing:
-    """Grouped bars over those of the six columns and their average for which there are bars.
+    """Draw grouped bars for the six columns and their average; columns without bars are left out.
 
     Args:
-        key: A short name, legal in file names.
-        title: What it shows.
+        key: A short name that is allowed in file names.
+        title: The title.
         bars: Label and differences in points by column.
     """
     series = list(bars)
@@ -106,7 +106,7 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, Interval
             drawing.tip(bar, f"{label}, {column}: {value.mean:+.1f} points{ends}")
         axes.bar([0], [0], label=label, **look)
     axes.axhline(0, color="black", lw=0.8)
-    if AVERAGE in keys:  # stands apart from what it is the average of
+    if AVERAGE in keys:  # a line between the columns and their average
         axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")
     axes.set_xticks(range(len(keys)), keys)
     axes.set_xlim(-0.6, len(keys) - 0.4)
@@ -117,7 +117,7 @@ def draw_bars(key: str, title: str, bars: Iterable[tuple[str, dict[str, Interval
     n_all = sum(len(differences) for _, differences in series)
     words = interval_key(n_known > 0)
     if 0 < n_known < n_all:
-        words += "; where there is none, the scores of single queries are not known"
+        words += "; for bars without one, the scores of single queries are not known"
     drawing.figure.suptitle(title, fontsize=10)
     drawing.legend(axes, note=words)
     return drawing

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mteb_longembed.reports.bases import group_by_base
 from mteb_longembed.reports.figures.drawing import Drawing, draw_lines, interval_key, new_drawing, style
-from mteb_longembed.reports.published import position_kind, trained_len
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.public.published import position_kind, trained_len
+from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 
@@ -20,7 +20,7 @@ _NAMES = {ABSOLUTE: "APE", ROTARY: "RoPE"}
 
 @dataclass(frozen=True)
 class PositionsData:
-    """The best of each kind.
+    """The best scores of each kind of positions.
 
     Args:
         data: The kind of Passkey and Needle data.
@@ -43,8 +43,8 @@ def positions_data(
     Args:
         lines: The score lines.
         score: A column's key or `Average`; partial scores are left out.
-        kinds: `absolute` or `rotary` by base; by default what the paper says of its models, of which only
-            those with the most common trained length are compared.
+        kinds: `absolute` or `rotary` by base. By default the models of the paper, but only those with the most common
+            trained length.
     """
     groups = group_by_base(lines)
     if kinds is None:
@@ -98,7 +98,7 @@ def draw(data: PositionsData) -> Drawing:
         tips = {length: f"{_NAMES[kind]}: {value:.1f}, {name}" for length, (value, name) in best.items()}
         series.append((f"{_NAMES[kind]} ({kind} positions)", values, tips, style(number)))
         for length, (value, name) in best.items():
-            # Above the upper line and below the lower one, so that no label lies on a line.
+            # Labels are above the upper line and below the lower line, so that no label is on a line.
             other = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE].get(length, (0.0, ""))[0]
             is_upper = value > other or (value == other and kind == ROTARY)
             # Lines mostly rise: there is room above to the left, and below to the right.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mteb_longembed.reports.bases import group_by_base, shortened
 from mteb_longembed.reports.figures.drawing import (
     Drawing,
     draw_lines,
@@ -15,7 +14,8 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     styles,
 )
-from mteb_longembed.reports.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.scores.bases import group_by_base, shortened
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 
@@ -26,7 +26,7 @@ class TargetsPanel:
 
     Args:
         base: Its hub id.
-        base_score: The base's own length in tokens and score, None when there is no whole result.
+        base_score: The base's own length in tokens and its score, None if there is no whole score.
         series: For each variant (`+ntk`), the score in percent by target length in tokens.
         intervals: The 95 % intervals that are known, in percent.
     """
@@ -49,7 +49,7 @@ class TargetsData:
 def targets_data(
     lines: Iterable[Line], score: str = AVERAGE, bases: Sequence[str] | None = None
 ) -> list[TargetsData]:
-    """Gather the bases that were extended to two target lengths or more.
+    """Collect the bases that were extended to at least two target lengths.
 
     Args:
         lines: The score lines.
@@ -91,7 +91,7 @@ def targets_data(
 
 
 def draw(data: TargetsData) -> Drawing:
-    """Draw the panels, two a row, on one scale."""
+    """Draw the panels, two in a row, all with the same scale."""
     n_columns = min(2, len(data.panels))
     n_rows = math.ceil(len(data.panels) / n_columns)
     title = f"{data.score} (%) by strategy and target length, {data_words(data.data)}"

@@ -1,4 +1,4 @@
-"""The gain of tuning new positions, on PI against RP."""
+"""The gain by tuning new positions, for PI and for RP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.figures.improvement import draw_bars, gains
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 
@@ -22,11 +22,11 @@ class TuningData:
 
 
 def tuning_data(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[TuningData]:
-    """Compare each tuned model with the extended model it was tuned from.
+    """Compare each tuned model with the extended model before tuning.
 
     Args:
         lines: The score lines.
-        pairs: Model names as in the results: before tuning, after it.
+        pairs: Pairs of model names as in the results: before tuning, after tuning.
 
     Raises:
         UnknownNameError: If no result has one of the names.

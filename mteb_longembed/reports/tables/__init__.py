@@ -1,1 +1,1 @@
-"""The report's tables: what stands in them, not how they are written."""
+"""The contents of the report's tables. The room `writers` writes them in different formats."""

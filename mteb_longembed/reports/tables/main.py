@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import LENGTHS, PUBLISHED
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
@@ -19,12 +19,14 @@ from mteb_longembed.reports.tables.table import (
     text_cell,
 )
 
-PARTIAL_NOTE = "Partial: (done/all) counts lengths in a column, columns in the average; none is ranked."
+PARTIAL_NOTE = (
+    "Partial results show (done/all): lengths in a column, columns in the average; they are not ranked."
+)
 _METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDCG@10; percent."
 
 
 def data_key(data: str) -> str:
-    """A kind of data as part of a file name."""
+    """A kind of data, written so that it can be part of a file name."""
     return "-".join("".join(c if c.isalnum() else " " for c in data).split())
 
 
@@ -44,7 +46,7 @@ def data_title(data: str) -> str:
 
 
 def main_tables(lines: Iterable[Line]) -> list[Table]:
-    """One table for each kind of data, best average first, partial lines last."""
+    """One table for each kind of data, with the best average first and partial lines last."""
     tables = []
     for data, group in groupby(lines, key=lambda line: line.data):
         members = sorted(group, key=_rank)
@@ -78,7 +80,7 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
         names = labels(line.model for line in members)
         for column in members[0].by_length:
             done = [line for line in members if line.by_length[column]]
-            # Longer ones than the paper's are shown, and are no part of any mean.
+            # Lengths beyond those of the paper are shown, but they are not part of a mean.
             lengths = sorted({length for line in done for length in line.by_length[column]} | set(LENGTHS))
             rows = [[text_cell(names[line.model])] + length_cells(line, column, lengths) for line in done]
             if rows:
@@ -97,7 +99,7 @@ def _rank(line: Line) -> tuple[float, int, str]:
 
 
 def size_cell(n_parameters: int | None) -> Cell:
-    """A number of parameters, short."""
+    """A number of parameters in a short form."""
     if not n_parameters:  # BM25 has none
         return text_cell(None)
     short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 999_500_000 else f"{n_parameters / 1e6:.0f}M"

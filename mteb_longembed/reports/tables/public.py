@@ -1,4 +1,4 @@
-"""The public results, ours and the paper's in one ranked table, with the window as evaluated."""
+"""One ranked table of the public results, our results and the paper's, with the window as evaluated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, PUBLISHED
-from mteb_longembed.reports.intervals import joined, share_interval
-from mteb_longembed.reports.public_results import REPOSITORY, PublicLine, PublicResults, in_range
-from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.public_results import REPOSITORY, PublicLine, PublicResults, in_range
+from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.public.windows import (
+    GOOD,
+    MISMATCH,
+    NO_CUT,
+    READ,
+    TOLERANCE,
+    UNCLEAR,
+    Window,
+    reference_curves,
+    window,
+)
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import joined, share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, size_cell
 from mteb_longembed.reports.tables.published import OTHER_DATA
 from mteb_longembed.reports.tables.table import (
@@ -26,38 +37,27 @@ from mteb_longembed.reports.tables.table import (
     score_cells,
     text_cell,
 )
-from mteb_longembed.reports.windows import (
-    GOOD,
-    MISMATCH,
-    NO_CUT,
-    READ,
-    TOLERANCE,
-    UNCLEAR,
-    Window,
-    reference_curves,
-    window,
-)
 
-# Beside a window that the model's advertised length does not fit.
+# The mark of a window that does not fit the model's advertised length.
 MARK = "‡"
 _Curves = Mapping[int, Mapping[int, float]]
 _HEADER = ("#", "Model", "Numbers", "Size", "Advertised", "As evaluated", *SCORE_HEADER)
 
 
-# What `--window` takes.
+# The values of `--window`.
 MISMATCHES = "mismatch"
 WINDOWS = (*(str(read) for read in READ), "none", UNCLEAR, MISMATCHES)
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows are shown.
+    """The rows to show.
 
     Args:
-        parameters: Limits of the number of parameters, both included.
-        advertised: Limits of the advertised length in tokens, both included.
-        evaluated: One of `WINDOWS`: a number of tokens, `none` where no cut is seen, `unclear`, or `mismatch` for
-            all that are marked.
+        parameters: Limits of the number of parameters; both are included.
+        advertised: Limits of the advertised length in tokens; both are included.
+        evaluated: One of `WINDOWS`: a number of tokens, `none` (no cut is seen), `unclear`, or `mismatch` (all marked
+            rows).
     """
 
     parameters: tuple[float, float] | None = None
@@ -91,12 +91,12 @@ class _Row:
 
 
 def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = Filter()) -> Table:
-    """All rows by average, best first; incomplete rows last, without a rank.
+    """All rows sorted by average, the best first. Incomplete rows are last and have no rank.
 
     Args:
         public: The public results.
         lines: Our own score lines.
-        chosen: Which rows are shown; ranks are those among all rows.
+        chosen: The rows to show; ranks always count all rows.
     """
     curves = reference_curves(public.lines)
     names = labels(row.line.model for row in public.lines)
@@ -122,7 +122,7 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
 
 
 def n_mismatches(public: PublicResults) -> int:
-    """How many public rows have a window as evaluated that does not fit what the model advertises."""
+    """The number of public rows whose window as evaluated does not fit the model's advertised length."""
     curves = reference_curves(public.lines)
     seen = [(window(row.line.by_length["Passkey"], curves), row.advertised) for row in public.lines]
     return sum(found is not None and found.differs_from(advertised) for found, advertised in seen)
@@ -140,7 +140,9 @@ def _ours(lines: Sequence[Line], curves: _Curves) -> list[_Row]:
         model, cells = line.model, score_cells(line)
         seen = None
         if line.data == PUBLISHED:
-            seen = window(line.by_length["Passkey"], curves)  # the curves are those of the published data
+            seen = window(
+                line.by_length["Passkey"], curves
+            )  # the curves are only right for the published data
         else:
             cells = [
                 _with_mark(cell) if is_other else cell for cell, is_other in zip(cells, _OTHER, strict=True)
@@ -150,7 +152,7 @@ def _ours(lines: Sequence[Line], curves: _Curves) -> list[_Row]:
     return rows
 
 
-# Which columns are of other data where ours is generated: Passkey, Needle and the average.
+# Columns that depend on the generated data: Passkey, Needle and the average.
 _OTHER = (*(column.is_by_length for column in COLUMNS), True)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mteb_longembed.names.in_results import split_model_name
-from mteb_longembed.reports.bases import labels
-from mteb_longembed.reports.columns import COLUMNS, LENGTHS, PUBLISHED
-from mteb_longembed.reports.intervals import share_interval
-from mteb_longembed.reports.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scoreboard import Line
+from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.intervals import share_interval
+from mteb_longembed.reports.scores.scoreboard import Line
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title, data_words
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
     Table,
-    difference_cell,
+    difference_of_cells,
     interval_notes,
     length_cells,
     number_cell,
@@ -23,16 +23,18 @@ from mteb_longembed.reports.tables.table import (
     text_cell,
 )
 
-# Beside a number whose two sides were measured on different documents and queries.
+# The mark of a difference between scores on different documents and queries.
 OTHER_DATA = "†"
 _OTHER_DATA_NOTE = (
     f"{OTHER_DATA} not the same data: ours is generated, theirs is the published set; "
-    "the difference holds the change of data too."
+    "so the difference also contains the change of data."
 )
+
+_DIFFERENCE_NOTE = "The interval of a difference is that of two independent scores; a published mean without one counts as fixed."
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
-    """Ours, theirs and the difference: one table for each kind of data, and one for each task by length."""
+    """Our numbers, theirs and the difference: a table for each kind of data, and for each task by length."""
     by_data: dict[str, list[tuple[Line, list[PublishedLine]]]] = {}
     for line in lines:
         if theirs := matches(line):
@@ -47,7 +49,7 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 def matches(line: Line) -> list[PublishedLine]:
-    """The published rows of the same base, strategy and target length, whatever the other parameters."""
+    """The published rows of the same base, strategy and target length; other parameters may differ."""
     ours = line.model.name
     found = []
     for theirs in published_lines():
@@ -75,8 +77,8 @@ def _scores_table(data: str, pairs: Sequence[tuple[Line, list[PublishedLine]]]) 
             cells = [number_cell(value) for value in values]
             rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *cells))
             differences = [
-                difference_cell(cell.number, value, mark)
-                for cell, value, mark in zip(ours, values, marks, strict=True)
+                difference_of_cells(cell, reference, mark)
+                for cell, reference, mark in zip(ours, cells, marks, strict=True)
             ]
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     notes = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, ts in pairs for t in ts})]
@@ -84,7 +86,7 @@ def _scores_table(data: str, pairs: Sequence[tuple[Line, list[PublishedLine]]]) 
         notes.insert(0, _OTHER_DATA_NOTE)
     if any(cell.is_partial for row in rows for cell in row):
         notes.insert(0, PARTIAL_NOTE)
-    notes += interval_notes(rows)
+    notes += [*interval_notes(rows), _DIFFERENCE_NOTE]
     return Table(
         f"compared-{data_key(data)}",
         f"Ours beside the published numbers, {data_title(data)}",
@@ -104,18 +106,21 @@ def _lengths_table(column: str, data: str, pairs: Sequence[tuple[Line, list[Publ
             values = theirs.by_length.get(column)
             if not ours or not values:
                 continue
-            rows.append(
-                (text_cell(names[line.model]), text_cell("ours"), *length_cells(line, column, LENGTHS))
-            )
-            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *_authors(values)))
-            differences = [difference_cell(ours.get(n), values.get(n), mark) for n in LENGTHS]
+            own, other = length_cells(line, column, LENGTHS), _authors(values)
+            rows.append((text_cell(names[line.model]), text_cell("ours"), *own))
+            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *other))
+            differences = [difference_of_cells(*pair, mark) for pair in zip(own, other, strict=True)]
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     if not rows:
         return None
     what = data_words(data, "data")
     title = f"{column} by context length in tokens, ours beside the authors', Acc@1 in percent, {what}"
     header = ("Model", "Numbers", *(str(length) for length in LENGTHS))
-    notes = (() if data == PUBLISHED else (_OTHER_DATA_NOTE,)) + interval_notes(rows)
+    notes = (
+        *(() if data == PUBLISHED else (_OTHER_DATA_NOTE,)),
+        *interval_notes(rows),
+        _DIFFERENCE_NOTE,
+    )
     return Table(f"compared-{column.lower()}-{data_key(data)}", title, header, tuple(rows), notes)
 
 

@@ -19,10 +19,10 @@ class Scored(NamedTuple):
 
 
 def run_table(scores: Sequence[Scored]) -> Table:
-    """The scores in percent, in the order in which they came; a task of several splits ends with their mean.
+    """The scores in percent, in the order of the run. After a task with several splits comes their mean.
 
     Args:
-        scores: those of a model's task stand together.
+        scores: the scores; those of one model on one task must be neighbours.
     """
     rows: list[tuple[Cell, ...]] = []
     for (model, task), group in groupby(scores, key=lambda scored: (scored.model, scored.task)):

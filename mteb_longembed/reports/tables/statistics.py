@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from mteb_longembed.reports.columns import COLUMNS, GENERATED, PUBLISHED, Column
-from mteb_longembed.reports.mteb_tasks import load_task
-from mteb_longembed.reports.published import source, task_chars, task_words
+from mteb_longembed.reports.public.published import source, task_chars, task_words
+from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column
+from mteb_longembed.reports.scores.mteb_tasks import load_task
 from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
 
 _HEADER = (
@@ -25,7 +25,7 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts and averages of one split; words are None where only published counts were at hand."""
+    """Counts and averages of one split; words are None if only published counts are known."""
 
     task: str
     split: str
@@ -37,7 +37,7 @@ class Statistics:
 
 
 def count_statistics(task_name: str) -> list[Statistics]:
-    """Load a task through mteb and count, split by split; a word is what stands between blanks.
+    """Load a task through mteb and count each split. Words are separated by white space.
 
     Raises:
         DataError: If mteb cannot load the task's data.
@@ -47,7 +47,7 @@ def count_statistics(task_name: str) -> list[Statistics]:
 
 
 def published_statistics(column: Column) -> list[Statistics]:
-    """The same from the published counts, for a task of the paper whose data is not at hand."""
+    """The published counts, for a task of the paper whose data was not loaded."""
     words = task_words(column.key)
     rows = []
     for split, data in task_chars(column.tasks[PUBLISHED]).items():
@@ -57,7 +57,7 @@ def published_statistics(column: Column) -> list[Statistics]:
                 split,
                 data["n_queries"],
                 data["n_documents"],
-                # The paper counts words over all lengths together, and seems to swap Passkey's and Needle's.
+                # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
                 None if column.is_by_length else words["query_words"],
                 None if column.is_by_length else words["document_words"],
                 data["document_chars"]["mean"],
@@ -67,12 +67,12 @@ def published_statistics(column: Column) -> list[Statistics]:
 
 
 def statistics_table(loaded: Iterable[Statistics]) -> Table:
-    """The benchmark's data: counted where it was loaded, and the published counts of the paper's sets."""
+    """The table: counts in the loaded data, and the published counts of the paper's other data."""
     counted = list(loaded)
     names = {row.task for row in counted}
     rows = list(counted)
     for column in COLUMNS:
-        # The real tasks are the same data under both names: once is enough.
+        # The real tasks have the same data under both names, so we show them only once.
         same = {column.tasks[PUBLISHED]} | (set() if column.is_by_length else {column.tasks[GENERATED]})
         if not names & same:
             rows += published_statistics(column)

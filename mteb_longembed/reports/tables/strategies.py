@@ -1,13 +1,13 @@
-"""The strategy table: a base model, what each strategy makes of it, and the differences."""
+"""The strategy table: a base model, the base with each strategy, and the differences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mteb_longembed.reports.bases import BaseGroup, group_by_base, shortened
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.scoreboard import Line, Score
+from mteb_longembed.reports.scores.bases import BaseGroup, group_by_base, shortened
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.scoreboard import Line, Score
 from mteb_longembed.reports.tables.main import PARTIAL_NOTE, data_key, data_title
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
@@ -33,9 +33,9 @@ def _table(group: BaseGroup) -> Table:
     for line in group.variants:
         scores = [_with_difference(score, base) for score, base in _pairs(line, group.line)]
         rows.append([text_cell(_label(line)), text_cell(_tokens(line)), *scores])
-    notes = ["In parentheses: points above or below the base, where both are whole."]
+    notes = ["In parentheses: points above or below the base, if both scores are whole."]
     if group.line is None:
-        notes = ["There are no results of the base itself, so no differences."]
+        notes = ["There are no results of the base itself, so there are no differences."]
     if any(cell.is_partial for row in rows for cell in row):
         notes.append(PARTIAL_NOTE)
     notes += interval_notes(rows)

@@ -1,14 +1,14 @@
-"""A table as data: cells with a text to show and a number to sort by."""
+"""A table as data: each cell has a text to show and a number for sorting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mteb_longembed.reports.columns import COLUMNS
-from mteb_longembed.reports.intervals import NOTE as INTERVAL_NOTE
-from mteb_longembed.reports.scoreboard import AVERAGE, Line, Score
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.intervals import NOTE as INTERVAL_NOTE
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 MISSING = "-"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
@@ -19,10 +19,10 @@ class Cell:
     """One cell.
 
     Args:
-        text: What is shown.
-        number: What CSV files carry and columns are sorted by; None for words and for partial results.
-        is_best: The best whole result of its column.
-        is_partial: A mean of which parts are missing.
+        text: The text to show.
+        number: The number for CSV files and for sorting; None for words and for partial results.
+        is_best: Whether it is the best whole result of its column.
+        is_partial: Whether it is a mean with missing parts.
         interval: The lower and the upper end of the number's 95 % interval.
     """
 
@@ -34,12 +34,12 @@ class Cell:
 
     @property
     def bounds(self) -> str:
-        """The interval in whole numbers, such as `[36,41]`; nothing where there is none."""
+        """The interval in whole numbers, such as `[36,41]`; empty if there is none."""
         return "" if self.interval is None else f"[{self.interval[0]:.0f},{self.interval[1]:.0f}]"
 
     @property
     def shown(self) -> str:
-        """The text with the interval behind it."""
+        """The text, and after it the interval."""
         return f"{self.text} {self.bounds}".rstrip()
 
 
@@ -48,10 +48,10 @@ class Table:
     """A titled table.
 
     Args:
-        key: A short name, legal in file names.
+        key: A short name that is allowed in file names.
         title: The caption.
-        header: One title per column.
-        rows: Cells, as many per row as the header has.
+        header: One title for each column.
+        rows: Rows of cells; each row has as many cells as the header.
         notes: Sentences below the table.
     """
 
@@ -62,7 +62,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def without_empty_columns(self) -> Table:
-        """The same table without the columns in which no row has anything."""
+        """The same table without empty columns."""
         kept = [i for i in range(len(self.header)) if any(row[i].text != MISSING for row in self.rows)]
         return replace(
             self,
@@ -71,24 +71,24 @@ class Table:
         )
 
     def word_columns(self) -> list[bool]:
-        """For each column, whether it holds words."""
+        """For each column, whether it has words."""
         return [self.is_words(i) for i in range(len(self.header))]
 
     def is_words(self, column: int) -> bool:
-        """Whether a column holds words, which stand to the left; numbers, whole or partial, to the right."""
+        """Whether a column has words, which are aligned left; numbers, whole or partial, are aligned right."""
         cells = [row[column] for row in self.rows]
         return any(cell.number is None and not cell.is_partial and cell.text != MISSING for cell in cells)
 
 
 def text_cell(text: str | int | None) -> Cell:
-    """A cell of words or of a whole number."""
+    """A cell with words or a whole number."""
     if text is None:
         return Cell(MISSING)
     return Cell(f"{text:,}", float(text)) if isinstance(text, int) else Cell(text)
 
 
 def number_cell(value: float | None, digits: int = 1, interval: Interval | None = None) -> Cell:
-    """A cell with a score in percent, or with a dash."""
+    """A cell with a number; a dash if there is none."""
     if value is None:
         return Cell(MISSING)
     ends = None if interval is None or not interval.is_known else (interval.low, interval.high)
@@ -96,7 +96,7 @@ def number_cell(value: float | None, digits: int = 1, interval: Interval | None 
 
 
 def difference_cell(value: float | None, reference: float | None, mark: str = "") -> Cell:
-    """How many points a value lies above or below a reference; a dash unless both are there."""
+    """The difference between a value and a reference in points; a dash if one of them is missing."""
     if value is None or reference is None:
         return Cell(MISSING)
     # Adding zero turns a rounded -0.0 into 0.0.
@@ -104,8 +104,22 @@ def difference_cell(value: float | None, reference: float | None, mark: str = ""
     return Cell(f"{round(difference, 1) + 0.0:+.1f}{mark}", difference)
 
 
+def difference_of_cells(cell: Cell, reference: Cell, mark: str = "") -> Cell:
+    """As `difference_cell`, with an interval if the first cell has one.
+
+    The interval is that of two independent scores, so it is never too narrow. A reference without an interval counts as
+    a fixed number.
+    """
+    made = difference_cell(cell.number, reference.number, mark)
+    if cell.number is None or reference.number is None or cell.interval is None:
+        return made
+    first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
+    found = difference_of_intervals(first, Interval(cell.number, *cell.interval))
+    return replace(made, interval=(found.low, found.high))
+
+
 def score_cell(score: Score) -> Cell:
-    """A score; a partial one shows how many of its parts are there and carries no number."""
+    """A cell with a score. A partial score shows how many parts are there, and has no number for sorting."""
     if score.is_whole:
         return number_cell(score.value, interval=score.interval)
     if score.n_done == 0:
@@ -120,16 +134,16 @@ def score_cells(line: Line) -> list[Cell]:
 
 
 def mark_best(rows: Sequence[Sequence[Cell]], columns: Sequence[int]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the one highest number of each of these columns, where two rows or more have one.
+    """Mark the highest number of each of these columns, if at least two rows have a number.
 
-    A tie has no best, and a 0.0 is never the best.
+    If two numbers are equal, none is the best. A 0.0 is never the best.
     """
     marked = [list(row) for row in rows]
     for column in columns:
         numbers = [number for row in rows if (number := row[column].number) is not None]
         if len(numbers) < 2:
             continue
-        # Compared as shown: 60.81 and 60.79 are both printed as 60.8, a tie.
+        # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
         shown = [f"{number:.1f}" for number in numbers]
         best = f"{max(numbers):.1f}"
         if best == "0.0" or shown.count(best) > 1:
@@ -148,5 +162,5 @@ def length_cells(line: Line, column: str, lengths: Sequence[int]) -> list[Cell]:
 
 
 def interval_notes(rows: Iterable[Sequence[Cell]]) -> tuple[str, ...]:
-    """What the brackets mean, where there are any."""
+    """A note on the meaning of the brackets, if there are any."""
     return (INTERVAL_NOTE,) if any(cell.interval for row in rows for cell in row) else ()

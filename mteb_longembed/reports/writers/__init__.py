@@ -1,4 +1,4 @@
-"""How a table is written: one format per file, each with `write(tables) -> str`."""
+"""Writers of tables: one file for each format, with `write(tables) -> str`."""
 
 from __future__ import annotations
 

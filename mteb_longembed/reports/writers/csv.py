@@ -1,7 +1,7 @@
-"""Comma-separated values: full numbers, for other programs.
+"""Comma-separated values: numbers with all digits, for other programs.
 
-A partial result is no number: its cell stays empty, and the last column says what there is of it. A column with
-intervals is followed by two more, their lower and upper ends.
+The cell of a partial result is empty, and the last column says how much of the result there is. After a column with
+intervals come two more columns, for the lower and the upper ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PARTIAL = "Partial"
 
 
 def write(tables: Sequence[Table]) -> str:
-    """All tables, an empty line between two; one table alone is a plain CSV file."""
+    """All tables, with an empty line between them. A single table is a plain CSV file."""
     return "\n".join(_table(table) for table in tables)
 
 

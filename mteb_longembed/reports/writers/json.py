@@ -1,7 +1,7 @@
 """JSON, for other programs: every table with its columns, its rows and its notes.
 
-A cell is null where there is nothing, a text where it holds words, and an object where it holds a number: `number`,
-`low` and `high` (the 95 % interval, where it is known) and `text`, or `text` and `partial` where parts are missing.
+An empty cell is null, and a cell of words is a text. A cell with a number is an object with `number`, `text` and, if
+the 95 % interval is known, `low` and `high`. A partial result is an object with `text` and `partial`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LaTeX tables for the booktabs package; the best of a column in bold."""
+"""LaTeX tables for the booktabs package; the best of each column is bold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ESCAPES = {
 
 
 def write(tables: Sequence[Table]) -> str:
-    """All tables, each as a float with caption and label; needs `\\usepackage{booktabs}`."""
+    r"""All tables, each as a float with caption and label; needs `\usepackage{booktabs}`."""
     return "\n".join(_table(table) for table in tables)
 
 

@@ -1,4 +1,4 @@
-"""Markdown pipe tables; the best of a column in bold."""
+"""Markdown pipe tables; the best of each column is bold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mteb_longembed.reports.tables.table import Cell, Table
 
 
 def write(tables: Sequence[Table]) -> str:
-    """All tables under level-three headings, their notes below."""
+    """All tables, each with a heading of level three above it and its notes below it."""
     return "\n".join(_table(table) for table in tables)
 
 
@@ -27,7 +27,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _escape(text: str) -> str:
-    # `*` and `_` of names such as LEMB* or msmarco_v1 would open emphasis.
+    # `*` and `_` in names such as LEMB* or msmarco_v1 would start emphasis.
     for character in "\\|*_`<":
         text = text.replace(character, "\\" + character)
     return text

@@ -1,4 +1,4 @@
-"""Tables for the terminal, drawn and folded by rich: the best of a column in bold, partial results dimmed."""
+"""Tables for the terminal, drawn by rich: the best of each column is bold, partial results are dim."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from rich.text import Text
 
 from mteb_longembed.reports.tables.table import Cell, Table
 
-# What a file or a pipe gets, where no terminal says how wide it is.
+# The width for files and pipes, which have no width of their own.
 _WIDTH = 160
-_NAME = 12  # characters of a name, where there is no room for more
+_NAME = 12  # width of a name in characters, if there is no room for more
 
 
 def write(tables: Sequence[Table]) -> str:
-    """All tables as text without colours, as for a file."""
+    """All tables as text without colours, for example for a file."""
     out = io.StringIO()
     show(tables, Console(file=out, width=_WIDTH, color_system=None))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def show(tables: Sequence[Table], console: Console) -> None:
-    """Print the tables to a console; where it is narrow, cells go on in more lines."""
+    """Print the tables to a console. If it is narrow, a cell takes several lines."""
     for table in tables:
         sign = " " if _least(table, " ", console) <= console.width else "\n"
         drawn = _drawn(table, sign)
-        # Where not even the numbers have room, the terminal wraps the lines itself: rich would cut them off.
+        # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         least = _least(table, sign, console)
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
@@ -38,13 +38,13 @@ def show(tables: Sequence[Table], console: Console) -> None:
 
 
 def _least(table: Table, sign: str, console: Console) -> int:
-    """The width that leaves every name some room, in characters."""
+    """The smallest useful width of a table, in characters."""
     unlimited = console.options.update(max_width=10_000)
     return console.measure(_drawn(table, sign, _NAME), options=unlimited).maximum
 
 
 def _drawn(table: Table, sign: str, name_width: int | None = None) -> RichTable:
-    """A table whose numbers are never broken; `sign` stands between a number and what follows it."""
+    """A table in which numbers are never broken; `sign` is between a number and its interval."""
     drawn = RichTable(
         title=table.title,
         title_justify="left",
@@ -56,7 +56,7 @@ def _drawn(table: Table, sign: str, name_width: int | None = None) -> RichTable:
     )
     words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
-        # A title such as SummScreenFD may go on at each of its words.
+        # A title such as SummScreenFD may be broken between its words.
         if is_words:
             drawn.add_column(title, overflow="fold", max_width=name_width)
         else:

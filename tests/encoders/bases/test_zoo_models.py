@@ -7,9 +7,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders import ALGORITHM
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.names.zoo import ZOO
 from tests import miniatures, tiny
 from tests.loopback_hub import LoopbackHub

@@ -155,7 +155,6 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
         RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
     ):
         again.get_many(KEYS)
-        again.put_many(KEYS, [ARRAY] * 10)
     again.put_many(KEYS, [ARRAY] * 10)
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
 

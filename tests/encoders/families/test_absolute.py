@@ -192,7 +192,9 @@ def test_pi_keeps_every_original_row_bit_for_bit(base):
 
 
 def test_plain_extrapolation_is_an_error_on_learned_tables(base):
-    with pytest.raises(InputError, match=r"at most its 16 trained positions, got a target of 64 tokens"):
+    with pytest.raises(
+        InputError, match=r"at most its 16 trained positions, got a target length of 64 tokens"
+    ):
         LongTransformer.around(copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT))
 
 
@@ -203,6 +205,6 @@ def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
 
     family = type(extended(base, "none")[0].family)
     with pytest.raises(
-        MisfitError, match=r"does not fit x, a model with absolute positions.*these fit: none, pcw"
+        MisfitError, match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw"
     ):
         family.check_fit(Rotary, "x")

@@ -12,14 +12,20 @@ from mteb_longembed.encoders.families import Opaque, family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import MisfitError, ModelError
 from tests import tiny
+from tests.encoders.oracle_matrix import architectures
 
 from .test_rotary import LO, LT, extended, gap
 
 TEXTS = [tiny.text(n) for n in (5, LO, LT)]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
+@pytest.fixture(scope="module", params=["deberta-v2", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
+def base(request, tmp_path_factory):
+    if request.param != "deberta-v2":
+        # rotary positions in layers that we cannot reach: attention of their own, sinks, linear, complex angles
+        model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
+        assert family_of(model[0].config) is Opaque
+        return model
     # relative positions by an architecture of their own, which no family of ours knows
     config = {"position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
     config |= {"position_biased_input": False}
@@ -58,7 +64,7 @@ def test_windows_are_averaged(base):
 
 
 def test_attention_scaling_is_refused_not_ignored(base):
-    with pytest.raises(MisfitError, match="whose attention we do not know; use logn=off"):
+    with pytest.raises(MisfitError, match=r"needs an attention that we know, got .*; use logn=off"):
         extended(base, "none", logn=True)
 
 
@@ -71,7 +77,5 @@ def test_code_from_elsewhere_is_opaque_whatever_type_it_claims():
 
 def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):
     BertConfig(position_embedding_type="alibi").save_pretrained(tmp_path)
-    with pytest.raises(
-        ModelError, match=r"calls itself 'bert' but has alibi positions.*trust_remote_code=True"
-    ):
+    with pytest.raises(ModelError, match=r"has the type 'bert' but alibi positions.*trust_remote_code=True"):
         family_of(AutoConfig.from_pretrained(tmp_path))

@@ -154,7 +154,7 @@ def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_fac
     config = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
     config |= {"use_sliding_window": True, "head_dim": 8}
     base = tiny.sentence_transformer("qwen3", tmp_path_factory.mktemp("q"), num_key_value_heads=2, **config)
-    with pytest.raises(MisfitError, match="share one rotary module with the full ones"):
+    with pytest.raises(MisfitError, match="share one rotary module with the layers of full attention"):
         extended(base, "gp")
     assert extended(base, "se").encode(TEXTS[-1]).shape == (32,)
 
@@ -163,7 +163,7 @@ def test_soft_capped_attention_is_refused_where_the_strategy_acts_in_it(tmp_path
     config = {"layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0, "head_dim": 8}
     base = tiny.sentence_transformer("gemma2", tmp_path_factory.mktemp("g"), **config)
     for key, params in (("se", {}), ("pi", {})):
-        with pytest.raises(MisfitError, match="caps in a way of its own"):
+        with pytest.raises(MisfitError, match="needs its own attention for soft capping"):
             extended(base, key, **params)
     assert gap(extended(base, "pi", logn=False).encode(TEXTS[:2]), base.encode(TEXTS[:2])) < 1e-6
 
@@ -175,7 +175,7 @@ def test_models_that_turn_in_another_way_are_refused(make_llama, monkeypatch):
         return q * cos[:, None], k * cos[:, None]
 
     monkeypatch.setattr(llama, "apply_rotary_pos_emb", half_turn)
-    with pytest.raises(ModelError, match="in a way that se cannot follow"):
+    with pytest.raises(ModelError, match="so se cannot change it"):
         extended(make_llama, "se")
 
 
@@ -183,7 +183,7 @@ def test_a_call_past_the_sentence_transformer_is_refused_once_documents_are_know
     model = extended(make_llama, "gp")
     model.encode(TEXTS[-1])
     ids = torch.ones(3, 20, dtype=torch.long)
-    with pytest.raises(ModelError, match="got 3 inputs of 20 tokens past its SentenceTransformer"):
+    with pytest.raises(ModelError, match="got 3 inputs of 20 tokens directly"):
         model[0].model(input_ids=ids, attention_mask=torch.ones_like(ids))
 
 

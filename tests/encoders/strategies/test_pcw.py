@@ -107,7 +107,7 @@ def test_an_overlap_that_leaves_no_step_is_an_error():
         ),
         ({"agg": "max"}, "^pcw's agg must be mean or mean-normalized, got 'max'"),
         ({"short": "scale"}, "^pcw's short must be keep or cut, got 'scale'"),
-        ({"logn": True}, "logn=off only"),
+        ({"logn": True}, "pcw takes only logn=off"),
     ],
 )
 def test_a_parameter_that_breaks_its_rule_is_an_error(params, message):

@@ -18,9 +18,12 @@ E5 = {"trained_len": 512, "target_len": 4096}
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"g": 0}, "g must be at least 1 token, or document, got 0"),
-        ({"g": "banana"}, "g must be at least 1 token, or document, got 'banana'"),
-        ({"g": "document", "w": 5}, "takes w from each document where g is document, got w=5 tokens"),
+        ({"g": 0}, "g must be at least 1 token, or the word document, got 0"),
+        ({"g": "banana"}, "g must be at least 1 token, or the word document, got 'banana'"),
+        (
+            {"g": "document", "w": 5},
+            "with g=document, se computes w for each document itself, got w=5 tokens",
+        ),
         ({"w": 0}, "w must be at least 1 and below the trained length of 512 tokens, got 0"),
         ({"w": 512}, "w must be at least 1 and below the trained length of 512 tokens, got 512"),
     ],
@@ -32,7 +35,7 @@ def test_parameters_are_checked(params, message):
 
 def test_positions_beyond_the_trained_length_are_warned_of():
     with pytest.warns(
-        UserWarning, match="reaches relative position 855 at 4096 tokens, beyond the trained 512"
+        UserWarning, match="reaches relative position 855 at 4096 tokens, beyond the trained length of 512"
     ):
         SelfExtend(**E5, g=5, w=44)
     with warnings.catch_warnings():

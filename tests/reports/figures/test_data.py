@@ -13,11 +13,13 @@ from mteb_longembed.reports.figures.improvement import improvement_data
 from mteb_longembed.reports.figures.positions import positions_data
 from mteb_longembed.reports.figures.targets import targets_data
 from mteb_longembed.reports.figures.tuning import tuning_data
-from mteb_longembed.reports.published import published_lines
-from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.reports.public.published import published_lines
+from mteb_longembed.reports.scores.scoreboard import score_lines
+from mteb_longembed.statistics.intervals import Interval
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"
+FIFTY = Interval(50, 40, 60)
 
 
 def test_heat_map_rows_are_sorted_and_marked_by_context():
@@ -137,10 +139,10 @@ def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
 
 
 def test_diagnosis_counts_longer_documents():
-    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: 50.0}}, {"bm25": 50.0}, [100, 128, 200, 400])
+    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: FIFTY}}, {"bm25": FIFTY}, [100, 128, 200, 400])
     assert data.longer_than(128) == 50
 
 
 def test_a_diagnosis_without_a_curve_is_an_error():
-    with pytest.raises(InputError, match="one is missing"):
+    with pytest.raises(InputError, match="a figure needs at least one score"):
         draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, {}, [100]))

@@ -7,6 +7,7 @@ import pytest
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import depth, diagnosis, heatmap, improvement, positions, targets, tuning
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
+from mteb_longembed.statistics.intervals import Interval
 from tests.reports.made import BASE, ROTARY, lines
 
 pytest.importorskip("matplotlib")
@@ -22,7 +23,11 @@ def drawings():
     made = lines(scores)
     points = [depth.DepthPoint(512, i / 50, i % 2) for i in range(50)]
     curve = diagnosis.DiagnosisData(
-        "T", "nDCG@10", {"bm25": {128: 40.0, 256: 50.0}}, {"bm25": 55.0}, [100, 200, 300]
+        "T",
+        "nDCG@10",
+        {"bm25": {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}},
+        {"bm25": Interval(55, 45, 65)},
+        [100, 200, 300],
     )
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [

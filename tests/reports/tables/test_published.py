@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mteb_longembed.reports.columns import COLUMNS
+from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.tables.published import OTHER_DATA, comparison_tables, matches
 from tests.reports.made import BASE, PUBLISHED, ROTARY, line, lines
 

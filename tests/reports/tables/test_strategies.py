@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.strategies import strategy_tables
 from tests.reports.made import BASE, lines, rows
 

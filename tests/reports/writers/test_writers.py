@@ -7,7 +7,7 @@ import json
 import pytest
 from rich.console import Console
 
-from mteb_longembed.reports.scoreboard import score_lines
+from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.main import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from mteb_longembed.reports.writers import WRITERS, terminal

@@ -1,0 +1,131 @@
+"""(h) What `compare` costs beside its distinct rows, and beside one run for each contender.
+
+`python benchmarks/comparing.py --size small --documents 12`
+
+Three ways over the same contenders, documents and queries, each with stores that are empty at first: `compare`; each
+contender by itself through mteb, as with `mteb run`; and the forward passes alone that `compare` made, which are
+those of the distinct rows. Probes (about a second each, whatever the corpus) are counted by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mteb
+from materials import SIZES, base_model, documents, table
+
+from mteb_longembed.comparing import comparison
+from mteb_longembed.comparing.contenders import contenders_of
+from mteb_longembed.encoders.engine.engine import Engine
+from mteb_longembed.encoders.engine.store import STORE_VARIABLE
+from mteb_longembed.tasks.beir import files_task
+
+
+class Watch:
+    """Seconds inside a method while `with Watch(owner, name) as watch:` lasts, and how often it ran."""
+
+    def __init__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
+        self.seconds, self.calls = 0.0, 0
+
+    def __enter__(self) -> Watch:
+        self.original: Callable[..., Any] = getattr(self.owner, self.name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return self.original(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - started
+                self.calls += 1
+
+        setattr(self.owner, self.name, timed)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        setattr(self.owner, self.name, self.original)
+
+
+def write(folder: Path, mix: str, n: int, n_queries: int) -> list[Path]:
+    """Documents with the lengths of a mix; each query is a piece of one of them."""
+    texts = documents(mix, n)
+    queries = [texts[i % n][7 * i : 7 * i + 100] for i in range(n_queries)]
+    rows = {
+        "docs.jsonl": [json.dumps({"_id": f"d{i}", "text": text}) for i, text in enumerate(texts)],
+        "queries.jsonl": [json.dumps({"_id": f"q{i}", "text": text}) for i, text in enumerate(queries)],
+        "qrels.tsv": ["query-id\tcorpus-id\tscore", *(f"q{i}\td{i % n}\t1" for i in range(n_queries))],
+    }
+    for name, lines in rows.items():
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [folder / name for name in rows]
+
+
+def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[object]:
+    """One row of the table."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        base_model(size, 512, str(folder / "base"))
+        files = write(folder, mix, n, n_queries)
+        contenders = contenders_of(str(folder / "base"), None, target)
+        os.environ[STORE_VARIABLE] = str(folder / "store")
+        started = time.perf_counter()
+        with Watch(comparison._Work, "_probe") as probes, Watch(Engine, "_forward") as passes:
+            inside = 0.0
+            original = comparison.probe
+
+            def probe(*args: Any) -> Any:
+                nonlocal inside
+                before = passes.seconds
+                found = original(*args)
+                inside += passes.seconds - before
+                return found
+
+            comparison.probe = probe  # type: ignore[attr-defined]
+            try:
+                comparison.compare(
+                    contenders,
+                    [files_task(*files)],
+                    folder / "results",
+                    fuse=False,
+                    show=False,
+                    say=lambda text: None,
+                )
+            finally:
+                comparison.probe = original  # type: ignore[attr-defined]
+        whole = time.perf_counter() - started - probes.seconds
+        distinct = passes.seconds - inside
+        started = time.perf_counter()
+        for number, contender in enumerate(contenders):
+            os.environ[STORE_VARIABLE] = str(folder / f"store{number}")
+            model: Any = mteb.get_model(contender.name)
+            mteb.evaluate(model, files_task(*files), cache=None, co2_tracker=False, show_progress_bar=False)
+        single = time.perf_counter() - started
+    return [
+        mix, len(contenders), whole, distinct, whole / distinct, single, whole / single, probes.seconds
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--documents", type=int, default=12)
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--target", type=int, default=4096)
+    parser.add_argument("--mixes", nargs="+", default=["qmsum", "2wiki"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = [measure(args.size, mix, args.documents, args.queries, args.target) for mix in args.mixes]
+    head = ["mix", "contenders", "compare, s", "distinct rows, s", "ratio"]
+    print(table([*head, "single runs, s", "ratio", "probes, s"], rows))
+
+
+if __name__ == "__main__":
+    main()

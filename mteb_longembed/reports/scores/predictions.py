@@ -1,0 +1,171 @@
+"""Scores of single queries, from the rankings that `mteb run --prediction-folder` saves.
+
+mteb names a predictions file only after its task. If a second model overwrites the file, the first model's name stays
+in it. So every model needs its own folder, and we check the scores against the result files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.figures.depth import DepthPoint
+from mteb_longembed.reports.scores.columns import COLUMNS, split_length
+from mteb_longembed.reports.scores.mteb_tasks import load_task
+from mteb_longembed.reports.scores.results import Result
+
+_SUFFIX = "_predictions.json"
+_HEADER = "mteb_model_meta"
+# Result files have five decimals.
+_ROUNDING = 2e-5
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One model's rankings on one task.
+
+    Args:
+        model: The model's full name.
+        revision: The model's revision.
+        task: The MTEB task's name.
+        rankings: By split and query id, the score of each document id.
+        path: The file they come from.
+    """
+
+    model: str
+    revision: str
+    task: str
+    rankings: Mapping[str, Mapping[str, Mapping[str, float]]] = field(hash=False, repr=False)
+    path: Path
+
+
+def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
+    """Read every `<Task>_predictions.json` below the folders.
+
+    Args:
+        folders: Prediction folders, one for each model.
+
+    Returns:
+        What was read, and one sentence for each file that was skipped.
+
+    Raises:
+        InputError: If a folder does not exist.
+    """
+    found, problems = [], []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise InputError(
+                f"there is no predictions folder {str(folder)!r}: give one of `mteb run --prediction-folder`."
+            )
+        for path in sorted(folder.rglob(f"*{_SUFFIX}")):
+            try:
+                found.append(_read_file(path))
+            except (DataError, OSError) as error:
+                problems.append(f"skipped {path}: {error}")
+    return found, problems
+
+
+def _read_file(path: Path) -> Predictions:
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(f"it is not valid JSON ({error}).") from None
+    header = data.get(_HEADER) if isinstance(data, dict) else None
+    if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
+        raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
+    rankings = data.get("default")
+    if not isinstance(rankings, dict):
+        raise DataError("it has no rankings for the subset 'default'.")
+    task = path.name.removesuffix(_SUFFIX)
+    return Predictions(header["model_name"], str(header.get("revision")), task, rankings, path)
+
+
+def metric_of(task: str) -> str:
+    """The metric of a task: Acc@1 for Passkey and Needle, nDCG@10 for all others."""
+    for column in COLUMNS:
+        if task in column.tasks.values():
+            return column.metric
+    return "ndcg_at_10"
+
+
+def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:
+    """The score of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
+
+    Args:
+        predictions: The rankings.
+        results: Result rows for a check: rows of the same model and task must have the same mean.
+
+    Raises:
+        DataError: If the data cannot be loaded, the task does not have a split, or the mean differs from the result.
+    """
+    import pytrec_eval
+
+    metric = metric_of(predictions.task)
+    cut = int(metric.rsplit("_", 1)[1])
+    task = load_task(predictions.task, tuple(predictions.rankings))
+    scores = {}
+    for split, rankings in predictions.rankings.items():
+        relevant = _split_data(task, predictions, split)["relevant_docs"]
+        evaluator = pytrec_eval.RelevanceEvaluator(relevant, {f"ndcg_cut.{cut}"})
+        if getattr(task, "ignore_identical_ids", False):
+            rankings = {
+                query: {document: score for document, score in ranked.items() if document != query}
+                for query, ranked in rankings.items()
+            }
+        evaluated = evaluator.evaluate({query: dict(docs) for query, docs in rankings.items()})
+        scores[split] = {query: float(values[f"ndcg_cut_{cut}"]) for query, values in evaluated.items()}
+        if not scores[split]:
+            raise DataError(f"{predictions.path}: no query of split {split!r} is one of the task's.")
+        _check(predictions, split, metric, fmean(scores[split].values()), results)
+    return scores
+
+
+def _split_data(task: Any, predictions: Predictions, split: str) -> Any:
+    try:
+        return task.dataset["default"][split]
+    except KeyError:
+        raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.") from None
+
+
+def _check(predictions: Predictions, split: str, metric: str, mean: float, results: Sequence[Result]) -> None:
+    for row in results:
+        same_model = (row.model.name.full, row.model.revision) == (predictions.model, predictions.revision)
+        if same_model and (row.task, row.split) == (predictions.task, split):
+            expected = row.metrics[metric]
+            if abs(expected - mean) > _ROUNDING:
+                raise DataError(
+                    f"{predictions.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says "
+                    f"{expected:.5f}: another run has overwritten it; give every model its own folder."
+                )
+
+
+def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> list[DepthPoint]:
+    """Outcome, context length and depth of the answer for every query of Passkey or Needle.
+
+    Args:
+        predictions: The rankings.
+        results: Rows to check against.
+
+    Raises:
+        DataError: If the task's documents do not say the depth of their answers.
+    """
+    scores = query_scores(predictions, results)
+    task = load_task(predictions.task, tuple(predictions.rankings))
+    points = []
+    for split, by_query in scores.items():
+        length = split_length(split)
+        data = task.dataset["default"][split]
+        if length is None or "depth" not in data["corpus"].column_names:
+            raise DataError(
+                f"task {predictions.task!r} does not keep the depth of its answers: no depth map."
+            )
+        depths = dict(zip(data["corpus"]["id"], data["corpus"]["depth"], strict=True))
+        for query, score in by_query.items():
+            documents = [document for document, grade in data["relevant_docs"][query].items() if grade > 0]
+            points += [DepthPoint(length, float(depths[document]), score) for document in documents[:1]]
+    return points

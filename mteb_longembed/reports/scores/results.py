@@ -1,0 +1,194 @@
+"""From folders of MTEB result files to plain rows: one model on one split of one task.
+
+This module reads files of `mteb run` (`<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside it, at
+any depth). It also reads copies of the public results repository, whose older files have another form. It does not
+use mteb, so a report over thousands of files needs no torch and no registry of mteb.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.names.in_results import StoredName, split_model_name
+from mteb_longembed.reports.public.beir import BEIR_TASKS
+from mteb_longembed.reports.scores.columns import TASK_NAMES
+
+_KNOWN_TASKS = TASK_NAMES | BEIR_TASKS
+_METRICS = ("ndcg_at_1", "ndcg_at_10")
+_NOT_RESULTS = {"model_meta.json"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model of a result folder.
+
+    Args:
+        name: The name's parts.
+        revision: The revision as in `model_meta.json`.
+        n_parameters: Number of parameters, None if unknown.
+        max_tokens: The longest input in tokens, None if unknown.
+    """
+
+    name: StoredName
+    revision: str
+    n_parameters: int | None = field(default=None, compare=False)
+    max_tokens: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model's scores on one split.
+
+    Args:
+        model: The model.
+        task: The MTEB task's name.
+        split: The split, e.g. `test_4096`.
+        metrics: Scores from 0 to 1 by metric, e.g. `ndcg_at_10`.
+        dataset_revision: The revision of the data that the scores belong to.
+        path: The file they come from.
+        mteb_version: The version of mteb that wrote it, empty if unknown.
+        date: The day of the run, empty if the file does not say it.
+    """
+
+    model: Model
+    task: str
+    split: str
+    metrics: Mapping[str, float] = field(hash=False)
+    dataset_revision: str
+    path: Path
+    mteb_version: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All rows that were found, and one sentence for each file that was skipped."""
+
+    rows: tuple[Result, ...]
+    problems: tuple[str, ...]
+
+
+def load_results(folders: Sequence[Path | str]) -> Results:
+    """Read every result file below the folders.
+
+    Args:
+        folders: Result folders, or single result files.
+
+    Returns:
+        The rows, sorted by path, and a sentence for each skipped file.
+
+    Raises:
+        InputError: If a folder does not exist.
+    """
+    rows: dict[tuple[Model, str, str], Result] = {}
+    problems: list[str] = []
+    for path in _json_files(folders):
+        try:
+            found = _read_file(path)
+        except (DataError, OSError) as error:
+            problems.append(f"skipped {path}: {error}")
+            continue
+        for row in found:
+            key = (row.model, row.task, row.split)
+            first = rows.setdefault(key, row)
+            if first.metrics != row.metrics:
+                problems.append(f"skipped {path}, split {row.split}: {first.path} has other scores for it.")
+    return Results(tuple(rows.values()), tuple(dict.fromkeys(problems)))
+
+
+def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for folder in map(Path, folders):
+        if not folder.exists():
+            raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
+        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+        for path in files:
+            if path.name not in _NOT_RESULTS and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
+
+
+def _read_file(path: Path) -> list[Result]:
+    raw = path.read_bytes()
+    if path.stem not in _KNOWN_TASKS:
+        # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
+        # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
+        if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):
+            return []
+        raise DataError("it is not an MTEB result file (no 'task_name').")
+    try:
+        data = json.loads(raw)
+    except ValueError as error:
+        raise DataError(f"it is not valid JSON ({error}).") from None
+    if not isinstance(data, dict):
+        raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
+    task = data.get("task_name") or data.get("mteb_dataset_name")
+    if task not in _KNOWN_TASKS:
+        raise DataError(f"it names the task {task!r}, not {path.stem!r}.")
+    model = _read_model(path.parent)
+    revision = str(data.get("dataset_revision") or "")
+    version, day = str(data.get("mteb_version") or ""), str(data.get("date") or "")[:10]
+    return [
+        Result(model, task, split, _metrics(scores, split), revision, path, version, day)
+        for split, scores in _splits(data).items()
+    ]
+
+
+def _splits(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Scores by split, from current files (`scores`) or files of mteb before 1.11 (splits at the top level)."""
+    if "scores" not in data:
+        return {key: value for key, value in data.items() if isinstance(value, dict)}
+    if not isinstance(data["scores"], dict):
+        raise DataError("its 'scores' is not an object with one entry for each split.")
+    splits = {}
+    for split, subsets in data["scores"].items():
+        if not isinstance(subsets, list):
+            raise DataError(f"its split {split!r} is not a list of subsets.")
+        default = [s for s in subsets if isinstance(s, dict) and s.get("hf_subset") == "default"]
+        if len(default) != 1:
+            raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
+        splits[split] = default[0]
+    return splits
+
+
+def _metrics(scores: dict[str, Any], split: str) -> dict[str, float]:
+    metrics = {}
+    for name in _METRICS:
+        value = scores.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise DataError(f"its split {split!r} has no number {name!r}.")
+        if not math.isfinite(value) or not 0 <= value <= 1:
+            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {value}.")
+        metrics[name] = float(value)
+    return metrics
+
+
+def _read_model(folder: Path) -> Model:
+    """The model of a revision folder; without `model_meta.json` the folders' names are used, as in mteb."""
+    meta_path = folder / "model_meta.json"
+    meta: Any = {}
+    if meta_path.is_file():
+        try:
+            meta = json.loads(meta_path.read_bytes())
+        except ValueError as error:
+            raise DataError(f"{meta_path.name} beside it is not valid JSON ({error}).") from None
+        if not isinstance(meta, dict) or not isinstance(meta.get("name", ""), str | None):
+            raise DataError(f"{meta_path.name} beside it does not name a model.")
+    name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
+    return Model(
+        split_model_name(name),
+        str(meta.get("revision") or folder.name),
+        _whole(meta.get("n_parameters")),
+        _whole(meta.get("max_tokens")),
+    )
+
+
+def _whole(value: object) -> int | None:
+    # For an input length without limit, mteb writes infinity.
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None

@@ -1,0 +1,177 @@
+"""One line for each model and kind of data: the six columns and their average.
+
+A line never mixes generated and published Passkey and Needle data. It also never mixes the usual revision of the
+generated data with another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeVar
+
+from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column, split_length
+from mteb_longembed.reports.scores.intervals import joined, share_interval
+from mteb_longembed.reports.scores.results import Model, Result
+from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.intervals import Interval
+
+AVERAGE = "Average"
+T = TypeVar("T")
+
+# Scores from 0 to 1 by split and query id, for each model's name, revision and task.
+QueryScores = Mapping[tuple[str, str, str], Mapping[str, Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over parts, and the number of parts that are there.
+
+    Args:
+        value: In percent; None if no part is there.
+        n_done: Number of parts that are there.
+        n_all: Number of parts of a whole score.
+        interval: The 95 % interval of a whole score, in percent; None if it is not known.
+    """
+
+    value: float | None
+    n_done: int
+    n_all: int
+    interval: Interval | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every part is there."""
+        return self.n_done == self.n_all
+
+    @property
+    def whole(self) -> float | None:
+        """The value in percent if every part is there, otherwise None."""
+        return self.value if self.is_whole else None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model's scores on one kind of data.
+
+    Args:
+        model: The model.
+        data: The kind of the Passkey and Needle data: `generated`, `published`, or `generated` with a revision.
+        scores: One score for each column.
+        average: The mean of the six columns; its value is None if a column is not whole.
+        by_length: For Passkey and Needle, Acc@1 in percent by context length in tokens, also for longer lengths.
+        length_intervals: The 95 % intervals of these, in percent; a length without a known interval is missing.
+    """
+
+    model: Model
+    data: str
+    scores: Mapping[str, Score]
+    average: Score
+    by_length: Mapping[str, Mapping[int, float]]
+    length_intervals: Mapping[str, Mapping[int, Interval]]
+
+    def score(self, key: str) -> Score:
+        """The score of a column, or of `Average`."""
+        return self.average if key == AVERAGE else self.scores[key]
+
+    def whole(self, key: str) -> float | None:
+        """The whole score in percent of a column, or of `Average`; None if parts are missing."""
+        return self.score(key).whole
+
+
+def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) -> list[Line]:
+    """Make lines from results. They are sorted by kind of data, and otherwise keep their order.
+
+    Args:
+        results: Rows of result files, of all tasks.
+        by_query: Scores of single queries, for the intervals.
+    """
+    by_model: dict[Model, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for row in results:
+        by_model[row.model][row.task].append(row)
+    usual = _usual_revisions(by_model.values())
+    lines = []
+    for model, tasks in by_model.items():
+        for kind in _kinds(tasks):
+            lines.append(_line(model, kind, tasks, usual, by_query or {}))
+    return sorted(lines, key=lambda line: line.data)
+
+
+def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict[str, str]:
+    """The most common data revision of every generated task. Other revisions get their own table."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for tasks in by_model:
+        for column in COLUMNS:
+            if column.is_by_length:
+                for row in tasks.get(column.tasks[GENERATED], ()):
+                    counts[row.task][row.dataset_revision] += 1
+    return {task: counter.most_common(1)[0][0] for task, counter in counts.items()}
+
+
+def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
+    """The kinds of data on which a model has Passkey or Needle; if it has none, the kind of its task names."""
+    both = (GENERATED, PUBLISHED)
+    kinds = [kind for kind in both if any(c.is_by_length and c.tasks[kind] in tasks for c in COLUMNS)]
+    return kinds or [kind for kind in both if any(c.tasks[kind] in tasks for c in COLUMNS)][:1]
+
+
+def _line(
+    model: Model,
+    kind: str,
+    tasks: Mapping[str, Sequence[Result]],
+    usual: Mapping[str, str],
+    by_query: QueryScores,
+) -> Line:
+    scores, by_length, length_intervals, other = {}, {}, {}, []
+    for column in COLUMNS:
+        rows = _rows(column, kind, tasks)
+        # A result file has one revision, so all rows of a task have the same revision.
+        if kind == GENERATED and column.is_by_length and rows:
+            revision = rows[0].dataset_revision
+            if revision != usual[rows[0].task]:
+                other.append(f"{column.key} {revision[:12]}")
+        values = {row.split: 100 * row.metrics[column.metric] for row in rows}
+        done = [values[split] for split in column.splits if split in values]
+        intervals = _intervals(column, rows, by_query)
+        interval = joined([intervals.get(split) for split in column.splits])
+        mean = fmean(done) if done else None
+        scores[column.key] = Score(mean, len(done), len(column.splits), interval)
+        if column.is_by_length:
+            by_length[column.key] = _by_length(values)
+            length_intervals[column.key] = _by_length(intervals)
+    whole = [score.value for score in scores.values() if score.is_whole and score.value is not None]
+    mean = fmean(whole) if len(whole) == len(COLUMNS) else None
+    interval = joined([score.interval for score in scores.values()])
+    average = Score(mean, len(whole), len(COLUMNS), interval)
+    data = f"{kind}, other revision: {', '.join(other)}" if other else kind
+    return Line(model, data, scores, average, by_length, length_intervals)
+
+
+def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> Sequence[Result]:
+    rows = tasks.get(column.tasks[kind], ())
+    if rows or column.is_by_length:
+        return rows
+    # The real tasks are the same data under both names.
+    other = PUBLISHED if kind == GENERATED else GENERATED
+    return tasks.get(column.tasks[other], ())
+
+
+def _intervals(column: Column, rows: Sequence[Result], by_query: QueryScores) -> dict[str, Interval]:
+    """The intervals of all splits that have one."""
+    found = {}
+    for row in rows:
+        scores = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
+        if scores:
+            interval: Interval | None = queries_interval(list(scores.values()), column.metric).scaled(100)
+        else:
+            interval = share_interval(100 * row.metrics[column.metric]) if column.is_by_length else None
+        if interval is not None and interval.is_known:
+            found[row.split] = interval
+    return found
+
+
+def _by_length(values: Mapping[str, T]) -> dict[int, T]:
+    lengths = {split_length(split): value for split, value in values.items()}
+    return {length: lengths[length] for length in sorted(key for key in lengths if key is not None)}

@@ -1,0 +1,139 @@
+"""Documents that hide sentences in a long text. They are built one by one, so a corpus needs little memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from mteb_longembed.tasks.generated.draws import Draws
+
+Unit = Literal["words", "characters"]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The texts that one document hides, and the query that only this document answers.
+
+    Args:
+        text: the text to find.
+        query: the query; only this document answers it.
+        others: more texts that the document hides, each at its own place.
+    """
+
+    text: str
+    query: str
+    others: tuple[str, ...] = ()
+
+
+class Haystack:
+    """A long text and its sentence ends. The text is cut after a number of words or characters.
+
+    >>> hay = Haystack(["The grass is green. ", "The sky is blue. ", "Here we go. "], size=6)
+    >>> hay.text, hay.ends
+    ('The grass is green. The sky', [(0, 0), (20, 4)])
+    >>> Haystack(["The grass is green. ", "The sky is blue. "], size=26, unit="characters").text
+    'The grass is green. The'
+
+    Args:
+        sentences: each with the white space after it; only as many as needed are read.
+        size: length of the text in `unit`; if the cut is inside a word, the whole word is left out.
+        unit: the unit of `size`.
+        space: the text between two sentences; empty in languages that are written without spaces.
+    """
+
+    def __init__(self, sentences: Iterable[str], size: int, unit: Unit = "words", space: str = " ") -> None:
+        pieces: list[str] = []
+        self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
+        chars = done = 0
+        for sentence in sentences:
+            found = len(sentence.split()) if unit == "words" else len(sentence)
+            if done + found > size:
+                pieces.append(_cut(sentence, size - done, unit, space))
+                break
+            pieces.append(sentence)
+            chars, done = chars + len(sentence), done + found
+            self.ends.append((chars, done))
+            if done == size:
+                break
+        self.text = "".join(pieces).rstrip()
+        self.size = size
+        self.space = space
+        self.n_words = self.count(self.text)
+
+    def count(self, text: str) -> int:
+        """The number of words; in a language without spaces, of characters."""
+        return len(text.split()) if self.space else len(text)
+
+    def places(self, n: int, draws: Draws, depth: float | None) -> tuple[int, ...]:
+        """n random places; if `depth` is given, the first one is the place nearest to it."""
+        first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
+        return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
+
+    def hide(self, texts: Sequence[str], places: Sequence[int]) -> dict[str, Any]:
+        """A document: this text with other texts at their places; `depth` is the place of the first of them."""
+        document, start = "", 0
+        for place, text in sorted(zip(places, texts, strict=True), key=lambda pair: pair[0]):
+            end = self.ends[place][0]
+            document = self._join(self._join(document, self.text[start:end]), text)
+            start = end
+        document = self._join(document, self.text[start:])
+        return {
+            "text": document,
+            "depth": round(self.ends[places[0]][1] / self.size, 4),
+            "n_words": self.n_words + sum(map(self.count, texts)),
+        }
+
+    def _join(self, before: str, after: str) -> str:
+        gap = self.space if before and after and not before[-1].isspace() else ""
+        return before + gap + after
+
+    def _nearest(self, depth: float) -> int:
+        target = depth * self.size
+        right = bisect_left(self.ends, target, key=lambda end: end[1])
+        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
+        return min(around, key=lambda i: abs(self.ends[i][1] - target))
+
+
+def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
+    if unit == "words":
+        return " ".join(sentence.split()[:size])
+    if not space or sentence[size : size + 1].isspace():
+        return sentence[:size]
+    return sentence[:size].rpartition(space)[0]
+
+
+class Corpus(Sequence[dict[str, Any]]):
+    """The documents of a split. They share one text, and each document is made only when somebody reads it.
+
+    >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
+    >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [(1,)])[0]["text"]
+    'The grass is green. It rains. The sky is blue.'
+    """
+
+    def __init__(
+        self, haystack: Haystack, hidden: Sequence[Hidden], places: Sequence[tuple[int, ...]]
+    ) -> None:
+        self._haystack, self._hidden, self._places = haystack, hidden, places
+
+    @property
+    def n_chars(self) -> int:
+        """Characters of all documents together, without the spaces around the hidden texts."""
+        return len(self) * len(self._haystack.text) + sum(len(item.text) for item in self._hidden)
+
+    def __len__(self) -> int:
+        return len(self._hidden)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        item = self._hidden[place]
+        name = place if place >= 0 else place + len(self)
+        return {"id": f"d{name}", **self._haystack.hide((item.text, *item.others), self._places[place])}

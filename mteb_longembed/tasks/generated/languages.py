@@ -1,0 +1,196 @@
+"""The texts of the generated tasks in each language, one data file for each: `data/languages/CODE.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Hidden
+
+FOLDER = Path(__file__).parent / "data" / "languages"
+ENGLISH = "eng"
+
+
+@dataclass(frozen=True)
+class Passkey:
+    """The sentences of Passkey.
+
+    Args:
+        filler: sentences that are repeated, each with the white space after it.
+        text: the hidden text, with `{person}` and `{key}`.
+        query: the question, with `{person}`.
+        chars_per_token: characters per token of a document; None in English, where words are counted.
+    """
+
+    filler: tuple[str, ...]
+    text: str
+    query: str
+    chars_per_token: float | None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact that Needle hides, a question about it, and the answer, which only the fact contains."""
+
+    fact: str
+    query: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Prose:
+    """Sentences made of parts: take any text from each part, and the sentence makes sense.
+
+    Args:
+        pattern: how the parts are joined, with `{0}`, `{1}` and so on.
+        parts: for each part, the texts to choose from.
+        chars_per_token: characters per token of such a text.
+    """
+
+    pattern: str
+    parts: tuple[tuple[str, ...], ...]
+    chars_per_token: float
+
+    @property
+    def n_sentences(self) -> int:
+        """How many different sentences there are."""
+        n = 1
+        for part in self.parts:
+            n *= len(part)
+        return n
+
+    def sentence(self, number: int) -> str:
+        """The sentence with this number, from 0; its first letter is a capital.
+
+        >>> prose = Prose("{0} {1}.", (("today", "at night"), ("it rains", "it snows", "it hails")), 4.5)
+        >>> prose.n_sentences, prose.sentence(5)
+        (6, 'At night it hails.')
+        """
+        chosen = []
+        for part in reversed(self.parts):
+            number, which = divmod(number, len(part))
+            chosen.append(part[which])
+        return capital(self.pattern.format(*reversed(chosen)))
+
+
+@dataclass(frozen=True)
+class Harder:
+    """The sentences of the harder needles; see `harder.py`.
+
+    Args:
+        places: towns; their number is a multiple of four.
+        things: things that people can own, with an article if the language has one; a multiple of four.
+        distractors: `fact` with `{person}` and `{place}`, `query` with `{person}`.
+        twohop: `fact` with `{thing}` and `{person}`, `second` with `{person}` and `{place}`, `query` with
+            `{thing}` and `{place}`.
+        negation: `fact` and its opposite `denied` with `{person}` and `{place}`, `query` with both.
+    """
+
+    places: tuple[str, ...]
+    things: tuple[str, ...]
+    distractors: dict[str, str]
+    twohop: dict[str, str]
+    negation: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Language:
+    """One language's data file.
+
+    Args:
+        code: language and script as in mteb, such as `deu-Latn`.
+        space: the text between sentences: a space, or nothing.
+        person: the pattern of a name, with `{first}` and `{last}`.
+        first_names: first names of invented people.
+        last_names: last names of invented people.
+        passkey: the sentences of Passkey.
+        harder: the sentences of the harder needles.
+        facts: the facts that Needle hides; those of English are in another file.
+        prose: the sentences around the facts of Needle; None in English, which has essays.
+        digest: hash of the file.
+    """
+
+    code: str
+    space: str
+    person: str
+    first_names: tuple[str, ...]
+    last_names: tuple[str, ...]
+    passkey: Passkey
+    harder: Harder
+    facts: tuple[Fact, ...]
+    prose: Prose | None
+    digest: str
+
+    def name(self, first: str, last: str) -> str:
+        """A person's name."""
+        return self.person.format(first=first, last=last)
+
+    def passkeys(self, draws: Draws, n: int) -> list[Hidden]:
+        """One pass key for each document; all people and all keys of a split are different."""
+        people = draws.distinct(n, self.n_people)
+        keys = draws.distinct(n, 90_000)
+        made = []
+        for person, key in zip(people, keys, strict=True):
+            first, last = divmod(person, len(self.last_names))
+            name, digits = self.name(self.first_names[first], self.last_names[last]), key + 10_000
+            text = self.passkey.text.format(person=name, key=digits)
+            made.append(Hidden(text, self.passkey.query.format(person=name)))
+        return made
+
+    @property
+    def n_people(self) -> int:
+        """How many different people there are."""
+        return len(self.first_names) * len(self.last_names)
+
+
+def known_languages() -> tuple[str, ...]:
+    """The languages that have a data file, by their code of three letters (ISO 639-3).
+
+    >>> "eng" in known_languages()
+    True
+    """
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+@cache
+def find_language(code: str) -> Language:
+    """The data of a language.
+
+    Raises:
+        UnknownNameError: no data file has that code.
+
+    >>> find_language("eng").code
+    'eng-Latn'
+    """
+    if code not in known_languages():
+        raise UnknownNameError("language", code, known_languages())
+    raw = (FOLDER / f"{code}.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(raw)
+    hard: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in data.pop("harder").items()
+    }
+    passkey = data.pop("passkey")
+    prose = data.pop("prose", None)
+    # hash the parsed data, so that line ends do not change the hash
+    told = json.dumps(json.loads(raw), sort_keys=True)
+    return Language(
+        first_names=tuple(data.pop("first_names").split()),
+        last_names=tuple(data.pop("last_names").split()),
+        passkey=Passkey(**{**passkey, "filler": tuple(passkey["filler"])}),
+        harder=Harder(**hard),
+        facts=tuple(Fact(*row) for row in data.pop("facts", ())),
+        prose=Prose(**{**prose, "parts": tuple(map(tuple, prose["parts"]))}) if prose else None,
+        digest=hashlib.sha256(told.encode()).hexdigest(),
+        **data,
+    )
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, if its script has capitals."""
+    return text[:1].upper() + text[1:]

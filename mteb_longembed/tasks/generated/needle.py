@@ -1,0 +1,220 @@
+"""LongEmbedNeedle: which of a hundred long documents has the fact that answers a question?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from mteb_longembed.errors import DataError, UnknownNameError
+from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documents
+from mteb_longembed.tasks.generated.haystack import Hidden
+from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
+from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
+
+DATA = Path(__file__).parent / "data"
+ESSAYS = DATA / "essays"
+
+# Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
+# words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
+PUBLISHED_CHARS = {
+    256: 1013.1,
+    512: 2009.93,
+    1024: 4069.87,
+    2048: 8453.82,
+    4096: 17394.8,
+    8192: 35202.82,
+    16384: 72054.8,
+    32768: 141769.8,
+}
+
+# A sentence ends at . ! or ? (and a closing quote) before white space and a capital, digit or quote.
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?:[\"'”’)]*)\s+(?=[\"'“‘(]*[A-Z0-9])")
+_SHORT_FORMS = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "e.g.", "i.e.")
+
+
+class LongEmbedNeedle(SyntheticRetrieval):
+    """A fact at a random sentence end in essays, at eight lengths, generated offline.
+
+    Source: LongEmbed, section 3.1 (https://arxiv.org/abs/2404.12096).
+    Differs: facts, queries and essays are our own, because we may not distribute the published ones. As in the
+    published data, the hundred documents of a split share one text, and only the fact is different.
+    """
+
+    metadata = LongEmbedMetadata(
+        name="LongEmbedNeedle",
+        description=(
+            "Find the document that holds the one fact answering a question, in 256 to 32,768 tokens of "
+            "essays; generated offline by mteb-longembed after the LongEmbed paper."
+        ),
+        dataset={"path": "mteb_longembed.tasks.generated.needle", "revision": "g2-81f4a65fbaa5"},
+        reference=PAPER,
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=[f"test_{length}" for length in LENGTHS],
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_1",
+        date=("2026-01-01", "2026-11-21"),
+        domains=["Constructed", "Encyclopaedic", "Written"],
+        task_subtypes=["Article retrieval", "Question answering"],
+        license="apache-2.0",
+        annotations_creators="algorithmic",
+        dialect=[],
+        sample_creation="created",
+        bibtex_citation=CITATION,
+    )
+    generator = "g2"
+    essays: ClassVar[Path] = ESSAYS
+
+    @classmethod
+    def variant(
+        cls,
+        *,
+        seed: int = 0,
+        n_documents: int = 100,
+        depth: float | None = None,
+        language: str = ENGLISH,
+        kind: str = "",
+        n_queries: int = 50,
+        haystack: str | Path | None = None,
+    ) -> SyntheticRetrieval:
+        """The task with another kind of needle, seed, depth, language or essays, and its own name and revision.
+
+        Args:
+            seed: seed of all draws; the benchmark has 0.
+            n_documents: documents of a split, 50 to 100 (there are a hundred facts).
+            depth: place of the fact, from 0 (the beginning) to 1 (the end); None means a random place.
+            n_queries: queries of a split, from 50 to the number of documents.
+            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
+            kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words.
+            haystack: a folder of your own essays: `*.txt` files in UTF-8 with blank lines between paragraphs.
+
+        Raises:
+            InputError: a value is outside its range.
+            UnknownNameError: the language has no data file, or the kind does not exist.
+            DataError: the haystack has no text, or text that is not UTF-8.
+
+        >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
+        'LongEmbedNeedle-twohop-seed7'
+        """
+        if kind and kind not in KINDS:
+            raise UnknownNameError("kind of needle", kind, KINDS)
+        recipe = Recipe(seed, n_documents, depth, language, kind, n_queries)
+        if haystack is None:
+            return cls._variant(recipe, {}, recipe.suffix(), "")
+        folder = Path(haystack)
+        text = "\n\n".join(paragraphs(folder))
+        told = hashlib.sha256(text.encode()).hexdigest()
+        return cls._variant(recipe, {"essays": folder}, f"{recipe.suffix()}-haystack{told[:8]}", told)
+
+    @classmethod
+    def most_documents(cls) -> int:
+        """The number of facts, or for harder needles the number of documents with different names."""
+        return most_documents(cls.language()) if cls.recipe.kind else len(facts(cls.recipe.language))
+
+    @classmethod
+    def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
+        """n of the hundred facts in random order, or the sentences of harder needles."""
+        if cls.recipe.kind:
+            return hidden_by(cls.recipe.kind, cls.language(), draws, n)
+        known = facts(cls.recipe.language)
+        return [Hidden(known[i].fact, known[i].query) for i in draws.distinct(n, len(known))]
+
+    @classmethod
+    def sentences(cls, draws: Draws) -> Iterator[str]:
+        """The sentences of the essays, paragraph by paragraph in random order; after all, in a new random order.
+
+        A language without essays has sentences made of parts. No sentence comes again before all have been used.
+        """
+        prose = cls.language().prose
+        if prose is not None and cls.essays == ESSAYS:
+            yield from made_sentences(prose, cls.language().space, draws)
+        known = paragraphs(cls.essays)
+        while True:
+            for paragraph in draws.shuffled(known):
+                yield from split_sentences(paragraph)
+
+    @classmethod
+    def n_chars(cls, length: int) -> int:
+        """English: the mean of the published documents. Other languages: their characters per token."""
+        prose = cls.language().prose
+        if prose is not None:
+            return round(length * prose.chars_per_token)
+        return round(PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length))
+
+
+def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
+    """All sentences of a prose in random order, in paragraphs of four to eight, again and again.
+
+    Args:
+        prose: the parts.
+        space: the text between two sentences.
+        draws: the random draws of the order.
+    """
+    used: set[int] = set()
+    left = 0
+    while True:
+        if len(used) == prose.n_sentences:
+            used.clear()
+        number = draws.below(prose.n_sentences)
+        if number in used:
+            continue
+        used.add(number)
+        left = left or 4 + draws.below(5)
+        left -= 1
+        yield prose.sentence(number) + (space if left else "\n\n")
+
+
+@cache
+def facts(language: str = ENGLISH) -> tuple[Fact, ...]:
+    """The hundred facts of a language."""
+    if language != ENGLISH:
+        return find_language(language).facts
+    lines = (DATA / "needle_facts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return tuple(Fact(row["fact"], row["query"], row["answer"]) for row in rows)
+
+
+@cache
+def paragraphs(folder: Path) -> tuple[str, ...]:
+    """The paragraphs of a folder's `*.txt` files, sorted by file name.
+
+    Raises:
+        DataError: the folder does not exist or has no text, or a file is not UTF-8.
+    """
+    found: list[str] = []
+    for path in sorted(folder.glob("*.txt")):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            where = f"{path}, byte {error.start}"
+            raise DataError(f"{where}: expected UTF-8 text, got other bytes; save it as UTF-8.") from None
+        # one space for any white space inside a paragraph: line ends must not change the content hash
+        found += [" ".join(part.split()) for part in re.split(r"\n\s*\n", text.replace("\r\n", "\n"))]
+    found = [part for part in found if part]
+    if not found:
+        raise DataError(f"haystack {folder}: expected *.txt files with text in that folder, found none.")
+    return tuple(found)
+
+
+def split_sentences(paragraph: str) -> list[str]:
+    r"""A paragraph's sentences, each with the white space after it; a blank line follows the last one.
+
+    >>> split_sentences('We met Dr. Voss. "Why?" she asked. 12 answers.')
+    ['We met Dr. Voss. ', '"Why?" she asked. ', '12 answers.\n\n']
+    """
+    made: list[str] = []
+    start = 0
+    for found in _SENTENCE_END.finditer(paragraph):
+        if paragraph[start : found.start()].endswith(_SHORT_FORMS):
+            continue
+        made.append(paragraph[start : found.end()].rstrip() + " ")
+        start = found.end()
+    return [*made, paragraph[start:] + "\n\n"]

@@ -1,0 +1,106 @@
+"""LongEmbedPasskey: which of a hundred long documents has a person's pass key?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+
+from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Haystack, Hidden
+from mteb_longembed.tasks.generated.languages import ENGLISH
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
+from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
+
+_WORDS_PER_TOKEN = 0.75
+# Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the
+# documents of the shortest split still fit. The published documents have exactly this much filler.
+_HIDDEN_WORDS = 25
+
+
+class LongEmbedPasskey(SyntheticRetrieval):
+    """Personalised passkey retrieval at eight lengths, generated offline.
+
+    Source: LongEmbed, section 3.1 (https://arxiv.org/abs/2404.12096).
+    Differs: names and keys are our own. Counts and lengths follow the statistics of the published data.
+    """
+
+    metadata = LongEmbedMetadata(
+        name="LongEmbedPasskey",
+        description=(
+            "Find the document that tells a person's pass key, in 256 to 32,768 tokens of filler sentences; "
+            "generated offline by mteb-longembed after the LongEmbed paper."
+        ),
+        dataset={"path": "mteb_longembed.tasks.generated.passkey", "revision": "g1-b375e51c72dc"},
+        reference=PAPER,
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=[f"test_{length}" for length in LENGTHS],
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_1",
+        date=("2026-01-01", "2026-11-21"),
+        domains=["Constructed", "Written"],
+        task_subtypes=["Article retrieval"],
+        license="apache-2.0",
+        annotations_creators="algorithmic",
+        dialect=[],
+        sample_creation="created",
+        bibtex_citation=CITATION,
+    )
+    generator = "g1"
+
+    @classmethod
+    def variant(
+        cls,
+        *,
+        seed: int = 0,
+        n_documents: int = 100,
+        depth: float | None = None,
+        language: str = ENGLISH,
+        n_queries: int = 50,
+    ) -> SyntheticRetrieval:
+        """The task with another seed, language, number of documents or depth, under its own name and revision.
+
+        Args:
+            seed: seed of all draws; the benchmark has 0.
+            n_documents: documents of a split, 50 to 10,000.
+            depth: place of the pass key, from 0 (the beginning) to 1 (the end); None means a random place.
+            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
+            n_queries: queries of a split, from 50 to the number of documents.
+
+        Raises:
+            InputError: a value is outside its range.
+            UnknownNameError: the language has no data file.
+
+        >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
+        'LongEmbedPasskey-seed7-depth0.5'
+        """
+        recipe = Recipe(seed, n_documents, depth, language, n_queries=n_queries)
+        return cls._variant(recipe, {}, recipe.suffix(), "")
+
+    @classmethod
+    def most_documents(cls) -> int:
+        """The number of different people, at most 10,000."""
+        return min(10_000, cls.language().n_people)
+
+    @classmethod
+    def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
+        """One pass key for each document; all people and all keys of a split are different."""
+        return cls.language().passkeys(draws, n)
+
+    @classmethod
+    def sentences(cls, draws: Draws) -> Iterator[str]:
+        """The filler sentences, repeated without end."""
+        return cycle(cls.language().passkey.filler)
+
+    @classmethod
+    def n_chars(cls, length: int) -> int:
+        """The language's characters per token times the length; English has its own rule in `make_haystack`."""
+        return round(length * (cls.language().passkey.chars_per_token or 0))
+
+    @classmethod
+    def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
+        """English: 0.75 words per token, as published. Other languages: their characters per token."""
+        if cls.language().passkey.chars_per_token is not None:
+            return super().make_haystack(draws, length, hidden)
+        return Haystack(cls.sentences(draws), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

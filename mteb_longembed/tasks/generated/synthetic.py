@@ -1,0 +1,216 @@
+"""Retrieval tasks whose documents are generated here: offline, the same on every machine, at 13 lengths.
+
+A split's name contains its document length in tokens. The text to find is at a random sentence end, and `depth` says
+where (0 = the beginning).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from datasets import Dataset
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.tasks.arrow import Written, write_rows
+from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Corpus, Haystack, Hidden
+from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
+from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+LONGER = (65536, 131072, 262144, 524288, 1048576)
+N_QUERIES = 50
+
+# The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
+_HASHED = LENGTHS + (65536, 131072)
+_HARDER_AND_LANGUAGES = "v1"  # raise it when the same recipe gives other documents for these variants
+_IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings of a generated task.
+
+    Args:
+        seed: seed of all draws.
+        n_documents: documents of a split.
+        depth: place of the hidden text, from 0 (the beginning) to 1 (the end); None means a random place.
+        language: three letters of a language with a data file (`languages.py`).
+        kind: kind of a harder needle (`harder.py`); "" means a plain one.
+        n_queries: queries of a split.
+    """
+
+    seed: int = 0
+    n_documents: int = 100
+    depth: float | None = None
+    language: str = ENGLISH
+    kind: str = ""
+    n_queries: int = N_QUERIES
+
+    def suffix(self) -> str:
+        """The end of the task's name: the settings that differ from the default.
+
+        >>> Recipe(seed=7, depth=0.25, language="deu").suffix()
+        '-deu-seed7-depth0.25'
+        """
+        parts = [
+            f"-{self.language}" if self.language != ENGLISH else "",
+            f"-{self.kind}" if self.kind else "",
+        ]
+        parts.append(f"-seed{self.seed}" if self.seed else "")
+        parts.append(f"-docs{self.n_documents}" if self.n_documents != Recipe.n_documents else "")
+        parts.append(f"-depth{self.depth:g}" if self.depth is not None else "")
+        parts.append(f"-queries{self.n_queries}" if self.n_queries != N_QUERIES else "")
+        return "".join(parts)
+
+
+class SyntheticRetrieval(AbsTaskRetrieval):
+    """A generated task. A subclass says which texts are hidden, and in which sentences."""
+
+    metadata: LongEmbedMetadata
+    generator: ClassVar[str]  # raise it when the same recipe gives other documents
+    recipe: ClassVar[Recipe] = Recipe()
+    k_values = K_VALUES
+    _written: Written | None = None
+
+    @classmethod
+    @abstractmethod
+    def most_documents(cls) -> int:
+        """How many documents a split can have at most."""
+
+    @classmethod
+    @abstractmethod
+    def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
+        """The texts that the n documents hide."""
+
+    @classmethod
+    @abstractmethod
+    def sentences(cls, draws: Draws) -> Iterator[str]:
+        """An endless stream of sentences to hide them in, each with the white space after it."""
+
+    @classmethod
+    def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
+        """The text that the documents of a split share. With it, documents have `length` tokens on average."""
+        language = cls.language()
+        wanted = cls.n_chars(length)
+        taken = sum(len(text) + len(language.space) for item in hidden for text in (item.text, *item.others))
+        size = wanted - round(taken / len(hidden))
+        return Haystack(cls.sentences(draws), size, "characters", language.space)
+
+    @classmethod
+    @abstractmethod
+    def n_chars(cls, length: int) -> int:
+        """Characters that a document of `length` tokens has on average."""
+
+    @classmethod
+    def language(cls) -> Language:
+        """The language of the documents and queries."""
+        return find_language(cls.recipe.language)
+
+    @classmethod
+    def known_splits(cls) -> tuple[str, ...]:
+        """The eight splits of the benchmark, then the longer splits, which run only on request."""
+        return tuple(f"test_{length}" for length in LENGTHS + LONGER)
+
+    @classmethod
+    def generate(cls, split: str) -> dict[str, Any]:
+        """The corpus rows, query rows and relevance judgements of a split.
+
+        Raises:
+            UnknownNameError: the split is not in `known_splits()`.
+        """
+        if split not in cls.known_splits():
+            raise UnknownNameError(f"split of {cls.metadata.name}", split, cls.known_splits())
+        recipe, length = cls.recipe, int(split.removeprefix("test_"))
+        draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
+        hidden = cls.hidden(draws, recipe.n_documents)
+        haystack = cls.make_haystack(draws, length, hidden)
+        places = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
+        asked = draws.distinct(recipe.n_queries, len(hidden))
+        queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
+        judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
+        return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
+
+    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+        """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
+
+        Raises:
+            UnknownNameError: a split in `eval_splits` is not in `known_splits()`.
+            DataError: the cache of `datasets` has no room for a large corpus.
+        """
+        if self.data_loaded:
+            return
+        self.dataset = {"default": {}}
+        for split in self.eval_splits:
+            data = self.generate(split)
+            corpus: Corpus = data["corpus"]
+            if corpus.n_chars > _IN_MEMORY:
+                self._written = self._written or Written()
+                table = write_rows(self._written.folder / f"{split}.arrow", corpus)
+            else:
+                table = Dataset.from_list(list(corpus))
+            self.dataset["default"][split] = RetrievalSplitData(
+                corpus=table,
+                queries=Dataset.from_list(data["queries"]),
+                relevant_docs=data["relevant_docs"],
+                top_ranked=None,
+            )
+        self.data_loaded = True
+
+    def unload_data(self) -> None:
+        """Forget the data, also those on disk."""
+        super().unload_data()
+        if self._written is not None:
+            self._written.remove()
+            self._written = None
+
+    @classmethod
+    def content_hash(cls, lengths: Sequence[int] = _HASHED) -> str:
+        """Twelve hex digits over these splits' documents, queries and judgements."""
+        digest = hashlib.sha256()
+        for length in lengths:
+            data = cls.generate(f"test_{length}")
+            for row in data["corpus"]:
+                digest.update(f"{row['id']}\t{row['text']}\t{row['depth']}\t{row['n_words']}\n".encode())
+            for row in data["queries"]:
+                digest.update(f"{row['id']}\t{row['text']}\t{[*data['relevant_docs'][row['id']]]}\n".encode())
+        return digest.hexdigest()[:12]
+
+    @classmethod
+    def _variant(cls, recipe: Recipe, extra: dict[str, Any], suffix: str, told: str) -> SyntheticRetrieval:
+        """An instance of a new class with its own name and revision, different from those of the default task."""
+        if recipe.depth is not None and not 0 <= recipe.depth <= 1:
+            raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
+        language = find_language(recipe.language)
+        if recipe.language != ENGLISH or recipe.kind:
+            told += f"{_HARDER_AND_LANGUAGES}{language.digest}"
+        made = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
+        metadata = cls.metadata.model_copy(
+            update={
+                "name": cls.metadata.name + suffix,
+                "eval_langs": [language.code],
+                "description": f"{cls.metadata.description} Variant: {suffix.strip('-').replace('-', ', ')}.",
+                "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{made}"},
+            }
+        )
+        body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__, **extra}
+        made_class: Any = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
+        if not N_QUERIES <= recipe.n_documents <= made_class.most_documents():
+            raise InputError(
+                f"n_documents of {cls.metadata.name} must be from {N_QUERIES} to {made_class.most_documents()} "
+                f"documents, got {recipe.n_documents}."
+            )
+        if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
+            raise InputError(
+                f"n_queries of {cls.metadata.name} must be from {N_QUERIES} to the number of documents, which is "
+                f"{recipe.n_documents}, got {recipe.n_queries}."
+            )
+        variant: SyntheticRetrieval = made_class() if suffix else cls()
+        return variant

@@ -1,0 +1,77 @@
+"""The generated tasks' variants by name, such as `LongEmbedPasskey-seed7-docs200-depth0.5`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.generated.harder import KINDS
+from mteb_longembed.tasks.generated.languages import ENGLISH, known_languages
+from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval
+
+_TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
+_NAME = re.compile(
+    rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
+    rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join(KINDS)}))?"
+    r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
+    r"(?:-queries(?P<n_queries>\d{1,9}))?"
+)
+_READ = {"seed": int, "n_documents": int, "depth": float, "n_queries": int}
+
+
+def find_variant(name: str) -> type[SyntheticRetrieval] | None:
+    """The task class of a variant's name, None for other names.
+
+    Raises:
+        InputError: the variant has a value outside its range.
+
+    >>> find_variant("LongEmbedPasskey-seed7-depth0.5")().metadata.name
+    'LongEmbedPasskey-seed7-depth0.5'
+    >>> find_variant("LongEmbedPasskey") is None
+    True
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    given = {key: value for key, value in found.groupdict().items() if value is not None}
+    task = _TASKS[given.pop("task")]
+    if "kind" in given and task is not LongEmbedNeedle:
+        return None
+    if "language" in given and given["language"] not in set(known_languages()) - {ENGLISH}:
+        return None
+    options: dict[str, Any] = {key: _READ.get(key, str)(value) for key, value in given.items()}
+    return type(task.variant(**options))
+
+
+class TaskRegistry(dict[str, Any]):
+    """mteb's registry of task classes, which also knows the names of variants.
+
+    Iteration gives only the tasks that mteb lists. There are too many variants to list: each is made on request.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or _variant(name) is not None
+
+    def __missing__(self, name: str) -> type[SyntheticRetrieval]:
+        made = _variant(name)
+        if made is None:
+            raise KeyError(name)
+        return made
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The same as `dict.get`."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+def _variant(name: object) -> type[SyntheticRetrieval] | None:
+    # InputError is a ValueError, and mteb ignores a task that raises ValueError: an impossible variant does not exist
+    try:
+        return find_variant(name) if isinstance(name, str) else None
+    except InputError:
+        return None

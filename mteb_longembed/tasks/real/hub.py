@@ -1,0 +1,190 @@
+"""The four tasks with real documents, from the hub's `dwzhu/LongEmbed` or a folder of the same layout.
+
+The layout is `NAME/corpus.jsonl` {doc_id, text}, `NAME/queries.jsonl` {qid, text} and `NAME/qrels.jsonl`
+{qid, doc_id}; each file may also be `.jsonl.gz`. The files have different columns, and `datasets.load_dataset`
+does not accept that in one configuration. So each file is downloaded and read on its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from datasets import Dataset
+from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+
+from mteb_longembed.errors import DataError, HubError, UnknownNameError
+from mteb_longembed.hub import download
+from mteb_longembed.tasks.jsonl import read_rows
+from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+
+REPOSITORY = "dwzhu/LongEmbed"
+REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
+DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used instead of the hub
+
+COLUMNS = {"corpus": ("doc_id", "text"), "queries": ("qid", "text"), "qrels": ("qid", "doc_id")}
+_ENDINGS = (".jsonl", ".jsonl.gz")
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of the published data. With it we check that a task never runs on other data under the same name.
+
+    Args:
+        n_documents: number of documents.
+        document_chars: characters of a document on average.
+        n_queries: number of queries.
+        query_chars: characters of a query on average.
+    """
+
+    n_documents: int
+    document_chars: float
+    n_queries: int
+    query_chars: float
+
+    def check(self, name: str, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
+        """Raise DataError if a count differs, or an average length differs by more than one percent."""
+        for what, texts, n, chars in (
+            ("documents", documents, self.n_documents, self.document_chars),
+            ("queries", queries, self.n_queries, self.query_chars),
+        ):
+            found = sum(map(len, texts.values())) / len(texts)
+            if len(texts) != n or abs(found - chars) > 0.01 * chars:
+                raise DataError(
+                    f"{name}: expected the published {n} {what} of {chars:.0f} characters on average, found "
+                    f"{len(texts)} of {found:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
+                )
+
+
+class HubRetrieval(AbsTaskRetrieval):
+    """A task of `dwzhu/LongEmbed`. A subclass says its folder (in its metadata) and its published size."""
+
+    metadata: LongEmbedMetadata
+    size: ClassVar[Size | None]
+    k_values = K_VALUES
+
+    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+        """Read the three files.
+
+        Raises:
+            UnknownNameError: `eval_splits` has a split that is not the task's only split.
+            HubError: the repository or a file cannot be downloaded.
+            DataError: a file is damaged, incomplete or not the published data.
+        """
+        if self.data_loaded:
+            return
+        (split,) = self.metadata.eval_splits
+        for asked in self.eval_splits:
+            if asked != split:
+                raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
+        folder = self.metadata.dataset["name"]
+        data = read_folder(folder)
+        if self.size is not None:
+            self.size.check(f"{REPOSITORY}/{folder}", data["corpus"], data["queries"])
+        self.dataset = {
+            "default": {
+                split: RetrievalSplitData(
+                    corpus=_table(data["corpus"]),
+                    queries=_table(data["queries"]),
+                    relevant_docs=data["qrels"],
+                    top_ranked=None,
+                )
+            }
+        }
+        self.data_loaded = True
+
+
+def _table(texts: Mapping[str, str]) -> Dataset:
+    return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
+
+
+def read_folder(folder: str) -> dict[str, dict[str, Any]]:
+    """Documents and queries by id, and for each query its relevant documents with score 1.
+
+    Raises:
+        HubError: the repository or a file cannot be downloaded.
+        DataError: a damaged line, a duplicate or unknown id, or a query without a relevant document.
+    """
+    corpus = _texts(folder, "corpus")
+    queries = _texts(folder, "queries")
+    qrels: dict[str, dict[str, int]] = {}
+    path, shown = locate(folder, "qrels")
+    for number, row in read_rows(path, COLUMNS["qrels"], shown):
+        for column, known in (("qid", queries), ("doc_id", corpus)):
+            if row[column] not in known:
+                source = "queries" if column == "qid" else "corpus"
+                raise DataError(
+                    f"{shown}, line {number}: expected a {column} of the {source} file, got {row[column]!r}."
+                )
+        qrels.setdefault(row["qid"], {})[row["doc_id"]] = 1
+    unanswered = [qid for qid in queries if qid not in qrels]
+    if unanswered:
+        raise DataError(
+            f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
+            f"the first one is {unanswered[0]!r}."
+        )
+    return {"corpus": corpus, "queries": queries, "qrels": qrels}
+
+
+def _texts(folder: str, kind: str) -> dict[str, str]:
+    path, shown = locate(folder, kind)
+    key, _ = COLUMNS[kind]
+    texts: dict[str, str] = {}
+    for number, row in read_rows(path, COLUMNS[kind], shown):
+        if row[key] in texts:
+            raise DataError(f"{shown}, line {number}: expected a new {key}, {row[key]!r} occurs twice.")
+        texts[row[key]] = row["text"]
+    return texts
+
+
+def locate(folder: str, kind: str) -> tuple[Path, str]:
+    """The path of a file and its name for messages: in MTEB_LONGEMBED_DATA if that is set, else from the hub.
+
+    Raises:
+        DataError: MTEB_LONGEMBED_DATA is set and has no such file.
+        HubError: the hub cannot be reached, or has no such file.
+    """
+    local = os.environ.get(DATA_VARIABLE)
+    if local:
+        for ending in _ENDINGS:
+            path = Path(local).expanduser() / folder / (kind + ending)
+            if path.is_file():
+                return path, str(path)
+        wanted = f"{folder}/{kind}.jsonl or .jsonl.gz"
+        raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither of them.")
+    return _hub_file(folder, kind)
+
+
+def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
+    names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
+    for name in names:  # a pinned revision never changes: a file in the cache needs no network
+        cached = try_to_load_from_cache(REPOSITORY, name, repo_type="dataset", revision=REVISION)
+        if isinstance(cached, str):
+            return Path(cached), f"{REPOSITORY}/{name}"
+    reason = f"does not exist at {REVISION[:7]}"
+    for name in names:
+        try:
+            path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
+            return path, f"{REPOSITORY}/{name}"
+        except RemoteEntryNotFoundError:
+            continue
+        except LocalEntryNotFoundError:
+            reason = "is not in the cache, and the hub cannot be reached"
+        except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
+            reason = f"cannot be downloaded: {_first_line(error)}"
+        break
+    raise HubError(
+        f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
+        f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('. ') if lines else 'no reason given'}"

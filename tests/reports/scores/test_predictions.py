@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.reports.scores.mteb_tasks import load_task
+from mteb_longembed.reports.scores.predictions import depth_points, load_predictions, query_scores
+from mteb_longembed.reports.scores.results import load_results
+
+
+def test_files_that_mteb_wrote_are_read(toy_run):
+    found, problems = load_predictions([toy_run.good])
+    assert problems == []
+    assert (found[0].model, found[0].revision, found[0].task) == (
+        "toy/good+pi@512",
+        "toy",
+        "LongEmbedPasskey",
+    )
+    results = load_results([toy_run.results])
+    assert results.problems == ()
+    assert {row.model.name.full for row in results.rows} == {"toy/good+pi@512", "toy/poor"}
+
+
+def test_scores_a_query_average_to_what_mteb_reports(toy_run, toy_task):
+    (good,), _ = load_predictions([toy_run.good])
+    results = load_results([toy_run.results]).rows
+    scores = query_scores(good, results)
+    assert set(scores) == {"test_256", "test_512"}
+    assert all(scores["test_256"][f"q{i}"] == 1 for i in range(15))
+    # Of the five that look alike one comes first by chance.
+    assert sum(scores["test_256"].values()) == 16
+
+
+def test_a_file_written_over_by_another_model_is_refused(toy_run, toy_task, tmp_path):
+    # mteb keeps the first model's name in the file, and the second one's rankings.
+    import mteb
+
+    from tests.reports.toy_mteb import ToyEncoder, ToyPasskey
+
+    shutil.copytree(toy_run.good, tmp_path / "shared")
+    cache = mteb.ResultCache(tmp_path / "results")
+    mteb.evaluate(
+        ToyEncoder("toy/poor", 5),
+        [ToyPasskey()],
+        cache=cache,
+        prediction_folder=tmp_path / "shared",
+        co2_tracker=False,
+    )
+    (mixed,), _ = load_predictions([tmp_path / "shared"])
+    assert mixed.model == "toy/good+pi@512"
+    with pytest.raises(DataError, match="another run has overwritten it"):
+        query_scores(mixed, load_results([toy_run.results]).rows)
+
+
+def test_depth_comes_from_the_document_that_answers(toy_run, toy_task):
+    (poor,), _ = load_predictions([toy_run.poor])
+    points = depth_points(poor)
+    assert len(points) == 40
+    right = {point.depth for point in points if point.score == 1}
+    assert {0.0, 0.05, 0.1, 0.15, 0.2} <= right
+    assert {point.length for point in points} == {256, 512}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ('{"default": {}}', "not an MTEB predictions file"),
+        ('{"mteb_model_meta": {"model_name": "a/b"}}', "no rankings for the subset 'default'"),
+    ],
+)
+def test_a_broken_predictions_file_is_named_and_skipped(tmp_path, text, reason):
+    (tmp_path / "LongEmbedPasskey_predictions.json").write_text(text)
+    found, (problem,) = load_predictions([tmp_path])
+    assert found == []
+    assert "LongEmbedPasskey_predictions.json" in problem
+    assert reason in problem
+
+
+def test_a_missing_folder_is_an_error():
+    with pytest.raises(InputError, match="no predictions folder 'nowhere'"):
+        load_predictions(["nowhere"])
+
+
+def test_a_task_that_mteb_does_not_know_is_one_sentence():
+    with pytest.raises(DataError, match="the data of task 'NoSuchTask' could not be loaded through mteb"):
+        load_task("NoSuchTask")

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.scoreboard import score_lines
+from mteb_longembed.statistics.bootstrap import mean_interval
+from tests.reports.made import BASE, GENERATED, PUBLISHED, line, rows
+
+
+def test_the_average_is_the_mean_of_six_columns_and_passkey_of_eight_lengths():
+    results = rows(BASE, 0.5)
+    # One length of eight at 1.0: Passkey = (7 * 50 + 100) / 8 = 56.25; the average gains a sixth of 6.25.
+    changed = [
+        replace(row, metrics={"ndcg_at_1": 1.0, "ndcg_at_10": 1.0})
+        if (row.task, row.split) == ("LongEmbedPasskey", "test_256")
+        else row
+        for row in results
+    ]
+    (only,) = score_lines(changed)
+    assert only.scores["Passkey"].value == pytest.approx(56.25)
+    assert only.average.value == pytest.approx(50 + 6.25 / 6)
+
+
+def test_passkey_counts_accuracy_and_the_real_tasks_ndcg_at_10():
+    results = [replace(row, metrics={"ndcg_at_1": 0.2, "ndcg_at_10": 0.8}) for row in rows(BASE, 0.0)]
+    (only,) = score_lines(results)
+    assert only.scores["Needle"].value == pytest.approx(20)
+    assert only.scores["QMSum"].value == pytest.approx(80)
+
+
+def test_one_missing_length_leaves_no_average():
+    results = [row for row in rows(BASE, 0.5) if row.split != "test_32768"]
+    (only,) = score_lines(results)
+    assert (only.scores["Passkey"].n_done, only.scores["Passkey"].n_all) == (7, 8)
+    assert only.scores["Passkey"].whole is None
+    assert only.average.value is None
+    assert (only.average.n_done, only.average.n_all) == (4, 6)
+
+
+def test_longer_lengths_than_the_papers_are_kept_but_not_averaged():
+    extra = replace(rows(BASE, 0.5, only=["Passkey"])[0], split="test_65536", metrics={"ndcg_at_1": 0.0})
+    (only,) = score_lines([*rows(BASE, 0.5, only=["Passkey"]), extra])
+    assert only.scores["Passkey"].value == pytest.approx(50)
+    assert only.by_length["Passkey"][65536] == 0
+
+
+def test_generated_and_published_passkey_never_share_a_line():
+    results = rows(BASE, 0.5) + rows(BASE, 0.1, data=PUBLISHED, only=["Passkey", "Needle"])
+    generated, published = score_lines(results)
+    assert (generated.data, published.data) == (GENERATED, PUBLISHED)
+    assert generated.average.value == pytest.approx(50)
+    # The real tasks are the same data under both names.
+    assert published.average.value == pytest.approx((2 * 10 + 4 * 50) / 6)
+
+
+def test_generated_passkey_does_not_complete_a_published_line():
+    results = rows(BASE, 0.5, only=["Passkey"]) + rows(
+        BASE, 0.5, data=PUBLISHED, only={column.key for column in COLUMNS} - {"Passkey"}
+    )
+    generated, published = score_lines(results)
+    assert (generated.average.n_done, published.average.n_done) == (5, 5)
+    assert generated.average.value is None
+    assert published.average.value is None
+
+
+def test_a_model_with_real_tasks_only_stays_with_the_names_it_ran():
+    assert line(BASE, 0.5, only=["QMSum"]).data == GENERATED
+    assert line(BASE, 0.5, only=["QMSum"], data=PUBLISHED).data == PUBLISHED
+
+
+def test_another_revision_of_generated_data_gets_lines_of_its_own():
+    results = rows("a/b", 0.5) + rows("a/c", 0.5) + rows("a/d", 0.5, dataset_revision="other-seed")
+    kinds = {line.model.name.full: line.data for line in score_lines(results)}
+    assert kinds["a/b"] == kinds["a/c"] == GENERATED
+    assert kinds["a/d"] != GENERATED
+    assert "other-seed" in kinds["a/d"]
+
+
+def test_two_revisions_of_a_model_are_two_lines():
+    assert len(score_lines(rows(BASE, 0.5) + rows(BASE, 0.6, revision="r2"))) == 2
+
+
+def test_single_queries_give_ndcg_its_bootstrap_interval_and_the_average_one_too():
+    made = rows("a/b", 0.5)
+    scores = {f"q{i}": i / 40 for i in range(41)}  # mean 0.5
+    by_query = {
+        ("a/b", "r1", row.task): {row.split: scores} for row in made if row.metrics and "test" in row.split
+    }
+    by_query |= {("a/b", "r1", "LongEmbedSummScreenFD"): {"validation": scores}}
+    real = {
+        key: value for key, value in by_query.items() if key[2] not in ("LongEmbedPasskey", "LongEmbedNeedle")
+    }
+    (without,), (with_queries,) = score_lines(made), score_lines(made, real)
+    assert without.scores["QMSum"].interval is None and without.average.interval is None
+    expected = mean_interval(list(scores.values()))
+    found = with_queries.scores["QMSum"].interval
+    assert (found.low, found.high) == (pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
+    # By hand: the half widths of six means joined; Passkey and Needle by Wilson.
+    parts = [with_queries.scores[column.key].interval for column in COLUMNS]
+    half = math.sqrt(sum((part.mean - part.low) ** 2 for part in parts)) / 6
+    assert with_queries.average.interval.low == pytest.approx(50 - half)
+
+
+def test_queries_of_another_revision_say_nothing():
+    made = rows("a/b", 0.5, only=["QMSum"])
+    (line,) = score_lines(made, {("a/b", "r2", "LongEmbedQMSum"): {"test": {"q1": 0.0, "q2": 1.0}}})
+    assert line.scores["QMSum"].interval is None

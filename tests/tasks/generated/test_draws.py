@@ -1,0 +1,49 @@
+"""The draws are the same on every machine, even and without repeats."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from mteb_longembed.tasks.generated.draws import Draws
+
+
+def test_first_draws_never_change() -> None:
+    """These numbers are part of the data sets' definition: a change here changes every generated document."""
+    draws = Draws("a key")
+    assert [draws.below(1000) for _ in range(6)] == [368, 551, 340, 550, 915, 612]
+
+
+def test_another_key_gives_another_stream() -> None:
+    one, two = Draws("a"), Draws("b")
+    assert [one.below(10**6) for _ in range(5)] != [two.below(10**6) for _ in range(5)]
+
+
+def test_draws_are_even() -> None:
+    draws = Draws("even")
+    counts = [0] * 20
+    for _ in range(20_000):
+        counts[draws.below(20)] += 1
+    assert chisquare(counts).pvalue > 0.001
+
+
+@given(st.integers(0, 10_000), st.integers(1, 60))
+def test_distinct_numbers_are_in_range_and_never_repeat(seed: int, n: int) -> None:
+    drawn = Draws(str(seed)).distinct(n, 60)
+    assert len(set(drawn)) == n
+    assert all(0 <= number < 60 for number in drawn)
+
+
+@given(st.lists(st.integers(), max_size=30), st.text(max_size=5))
+def test_shuffling_keeps_the_items_and_the_original(items: list[int], key: str) -> None:
+    before = list(items)
+    assert sorted(Draws(key).shuffled(items)) == sorted(items)
+    assert items == before
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_shuffling_puts_every_item_everywhere(place: int) -> None:
+    draws = Draws("everywhere")
+    assert {draws.shuffled("abcd")[place] for _ in range(200)} == set("abcd")

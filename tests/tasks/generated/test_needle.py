@@ -1,0 +1,145 @@
+"""LongEmbedNeedle: facts in essays, each query answered by one document; one's own essays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from mteb_longembed.errors import DataError
+from mteb_longembed.tasks import LongEmbedNeedle
+from mteb_longembed.tasks.generated.needle import ESSAYS, facts, paragraphs, split_sentences
+from mteb_longembed.tasks.generated.synthetic import LENGTHS
+
+# Mean characters of the published documents and queries (mteb, LEMBNeedleRetrieval).
+PUBLISHED = {
+    256: (1013.1, 60.48),
+    512: (2009.93, 57.3),
+    1024: (4069.87, 58.28),
+    2048: (8453.82, 59.92),
+    4096: (17394.8, 55.86),
+    8192: (35202.82, 59.6),
+    16384: (72054.8, 59.12),
+    32768: (141769.8, 58.34),
+}
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_character_statistics_are_near_the_published_ones(length: int) -> None:
+    """Documents within one percent."""
+    data = LongEmbedNeedle.generate(f"test_{length}")
+    document, query = PUBLISHED[length]
+    assert mean(len(row["text"]) for row in data["corpus"]) == pytest.approx(document, rel=0.01)
+    assert mean(len(row["text"]) for row in data["queries"]) == pytest.approx(query, rel=0.1)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_fact_is_in_the_relevant_document_and_in_no_other(length: int) -> None:
+    data = LongEmbedNeedle.generate(f"test_{length}")
+    texts = {row["id"]: row["text"] for row in data["corpus"]}
+    by_query = {item.query: item.fact for item in facts()}
+    for query in data["queries"]:
+        holding = {name for name, text in texts.items() if by_query[query["text"]] in text}
+        assert holding == set(data["relevant_docs"][query["id"]])
+
+
+def test_no_essay_gives_a_needles_answer_away() -> None:
+    text = " ".join(paragraphs(ESSAYS))
+    assert [item.answer for item in facts() if re.search(rf"\b{re.escape(item.answer)}\b", text)] == []
+
+
+def test_a_document_of_the_benchmark_repeats_no_paragraph() -> None:
+    """The essays are long enough for 32,768 tokens; only the longer splits go round again."""
+    found = LongEmbedNeedle.generate("test_32768")["corpus"][0]["text"].split("\n\n")
+    assert len(found) == len(set(found))
+
+
+def test_the_documents_of_a_split_share_one_text() -> None:
+    """As in the published data: they differ by the needle alone."""
+    corpus = LongEmbedNeedle.generate("test_512")["corpus"]
+    known = [item.fact for item in facts()]
+    rests = set()
+    for row in corpus:
+        fact = next(fact for fact in known if fact in row["text"])
+        rests.add(" ".join(row["text"].replace(fact, "").split()))
+    assert len(rests) == 1
+
+
+def test_splits_have_the_paragraphs_in_another_order() -> None:
+    starts = {LongEmbedNeedle.generate(f"test_{length}")["corpus"][0]["text"][:200] for length in LENGTHS}
+    assert len(starts) > 4
+
+
+def test_bm25_scores_as_the_paper_says() -> None:
+    """The paper's table: 95.3 as the mean of the eight lengths."""
+    pytest.importorskip("bm25s")
+    import mteb
+
+    result = mteb.evaluate(
+        mteb.get_model("mteb/baseline-bm25s"),
+        LongEmbedNeedle(),
+        cache=None,
+        co2_tracker=False,
+        show_progress_bar=False,
+    )
+    assert 0.93 <= result.task_results[0].get_score() <= 0.97
+
+
+def write(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_bytes(text.encode())
+    return folder
+
+
+OWN = "First page here. It goes on.\n\nSecond page! Does it end?"
+
+
+def test_ones_own_essays_make_a_task_of_its_own(tmp_path: Path) -> None:
+    task = LongEmbedNeedle.variant(haystack=write(tmp_path, a=OWN)).filter_eval_splits(["test_256"])
+    task.load_data()
+    text = task.dataset["default"]["test_256"]["corpus"]["text"][0]
+    assert "First page here." in text
+    assert task.metadata.name.startswith("LongEmbedNeedle-haystack")
+    assert task.metadata.revision != LongEmbedNeedle.metadata.revision
+
+
+def test_other_essays_are_another_task_and_line_ends_do_not_matter(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for folder, text in zip(folders, (OWN, OWN.replace("\n", "\r\n"), OWN + " More."), strict=True):
+        folder.mkdir()
+        write(folder, a=text)
+    one, two, three = (LongEmbedNeedle.variant(haystack=folder).metadata for folder in folders)
+    assert one.name == two.name
+    assert one.revision == two.revision
+    assert one.name != three.name
+    assert one.revision != three.revision
+
+
+def test_a_haystack_without_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"haystack .*: expected \*\.txt files with text"):
+        LongEmbedNeedle.variant(haystack=write(tmp_path, a=" \n"))
+
+
+def test_a_haystack_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9 au lait")
+    with pytest.raises(DataError, match=r"a\.txt, byte 3: expected UTF-8 text"):
+        LongEmbedNeedle.variant(haystack=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("He said “no.” She left.", ["He said “no.”", "She left."]),
+        ("It cost 3.50 today. We paid.", ["It cost 3.50 today.", "We paid."]),
+        ("Dr. Voss came. Mr. Lund left.", ["Dr. Voss came.", "Mr. Lund left."]),
+        ("Fruit, e.g. Apples and pears.", ["Fruit, e.g. Apples and pears."]),
+        ("no end", ["no end"]),
+    ],
+)
+def test_sentences_end_where_a_reader_says(paragraph: str, sentences: list[str]) -> None:
+    found = split_sentences(paragraph)
+    assert [sentence.strip() for sentence in found] == sentences
+    assert "".join(found) == paragraph + "\n\n"

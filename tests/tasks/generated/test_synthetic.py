@@ -1,0 +1,205 @@
+"""What holds for both generated tasks: content hashes, depth, splits asked for, variants kept apart."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kstest
+
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
+from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Haystack
+from mteb_longembed.tasks.generated.languages import find_language
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
+
+FILLER = find_language("eng").passkey.filler
+
+BOTH = pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
+
+
+@BOTH
+def test_revision_is_generator_version_and_content_hash(task: type[SyntheticRetrieval]) -> None:
+    """On failure: the documents changed. If that is meant, raise `generator` and write the new revision."""
+    assert task.metadata.revision == f"{task.generator}-{task.content_hash()}"
+
+
+def test_content_does_not_depend_on_pythons_hash_seed() -> None:
+    code = "from mteb_longembed.tasks import LongEmbedNeedle as T; print(T.generate('test_256')['corpus'][7])"
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(shown) == 1
+
+
+@BOTH
+def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[SyntheticRetrieval]) -> None:
+    for split in task.known_splits()[:10]:
+        data = task.generate(split)
+        texts = [hash(row["text"]) for row in data["corpus"]]
+        queries = [row["text"] for row in data["queries"]]
+        assert len(texts) == len(set(texts)) == 100
+        assert len(queries) == len(set(queries)) == 50
+        relevant = [document for found in data["relevant_docs"].values() for document in found]
+        assert len(relevant) == len(set(relevant)) == 50
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_passkey_documents_have_three_quarters_of_a_word_per_token(length: int) -> None:
+    for row in LongEmbedPasskey.generate(f"test_{length}")["corpus"]:
+        assert 0.75 * length - 25 < row["n_words"] < 0.75 * length + 10
+
+
+@BOTH
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_number_of_words_is_kept(task: type[SyntheticRetrieval], length: int) -> None:
+    assert all(
+        row["n_words"] == len(row["text"].split()) for row in task.generate(f"test_{length}")["corpus"]
+    )
+
+
+@BOTH
+def test_depth_is_uniform_over_all_lengths(task: type[SyntheticRetrieval]) -> None:
+    depths = [row["depth"] for length in LENGTHS for row in task.generate(f"test_{length}")["corpus"]]
+    assert len(depths) == 800
+    assert kstest(depths, "uniform").pvalue > 0.01
+
+
+@BOTH
+def test_depth_tells_where_the_text_is(task: type[SyntheticRetrieval]) -> None:
+    draws = Draws("find it")
+    haystack = Haystack(task.sentences(draws), 743)
+    for _ in range(50):
+        row = haystack.hide(["HIDDEN HERE."], haystack.places(1, draws, None))
+        before = row["text"].split().index("HIDDEN")
+        assert row["depth"] == round(before / 743, 4)
+
+
+@BOTH
+def test_hidden_text_is_put_between_sentences(task: type[SyntheticRetrieval]) -> None:
+    draws = Draws("between")
+    haystack = Haystack(task.sentences(draws), 743)
+    for _ in range(100):
+        row = haystack.hide(["HIDDEN."], haystack.places(1, draws, None))
+        before, after = row["text"].split("HIDDEN.")
+        assert before == "" or before.rstrip()[-1] in ".!?\"'”’"
+        assert after == "" or after.strip()[0].isupper() or not after.strip()[0].isalpha()
+        assert (before.rstrip() + " " + after.lstrip()).split() == haystack.text.split()
+
+
+@given(st.floats(0, 1), st.integers(20, 400))
+def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> None:
+    haystack = Haystack(FILLER * (n_words // 19 + 1), n_words)
+    row = haystack.hide(["HIDDEN."], haystack.places(1, Draws("any"), depth))
+    assert abs(row["depth"] - depth) * n_words <= 5
+
+
+@BOTH
+def test_only_the_splits_asked_for_are_made(
+    task: type[SyntheticRetrieval], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    generate = task.generate.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        task, "generate", classmethod(lambda cls, split: made.append(split) or generate(cls, split))
+    )
+    loaded = task()
+    loaded.filter_eval_splits(["test_512"])
+    loaded.load_data()
+    loaded.load_data()
+    assert made == ["test_512"]
+    assert list(loaded.dataset["default"]) == ["test_512"]
+    assert loaded.dataset["default"]["test_512"]["corpus"].column_names == ["id", "text", "depth", "n_words"]
+
+
+@BOTH
+def test_longer_splits_are_there_but_only_on_request(task: type[SyntheticRetrieval]) -> None:
+    assert "test_131072" not in task.metadata.eval_splits
+    longest = task()
+    longest.filter_eval_splits(["test_65536", "test_131072"])
+    longest.load_data()
+    words = longest.dataset["default"]["test_131072"]["corpus"]["n_words"]
+    assert min(words) > 0.75 * 131072 - 25
+
+
+@BOTH
+def test_unknown_split_names_the_nearest_and_all_known(task: type[SyntheticRetrieval]) -> None:
+    wrong = task()
+    wrong.filter_eval_splits(["test_1025"])
+    with pytest.raises(
+        UnknownNameError,
+        match=r"'test_1025': did you mean 'test_1024'\? known: test_256, test_512, .*test_1048576\.",
+    ):
+        wrong.load_data()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("test_300", "256"), ("test_400", "512"), ("test_3000000", "1048576"), ("test_1k", "1024")],
+)
+def test_an_unknown_split_suggests_the_nearest_length(
+    task: type[SyntheticRetrieval], wrong: str, near: str
+) -> None:
+    with pytest.raises(UnknownNameError, match=rf"'{wrong}': did you mean 'test_{near}'\?"):
+        task.generate(wrong)
+
+
+@BOTH
+def test_variants_have_names_revisions_and_data_of_their_own(task: type[SyntheticRetrieval]) -> None:
+    made = [
+        task(),
+        task.variant(seed=1),  # type: ignore[attr-defined]
+        task.variant(seed=2),  # type: ignore[attr-defined]
+        task.variant(depth=0.5),  # type: ignore[attr-defined]
+        task.variant(depth=0.0),  # type: ignore[attr-defined]
+        task.variant(n_documents=60),  # type: ignore[attr-defined]
+        task.variant(seed=1, depth=0.5),  # type: ignore[attr-defined]
+    ]
+    assert len({one.metadata.name for one in made}) == len(made)
+    assert len({one.metadata.revision for one in made}) == len(made)
+    assert len({str(list(type(one).generate("test_256")["corpus"])) for one in made}) == len(made)
+    assert task.metadata.name == made[0].metadata.name
+    assert all(name not in made[1].metadata.name for name in ' :*?"<>|/\\')
+
+
+@BOTH
+def test_a_variant_with_the_defaults_is_the_task_itself(task: type[SyntheticRetrieval]) -> None:
+    assert type(task.variant()) is task  # type: ignore[attr-defined]
+
+
+@BOTH
+def test_a_variant_keeps_its_name_after_its_data_are_unloaded(task: type[SyntheticRetrieval]) -> None:
+    variant = task.variant(depth=0.25).filter_eval_splits(["test_256"])  # type: ignore[attr-defined]
+    variant.load_data()
+    assert all(abs(depth - 0.25) < 0.1 for depth in variant.dataset["default"]["test_256"]["corpus"]["depth"])
+    variant.unload_data()
+    assert variant.metadata.name == f"{task.metadata.name}-depth0.25"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"depth": 1.5}, r"depth must be from 0 \(the beginning\) to 1 \(the end\), got 1.5"),
+        ({"n_documents": 49}, r"n_documents of \w+ must be 50 to [\d,]+ documents, got 49"),
+        ({"n_documents": 10_001}, r"n_documents of \w+ must be 50 to [\d,]+ documents, got 10001"),
+    ],
+)
+def test_values_outside_their_range_are_refused(
+    task: type[SyntheticRetrieval], wrong: dict[str, float], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        task.variant(**wrong)  # type: ignore[attr-defined]

@@ -1,0 +1,218 @@
+"""The real tasks: read from a hub, from its cache or from a folder, and never from other data by mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.errors import DataError, HubError, UnknownNameError
+from mteb_longembed.tasks import LongEmbedQMSum
+from mteb_longembed.tasks.real.hub import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
+from tests.loopback_hub import LoopbackHub
+
+TOPICS = ("budget", "harvest", "piano", "railway")
+FILES = {
+    "corpus": [
+        {"doc_id": f"m{i}", "text": f"The {topic} meeting. " + "We talked about it. " * i}
+        for i, topic in enumerate(TOPICS, start=1)
+    ],
+    "queries": [
+        {"qid": f"q{i}", "text": f"What did the {topic} meeting decide?"}
+        for i, topic in enumerate(TOPICS, start=1)
+    ],
+    "qrels": [{"qid": f"q{i}", "doc_id": f"m{i}"} for i in range(1, 5)],
+}
+
+
+def lines(rows: list[dict[str, str]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def contents(**changed: str) -> dict[str, str]:
+    """The stand-in repository's files by path, some replaced."""
+    return {f"qmsum/{kind}.jsonl": changed.get(kind, lines(rows)) for kind, rows in FILES.items()}
+
+
+class StandIn(LongEmbedQMSum):
+    """The same task without the check for the published size."""
+
+    size = None
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    with LoopbackHub() as hub:
+        hub.patch(monkeypatch, tmp_path / "home")
+        yield hub
+
+
+def serve(hub: LoopbackHub, files: dict[str, str]) -> None:
+    hub.add(REPOSITORY, files, repo_type="dataset", sha=REVISION)
+
+
+def load(task: type[HubRetrieval] = StandIn) -> HubRetrieval:
+    loaded = task()
+    loaded.load_data()
+    return loaded
+
+
+def test_files_with_different_columns_become_one_task(hub: LoopbackHub) -> None:
+    serve(hub, contents())
+    data = load().dataset["default"]["test"]
+    assert data["corpus"]["id"][:] == ["m1", "m2", "m3", "m4"]
+    assert data["queries"][0] == {"id": "q1", "text": "What did the budget meeting decide?"}
+    assert data["relevant_docs"] == {f"q{i}": {f"m{i}": 1} for i in range(1, 5)}
+    assert all(REVISION in request for request in hub.requests if "resolve" in request)
+
+
+def test_a_second_load_needs_no_network(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(hub, contents())
+    load()
+    hub.requests.clear()
+    hub.repositories.clear()
+    assert len(load().dataset["default"]["test"]["corpus"]) == 4
+
+
+def test_mteb_evaluates_the_task(hub: LoopbackHub) -> None:
+    pytest.importorskip("bm25s")
+    import mteb
+
+    serve(hub, contents())
+    model = mteb.get_model("mteb/baseline-bm25s")
+    result = mteb.evaluate(model, StandIn(), cache=None, co2_tracker=False, show_progress_bar=False)
+    assert result.task_results[0].get_score() == 1.0
+
+
+def test_a_repository_with_packed_files_works_also_offline(
+    hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gzip
+
+    import huggingface_hub.constants
+
+    packed = {f"{name}.gz": gzip.compress(text.encode()) for name, text in contents().items()}
+    hub.add(REPOSITORY, packed, repo_type="dataset", sha=REVISION)
+    load()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert len(load().dataset["default"]["test"]["queries"]) == 4
+
+
+def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in contents().items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setattr("mteb_longembed.tasks.real.hub.download", lambda *a, **k: pytest.fail("hub asked"))
+    assert len(load().dataset["default"]["test"]["corpus"]) == 4
+
+
+def test_a_folder_without_the_file_is_no_reason_to_ask_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    with pytest.raises(DataError, match=r"expected qmsum/corpus\.jsonl or \.jsonl\.gz in that folder"):
+        load()
+
+
+def test_unreachable_hub_says_which_repository_and_what_works_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    with LoopbackHub() as closed:
+        closed.patch(monkeypatch, tmp_path)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # huggingface_hub tries five times, further apart
+    with pytest.raises(HubError, match=rf"{REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}"):
+        load()
+
+
+def test_offline_mode_says_the_same(hub: LoopbackHub, tmp_path: Path) -> None:
+    code = """
+from mteb_longembed.tasks import LongEmbedQMSum
+try: LongEmbedQMSum().load_data()
+except OSError as error: print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=hub.env(tmp_path, HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(
+        f"HubError qmsum/corpus.jsonl of the data set {REPOSITORY} is not in the cache"
+    )
+
+
+def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
+    with pytest.raises(HubError, match=rf"{REPOSITORY} cannot be had: RepositoryNotFoundError"):
+        load()
+    serve(hub, {"README.md": "empty"})
+    with pytest.raises(HubError, match=rf"qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"corpus": lines(FILES["corpus"][:2]) + '{"doc_id": "m3"}\n'},
+            r"corpus\.jsonl, line 3: .* text is missing",
+        ),
+        (
+            {"corpus": lines(FILES["corpus"])[:-9]},
+            r"corpus\.jsonl, line 4: .* \(the file ends inside this line",
+        ),
+        (
+            {"corpus": lines(FILES["corpus"] * 2)},
+            r"corpus\.jsonl, line 5: expected a new doc_id, 'm1' occurs twice",
+        ),
+        (
+            {"queries": lines(FILES["queries"] * 2)},
+            r"queries\.jsonl, line 5: expected a new qid, 'q1' occurs twice",
+        ),
+        (
+            {"corpus": lines(FILES["corpus"][:3])},
+            r"qrels\.jsonl, line 4: expected a doc_id of the corpus .* 'm4'",
+        ),
+        (
+            {"queries": lines(FILES["queries"][1:])},
+            r"qrels\.jsonl, line 1: expected a qid of the queries .* 'q1'",
+        ),
+        (
+            {"qrels": lines(FILES["qrels"][:3])},
+            r"qrels\.jsonl: expected a relevant document .* 1 have none.*'q4'",
+        ),
+        ({"qrels": ""}, r"qrels\.jsonl: expected JSON lines with qid, doc_id, got an empty file"),
+    ],
+)
+def test_incomplete_data_name_file_and_line(hub: LoopbackHub, changed: dict[str, str], message: str) -> None:
+    serve(hub, contents(**changed))
+    with pytest.raises(DataError, match=f"{REPOSITORY}/qmsum/{message}"):
+        load()
+
+
+def test_other_data_are_never_run_under_the_published_name(hub: LoopbackHub) -> None:
+    serve(hub, contents())
+    with pytest.raises(DataError, match=r"the published 197 documents of 53336 characters .* found 4"):
+        load(LongEmbedQMSum)
+
+
+def test_same_counts_but_other_texts_are_noticed() -> None:
+    size = Size(n_documents=2, document_chars=10, n_queries=1, query_chars=4)
+    size.check("x", {"a": "0123456789", "b": "0123456789"}, {"q": "what"})
+    with pytest.raises(DataError, match="2 documents of 10 characters on average, found 2 of 8"):
+        size.check("x", {"a": "0123456789", "b": "012345"}, {"q": "what"})
+
+
+def test_an_unknown_split_is_refused_before_anything_is_loaded(hub: LoopbackHub) -> None:
+    with pytest.raises(UnknownNameError, match=r"split of LongEmbedQMSum 'test_256': .*known: test\."):
+        LongEmbedQMSum().filter_eval_splits(["test", "test_256"]).load_data()
+    assert hub.requests == []
