@@ -30,7 +30,10 @@ _OTHER_DATA_NOTE = (
     "so the difference also contains the change of data."
 )
 
-_DIFFERENCE_NOTE = "The interval of a difference is that of two independent scores; a published mean without one counts as fixed."
+_DIFFERENCE_NOTE = (
+    "The interval of a difference is that of two independent scores; "
+    "a published mean without one counts as a fixed number."
+)
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
