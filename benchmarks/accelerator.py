@@ -55,7 +55,7 @@ import numpy as np  # noqa: E402
 import strategies  # noqa: E402
 import torch  # noqa: E402
 import utilisation  # noqa: E402
-from materials import MIXES, SIZES, base_model, documents, table  # noqa: E402
+from materials import ESSAYS, MIXES, SIZES, base_model, documents, table  # noqa: E402
 from materials import tokenizer as wordpiece  # noqa: E402
 from sentence_transformers import SentenceTransformer  # noqa: E402
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer  # noqa: E402
@@ -386,10 +386,9 @@ def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
 
 def essays(path: Path) -> Path:
     """Our essays in the form that the recipe reads, many times over, where no books were given."""
-    folder = ROOT / "mteb_longembed" / "tasks" / "data" / "essays"
     with gzip.open(path, "wt", encoding="utf-8") as file:
         for i in range(4):
-            for essay in sorted(folder.glob("*.txt")):
+            for essay in sorted(ESSAYS.glob("*.txt")):
                 row = {
                     "book": f"essays {i}",
                     "chapter": essay.stem,

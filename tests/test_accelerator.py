@@ -11,10 +11,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: A bare machine has neither; `runpy` runs the script as the command does.
+#: A bare machine has neither: no module and no record of an installation. `runpy` runs the script as the command does.
 BARE = """
-import runpy, sys
-sys.modules["mteb"] = sys.modules["datasets"] = None
+import importlib.metadata, runpy, sys
+
+HIDDEN = ("mteb", "datasets")
+sys.modules.update(dict.fromkeys(HIDDEN))
+installed = importlib.metadata.Distribution.from_name
+
+def from_name(name):
+    if name in HIDDEN:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return installed(name)
+
+importlib.metadata.Distribution.from_name = from_name
 sys.argv = ["accelerator.py", "--tiny", "--out", sys.argv[1]]
 runpy.run_path("benchmarks/accelerator.py", run_name="__main__")
 """
