@@ -19,7 +19,6 @@ import json
 import os
 import re
 import struct
-import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -231,10 +230,8 @@ class LoopbackHub:
                 monkeypatch.setattr(constants, name, value)
         monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})  # a port may have been another hub's
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
-        # transformers holds an API of its own, made when it was first asked: perhaps for another test's hub
-        held = getattr(sys.modules.get("transformers.tokenization_utils_base"), "list_repo_files", None)
-        if hasattr(held, "__self__"):
-            monkeypatch.setattr(held.__self__, "endpoint", self.url)
+        # transformers keeps an API of its own, made when it was first asked: perhaps for another test's hub
+        monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
         monkeypatch.setattr(datasets.config, "HF_ENDPOINT", self.url)
         template = self.url + "/datasets/{repo_id}/resolve/{revision}/{path}"
         monkeypatch.setattr(datasets.config, "HUB_DATASETS_URL", template)
