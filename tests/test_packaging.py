@@ -182,6 +182,7 @@ def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
         "jinja2",
         "markupsafe",
         "numpy",
+        "packaging",
         "pyarrow",
         "pytrec_eval-terrier",
         "rich",

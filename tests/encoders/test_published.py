@@ -28,7 +28,9 @@ TEXTS = [tiny.text(n, n) for n in (9, 16, 40, 100)]
 def hub(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bases")
     for kind in ("bert", "modernbert"):
-        tiny.sentence_transformer(kind, folder / kind, prompts={"query": "query: ", "document": "passage: "})
+        more = {"local_attention": 8} if kind == "modernbert" else {}
+        prompts = {"query": "query: ", "document": "passage: "}
+        tiny.sentence_transformer(kind, folder / kind, prompts=prompts, **more)
     with LoopbackHub() as hub:
         for kind in ("bert", "modernbert"):
             hub.add(f"org/{kind}", folder / kind / "model")
