@@ -1,11 +1,13 @@
-"""Puts the two startup files into wheels, editable ones too; everything else is in setup.cfg.
+"""Puts the two startup files into wheels and makes the README's links absolute; all else is in setup.cfg.
 
 setuptools has no setting for a `.pth` file, so it is added to the finished wheel, whose RECORD names it: `pip
 uninstall` removes it.
 """
 
 import base64
+import configparser
 import hashlib
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -14,6 +16,7 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.editable_wheel import editable_wheel
 
+ROOT = Path(__file__).parent
 STARTUP_FILES = ("mteb_longembed.pth", "mteb_longembed.start")
 
 
@@ -53,4 +56,27 @@ class EditableWheel(editable_wheel):
         add_startup_files(wheel)
 
 
-setup(cmdclass={"bdist_wheel": BdistWheel, "editable_wheel": EditableWheel})
+def repository() -> str:
+    """The repository's address, from setup.cfg."""
+    settings = configparser.RawConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    return settings["metadata"]["url"]
+
+
+def long_description(url: str) -> str:
+    """The README as package indexes show it: its links to files lead to the repository."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"!\[([^]]*)\]\((?!https?:)([^)]+)\)", rf"![\1]({url}/raw/main/\2)", text)
+    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", rf"]({url}/blob/main/\1)", text)
+
+
+URL = repository()
+setup(
+    cmdclass={"bdist_wheel": BdistWheel, "editable_wheel": EditableWheel},
+    long_description=long_description(URL),
+    project_urls={
+        "Documentation": f"{URL}/tree/main/docs",
+        "Changelog": f"{URL}/blob/main/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    },
+)

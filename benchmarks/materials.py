@@ -17,6 +17,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import mteb_longembed
 
+ESSAYS = Path(mteb_longembed.__file__).parent / "tasks" / "generated" / "data" / "essays"
+
 #: layers, width, heads
 SIZES = {"tiny": (2, 128, 2), "small": (6, 384, 12), "base": (12, 768, 12)}
 
@@ -32,8 +34,7 @@ MIXES: dict[str, tuple[int, ...]] = {
 
 def sentences() -> list[str]:
     """The sentences of our essays."""
-    folder = Path(mteb_longembed.__file__).parent / "tasks" / "generated" / "data" / "essays"
-    texts = [essay.read_text(encoding="utf-8") for essay in folder.glob("*.txt")]
+    texts = [essay.read_text(encoding="utf-8") for essay in ESSAYS.glob("*.txt")]
     return [
         sentence for text in sorted(texts) for sentence in text.replace("\n", " ").split(". ") if sentence
     ]

@@ -45,27 +45,40 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    rows = []
-    plans = {
-        "absolute": (base_model, ["pcw", "gp", "rp", "pi", "ntk"]),
-        "rotary": (rotary_model, ["pcw", "gp", "rp", "pi", "ntk", "se"]),
-    }
-    for family, (make, strategies) in plans.items():
-        with tempfile.TemporaryDirectory() as folder:
-            wide = make(args.size, args.tokens, folder + "/wide")
-            trained = make(args.size, 512, folder + "/trained")
-            baseline = forward(longembed.extend(wide, "none"), args.tokens)
-            for key in strategies:
-                extended = longembed.extend(trained, key, target_len=args.tokens)
-                base_s, own_s = alternating(args.rounds, baseline, forward(extended, args.tokens))
-                rows.append([family, key, args.tokens, base_s, own_s, own_s / base_s])
-    print(table(["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"], rows))
+    rows = [row for family in PLANS for row in compare(family, args.size, args.tokens, args.rounds)]
+    print(table(HEAD, rows))
+
+
+PLANS: dict[str, list[str]] = {
+    "absolute": ["pcw", "gp", "rp", "pi", "ntk"],
+    "rotary": ["pcw", "gp", "rp", "pi", "ntk", "se"],
+}
+HEAD = ["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"]
+
+
+def compare(
+    family: str, size: str, tokens: int, rounds: int, device: str = "cpu", dtype: str = "float32"
+) -> list[list[object]]:
+    """One row a strategy: one document of so many tokens, extended and in the base itself."""
+    make = base_model if family == "absolute" else rotary_model
+    rows: list[list[object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        wide, trained = make(size, tokens, folder + "/wide"), make(size, 512, folder + "/trained")
+        for base in (wide, trained):
+            base[0].model.to(getattr(torch, dtype))
+        baseline = forward(longembed.extend(wide, "none", device=device), tokens)
+        for key in PLANS[family]:
+            extended = longembed.extend(trained, key, target_len=tokens, device=device)
+            base_s, own_s = alternating(rounds, baseline, forward(extended, tokens))
+            rows.append([family, key, tokens, base_s, own_s, own_s / base_s])
+    return rows
 
 
 def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:
     """One document of `n` tokens through the model, after a first pass that does not count."""
     ids = torch.randint(5, 4000, (1, n))
     ids[0, 0], ids[0, -1] = 2, 3
+    ids = ids.to(model.device)
 
     def run() -> object:
         with torch.inference_mode():

@@ -23,31 +23,38 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     args = parser.parse_args()
-    layers, width, _ = SIZES[args.size]
-    rows = []
-    dtype = getattr(torch, args.dtype)
-    for n in args.tokens:
-        MIXES["full"] = (8 * n,)
-        texts = documents("full", args.docs)
-        with tempfile.TemporaryDirectory() as folder:
-            base = base_model(args.size, n, folder, args.device)
-            base[0].model.to(dtype)
-            model = longembed.extend(base, "none", device=args.device)
-        flops = args.docs * n * layers * (24 * width**2 + 4 * n * width)
-        a = torch.randn(n * 7, width, device=args.device, dtype=dtype)
-        b = torch.randn(width, 4 * width, device=args.device, dtype=dtype)
-        repeats = max(1, int(flops / (2 * a.shape[0] * b.numel())))
+    rows = [measure(args.size, n, args.docs, args.rounds, args.device, args.dtype) for n in args.tokens]
+    print(table(HEAD, rows))
 
-        def product(a: torch.Tensor = a, b: torch.Tensor = b, repeats: int = repeats) -> None:
-            for _ in range(repeats):
-                torch.mm(a, b)
 
-        model.encode(texts[:1])
-        encode_s, product_s = alternating(args.rounds, lambda m=model, t=texts: m.encode(t), product)
-        achieved = flops / encode_s
-        possible = repeats * 2 * a.shape[0] * b.numel() / product_s
-        rows.append([n, args.docs, achieved / 1e9, possible / 1e9, achieved / possible])
-    print(table(["tokens", "documents", "encoding GFLOP/s", "matrix product GFLOP/s", "share"], rows))
+HEAD = ["tokens", "documents", "encoding GFLOP/s", "matrix product GFLOP/s", "share"]
+
+
+def measure(
+    size: str, n: int, docs: int, rounds: int, device: str = "cpu", dtype: str = "float32"
+) -> list[object]:
+    """One row: what encoding `docs` documents of `n` tokens achieves, and what plain products do in as many steps."""
+    layers, width, _ = SIZES[size]
+    kind = getattr(torch, dtype)
+    MIXES["full"] = (8 * n,)
+    texts = documents("full", docs)
+    with tempfile.TemporaryDirectory() as folder:
+        base = base_model(size, n, folder, device)
+        base[0].model.to(kind)
+        model = longembed.extend(base, "none", device=device)
+    flops = docs * n * layers * (24 * width**2 + 4 * n * width)
+    a = torch.randn(n * 7, width, device=device, dtype=kind)
+    b = torch.randn(width, 4 * width, device=device, dtype=kind)
+    repeats = max(1, int(flops / (2 * a.shape[0] * b.numel())))
+
+    def product() -> None:
+        for _ in range(repeats):
+            torch.mm(a, b)
+
+    model.encode(texts[:1])
+    encode_s, product_s = alternating(rounds, lambda: model.encode(texts, batch_size=docs), product)
+    achieved, possible = flops / encode_s, repeats * 2 * a.shape[0] * b.numel() / product_s
+    return [n, docs, achieved / 1e9, possible / 1e9, achieved / possible]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .retrieval.center import center
     from .retrieval.searching import search
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "center", "encode_spans", "extend", "load", "search"]
 
 #: Functions whose modules load torch, sentence-transformers or mteb: imported on first use. Name -> module.

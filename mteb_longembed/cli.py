@@ -33,6 +33,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
     "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
+    "leaderboard": Command(
+        "mteb_longembed.commands.leaderboard", "mteb's leaderboard on a folder of results, without network"
+    ),
+    "submit-check": Command(
+        "mteb_longembed.commands.submit_check", "what mteb's public results repository would refuse, and why"
+    ),
     "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches, and what is wrong"),
 }
 _RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
@@ -50,8 +56,8 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status.
 
-    0: done. 1: `doctor` found a problem. 2: the command line is wrong, or something could not run; a sentence on
-    standard error says what. 130: interrupted.
+    0: done. 1: `doctor` found a problem, or `submit-check` found something missing. 2: the command line is wrong, or
+    something could not run; a sentence on standard error says what. 130: interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -221,9 +222,19 @@ def main() -> None:
     cases = int(sys.argv[1]) if len(sys.argv) > 1 else MANY_CASES
     with tempfile.TemporaryDirectory() as work:
         targets = Targets(Path(work))
-        found = {name: dict(fuzz(targets, name, cases)) for name in targets.all}
+        found: dict[str, dict[str, int]] = {}
+        failed = False
+        for name in targets.all:
+            try:
+                found[name] = dict(fuzz(targets, name, cases))
+            except Exception:
+                # the other targets may fail too, and are worth knowing in one run
+                failed = True
+                print(f"{name}:", file=sys.stderr)
+                traceback.print_exc()
     total = sum(sum(outcomes.values()) for outcomes in found.values())
     print(json.dumps({"cases": total, "targets": found}, indent=2))
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

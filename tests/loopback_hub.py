@@ -1,5 +1,7 @@
 """A Hugging Face hub on 127.0.0.1 that serves folders, so that real loading code runs without a network.
 
+It takes uploads too, as `push_to_hub` makes them: each is a commit of its own.
+
 >>> import tempfile, urllib.request
 >>> with LoopbackHub() as hub:
 ...     sha = hub.add("ours/tiny", {"config.json": b"{}"})
@@ -11,17 +13,22 @@ Another process: `subprocess.run([...], env=hub.env(tmp))`; this process: `hub.p
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
+import struct
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import yaml
 
 Content = bytes | Path
 _DATE = "2024-04-18T00:00:00.000Z"
@@ -74,7 +81,32 @@ class Repository:
             info["modelId"] = self.repo_id
             if "modules.json" in self.files:
                 info |= {"library_name": "sentence-transformers", "tags": ["sentence-transformers"]}
+            info |= {"cardData": self.card(), "safetensors": self.parameters()}
         return info | {"siblings": blobs}
+
+    def card(self) -> dict[str, Any] | None:
+        """What stands between the two lines of dashes that README.md starts with."""
+        found = (
+            re.match(rb"---\r?\n(.*?)\r?\n---", self.read("README.md"), re.S)
+            if "README.md" in self.files
+            else None
+        )
+        return yaml.safe_load(found[1]) if found else None
+
+    def parameters(self) -> dict[str, Any] | None:
+        """How many numbers of each type the weights at the top have; the hub looks at no others."""
+        counts: Counter[str] = Counter()
+        for path in self.files:
+            if path.endswith(".safetensors") and "/" not in path:
+                content = self.read(path)
+                (length,) = struct.unpack("<Q", content[:8])
+                for name, tensor in json.loads(content[8 : 8 + length]).items():
+                    if name != "__metadata__":
+                        size = 1
+                        for side in tensor["shape"]:
+                            size *= side
+                        counts[tensor["dtype"]] += size
+        return {"parameters": dict(counts), "total": sum(counts.values())} if counts else None
 
 
 class LoopbackHub:
@@ -83,6 +115,8 @@ class LoopbackHub:
     def __init__(self) -> None:
         self.repositories: dict[tuple[str, str], dict[str, Repository]] = {}
         self.requests: list[str] = []
+        #: Large files by SHA-256, uploaded before the commit that names them.
+        self.uploaded: dict[str, bytes] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -117,6 +151,37 @@ class LoopbackHub:
         commits[sha] = commits[branch] = repository
         return sha
 
+    def create(self, repo_id: str, repo_type: str) -> None:
+        """Make a repository without files; raises _Refused where there is one."""
+        if (repo_type, repo_id) in self.repositories:
+            raise _Refused(
+                409, f"You already created this {repo_type} repo: {repo_id}", url=f"{self.url}/{repo_id}"
+            )
+        self.add(
+            repo_id, {".gitattributes": "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"}, repo_type
+        )
+
+    def branch(self, repo_type: str, repo_id: str, name: str) -> None:
+        """Let a new branch start where `main` is."""
+        commits = self.repositories[repo_type, repo_id]
+        if name in commits:
+            raise _Refused(409, f"Reference already exists: {name}")
+        commits[name] = commits["main"]
+
+    def commit(self, repo_type: str, repo_id: str, branch: str, lines: list[dict[str, Any]]) -> str:
+        """Put files into a branch, as the lines of an upload say; the new commit's SHA."""
+        files = dict(self.find(repo_type, repo_id, branch).files)
+        for line in lines:
+            value = line["value"]
+            match line["key"]:
+                case "file":
+                    files[value["path"]] = base64.b64decode(value["content"])
+                case "lfsFile":
+                    files[value["path"]] = self.uploaded[value["oid"]]
+                case "deletedFile":
+                    del files[value["path"]]
+        return self.add(repo_id, files, repo_type, branch=branch)
+
     def env(self, home: str | Path, **extra: str) -> dict[str, str]:
         """The environment of a subprocess that must talk to this hub and keep its caches in `home`."""
         own = {
@@ -144,6 +209,8 @@ class LoopbackHub:
         import huggingface_hub.constants
         import huggingface_hub.hf_api
 
+        # a client that an earlier test left has the proxies of that moment
+        huggingface_hub.close_session()
         caches = Path(home)
         for name, value in self.env(home).items():
             if name.startswith(("HF_", "DISABLE_")) or name.lower() == "no_proxy":
@@ -163,6 +230,8 @@ class LoopbackHub:
                 monkeypatch.setattr(constants, name, value)
         monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})  # a port may have been another hub's
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
+        # transformers keeps an API of its own, made when it was first asked: perhaps for another test's hub
+        monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
         monkeypatch.setattr(datasets.config, "HF_ENDPOINT", self.url)
         template = self.url + "/datasets/{repo_id}/resolve/{revision}/{path}"
         monkeypatch.setattr(datasets.config, "HUB_DATASETS_URL", template)
@@ -192,6 +261,14 @@ class _NotFound(Exception):
         self.code, self.sha, self.status = code, sha, status
 
 
+class _Refused(Exception):
+    """What the hub does not do; the answer is a sentence."""
+
+    def __init__(self, status: int, message: str, **answer: str) -> None:
+        super().__init__(message)
+        self.status, self.answer = status, {"error": message, **answer}
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
@@ -205,6 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PUT(self) -> None:
+        self._answer()
+
     def log_message(self, *args: object) -> None:
         """Silent: `LoopbackHub.requests` is the log."""
 
@@ -216,9 +296,13 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if path == "api/validate-yaml":
                 return self._json({"errors": [], "warnings": []})
+            if self.command in ("POST", "PUT") and (written := self._written(path, body)) is not None:
+                return self._json(written)
             if path.startswith("api/"):
                 return self._json(self._api(path.removeprefix("api/"), parse_qs(url.query), body))
             return self._file(path)
+        except _Refused as error:
+            return self._json(error.answer, error.status)
         except _NotFound as error:
             headers = {"X-Error-Code": error.code, "X-Error-Message": str(error)}
             if error.sha:
@@ -278,8 +362,42 @@ class _Handler(BaseHTTPRequestHandler):
         headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
         return self._send(206, content[first : last + 1], headers)
 
-    def _json(self, value: Any) -> None:
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+    def _written(self, path: str, body: bytes) -> Any:
+        """What an upload asks for; None for a question that only reads."""
+        if path == "api/repos/create":
+            asked = json.loads(body)
+            repo_id = "/".join(filter(None, (asked.get("organization"), asked["name"])))
+            self.hub.create(repo_id, asked.get("type") or "model")
+            return {"url": f"{self.hub.url}/{repo_id}", "id": repo_id}
+        if found := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
+            return {
+                "transfer": "basic",
+                "objects": [self._wanted_upload(o) for o in json.loads(body)["objects"]],
+            }
+        if found := re.fullmatch(r"lfs/([0-9a-f]{64})", path):
+            self.hub.uploaded[found[1]] = body
+            return {}
+        found = re.fullmatch(r"api/(\w+)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
+        if found is None:
+            return None
+        kind, repo_id, verb, branch = found.groups()
+        if verb == "branch":
+            self.hub.branch(_KINDS[kind], repo_id, branch)
+            return {}
+        self.hub.find(_KINDS[kind], repo_id, branch)
+        if verb == "preupload":
+            return {"files": [_mode_of(file["path"]) for file in json.loads(body)["files"]]}
+        sha = self.hub.commit(_KINDS[kind], repo_id, branch, [json.loads(line) for line in body.splitlines()])
+        return {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{repo_id}/commit/{sha}"}
+
+    def _wanted_upload(self, asked: dict[str, Any]) -> dict[str, Any]:
+        wanted = {"oid": asked["oid"], "size": asked["size"]}
+        if asked["oid"] in self.hub.uploaded:
+            return wanted
+        return {**wanted, "actions": {"upload": {"href": f"{self.hub.url}/lfs/{asked['oid']}", "header": {}}}}
+
+    def _json(self, value: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -289,6 +407,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+
+def _mode_of(path: str) -> dict[str, Any]:
+    large = path.endswith((".safetensors", ".bin"))
+    return {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": False, "oid": None}
 
 
 def _wanted(body: bytes, headers: Any) -> list[str]:

@@ -108,7 +108,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
 
 
 def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str]]:
-    """Inject all faults, or a sample of them; how many were met, and the calls of a run without any."""
+    """Inject all faults, or a sample of them; how many were met, and the calls of a run without any.
+
+    Raises:
+        AssertionError: naming every fault that did harm.
+    """
     whole = work / "whole"
     calls = count_calls(run, whole)
     expected, files = run.outcome(whole), run.files(whole)
@@ -116,10 +120,16 @@ def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str
     if sample is not None:
         faults = random.Random(3).sample(faults, sample)
     met = 0
+    harmful = []
     for i, (number, error) in enumerate(faults):
         folder = work / f"fault{i}"
-        met += check(run, folder, number, error, expected, files)
+        try:
+            met += check(run, folder, number, error, expected, files)
+        except Exception as harm:
+            harmful.append(f"call {number} ({calls[number]}), {errno.errorcode[error]}: {harm!r}"[:500])
+            print(harmful[-1], file=sys.stderr, flush=True)
         shutil.rmtree(folder)
+    assert not harmful, f"{len(harmful)} of {len(faults)} faults did harm: " + "; ".join(harmful)
     return met, calls
 
 

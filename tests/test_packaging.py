@@ -182,8 +182,37 @@ def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
         "jinja2",
         "markupsafe",
         "numpy",
+        "packaging",
         "pyarrow",
         "pytrec_eval-terrier",
         "rich",
     }
     assert base == engines | small | {"safetensors", "scipy", "tokenizers", "tqdm", "xxhash"}
+
+
+def test_version_and_address_are_the_same_everywhere(wheel) -> None:
+    import configparser
+    import re
+
+    import mteb_longembed
+
+    settings = configparser.RawConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    url = settings["metadata"]["url"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (
+        f"\nversion: {mteb_longembed.__version__}\n" in citation and f"\nrepository-code: {url}\n" in citation
+    )
+    releases = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert releases[0] == mteb_longembed.__version__
+
+
+def test_the_page_on_the_package_index_has_no_link_into_nowhere(wheel) -> None:
+    import re
+
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode()
+    assert "Author: The mteb-longembed developers" in text and "Project-URL: Issues, https://" in text
+    page = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    assert not re.findall(r"\]\((?!https://|#)[^)]*\)", page)

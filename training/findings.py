@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from training.evidence import write_evidence
 from training.findings_figure import draw
 from training.findings_page import write_page
 from training.measuring import Cell, fits, measure, rankings
@@ -35,6 +36,9 @@ OF_THE_PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 LATER = ("rerope", "dca", "yarn", "dynamic", "resonance")
 LENGTHS = (512, 2048, 4096)
 FULL_LENGTHS = (256, 512, 1024, 2048, 4096)
+#: The length in tokens that `list fit MODEL` tells.
+EVIDENCE_LENGTH = 4096
+EVIDENCE = Path("mteb_longembed/comparing/evidence.json")
 #: Beyond: where rotary positions that nobody extended fail.
 BEYOND = (8192, 16384)
 OF_BEYOND = ("none", "ntk", "se")
@@ -134,6 +138,9 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, default=Path("docs/findings.md"), help="the figure goes beside it"
     )
+    parser.add_argument(
+        "--evidence", type=Path, default=EVIDENCE, help="what `list fit MODEL` says was measured"
+    )
     parser.add_argument("--full", action="store_true", help="all strategies and lengths: several hours")
     parser.add_argument("--bases", nargs=2, default=BASES, help="learned, then rotary positions")
     parser.add_argument("--tasks", nargs="+", default=(PASSKEY, NEEDLE), help="generated tasks or variants")
@@ -159,7 +166,8 @@ def main() -> None:
     figure = args.page.with_suffix(".png")
     write_page(args.page, figure.name, scores, args.bases, partly=args.measured)
     draw(figure, scores, args.bases)
-    print(f"{args.page} and {figure}")
+    write_evidence(args.evidence, scores, args.tasks[0], args.bases, EVIDENCE_LENGTH)
+    print(f"{args.page}, {figure} and {args.evidence}")
 
 
 if __name__ == "__main__":

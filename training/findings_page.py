@@ -22,14 +22,14 @@ INTRODUCTION = """\
 were trained on 512 tokens. They are laboratory models: what holds here need not hold for a real model, and the other
 way round."""
 NOTATION = """\
-Scores are percent with 95 % intervals in brackets (bootstrap over queries; an interval without width means that all
-queries agree). A `+` or `−` marks a score that differs from that of the base in the same column (paired
+Scores are percent with 95 % intervals in brackets (Wilson's; bootstrap over queries where scores are not right or
+wrong). A `+` or `−` marks a score that differs from that of the base in the same column (paired
 randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` alone cut every
 document after 512 tokens. All other models have a target of 4,096 tokens, or of the column's length where that is
 longer."""
 PARTLY = """\
 This page holds the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
-grid, on more documents."""
+grid."""
 ORDER = """\
 300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
 roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in

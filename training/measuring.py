@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mteb
-import pytrec_eval
 from mteb.cache import ResultCache
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
 from mteb_longembed.errors import MisfitError
+from mteb_longembed.tasks.scoring import score_queries
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,4 @@ def measure(cell: Cell, out: Path) -> dict[str, float]:
         found = rankings(cell, out)
         assert found is not None
     task.load_data()
-    cut = int(task.metadata.main_score.rsplit("_", 1)[1])
-    relevant = task.dataset["default"][cell.split]["relevant_docs"]
-    scored = pytrec_eval.RelevanceEvaluator(relevant, {f"ndcg_cut.{cut}"}).evaluate(found)
-    return {query: float(values[f"ndcg_cut_{cut}"]) for query, values in scored.items()}
+    return score_queries(task, cell.split, {"default": found})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from mteb_longembed.reports.scores.significance import Comparison, compare
+from mteb_longembed.statistics.bootstrap import queries_interval
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]
@@ -27,17 +26,14 @@ class Mean:
         return f"{self.mean:.0f} ({self.low:.0f}–{self.high:.0f})"
 
 
-def mean_of(scores: dict[str, float], seed: int = 0, resamples: int = 9999) -> Mean:
-    """The mean over queries with a percentile bootstrap interval.
+def mean_of(scores: dict[str, float]) -> Mean:
+    """The mean over queries with its 95 % interval: Wilson's for right and wrong answers, else by bootstrap.
 
     >>> str(mean_of({"q1": 1.0, "q2": 1.0}))
-    '100 (100–100)'
+    '100 (34–100)'
     """
-    values = np.array([scores[query] for query in sorted(scores)])
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(len(values), size=(resamples, len(values)))].mean(1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Mean(100 * values.mean(), 100 * low, 100 * high, len(values))
+    found = queries_interval([scores[query] for query in sorted(scores)], "ndcg_at_1").scaled(100)
+    return Mean(found.mean, found.low, found.high, len(scores))
 
 
 def against(

@@ -3,7 +3,7 @@
 `python -m training.windows --models mini-ape mini-rope` measures Passkey and Needle at 4,096 tokens, and QMSum's full
 documents where `LONGEMBED_QMSUM` names the folder of its three files (`corpus`, `queries`, `qrels`, each
 `.jsonl.gz`). It prints one table a task in Markdown: Acc@1 (QMSum: nDCG@10) in percent, the 95 % interval, and the
-p-value of the paired sign test against the best of the paper's strategies.
+p-value of the paired randomisation test against the best of the paper's strategies.
 
 `python -m training.windows --choose FILE` measures centring and the weight of fusion on other text: `FILE` has lines
 with `title`, `text` and `source`, a query is a section's title, and its document the text of all sections with that
@@ -27,11 +27,12 @@ import numpy as np
 import torch
 from datasets import Dataset
 from mteb.models.hybrid_wrappers import fuse_relative_score_fusion
-from scipy.stats import binomtest
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import MisfitError
-from training.findings import wilson
+from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.paired import randomisation_test
 
 PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 #: Beside the paper's: tails of names; `@` is replaced by the target.
@@ -129,6 +130,9 @@ def found_by(name: str, task: Retrieval) -> dict[str, dict[str, float]]:
         "num_proc": None,
     }
     model = longembed.search(name, device="cpu")
+    store = getattr(getattr(model, "embedder", None), "store", None)
+    if store is not None:
+        store.keeps_windows = True  # rows that join the same windows encode them once
     model.index(task.corpus, **where)
     found: dict[str, dict[str, float]] = model.search(task.queries, top_k=100, **where)
     return found
@@ -145,19 +149,9 @@ def scores_of(found: Mapping[str, Mapping[str, float]], task: Retrieval) -> np.n
     return np.array(scores)
 
 
-def interval(scores: np.ndarray, task: Retrieval) -> tuple[float, float]:
-    """The 95 % interval of a mean: Wilson's for shares, else by 2,000 draws of queries."""
-    if task.first_only:
-        return wilson(float(scores.mean()), len(scores))
-    draws = np.random.default_rng(0).integers(len(scores), size=(2000, len(scores)))
-    low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975])
-    return float(low), float(high)
-
-
-def paired(scores: np.ndarray, other: np.ndarray) -> float:
-    """Two-sided sign test over the queries on which two rows differ."""
-    better, worse = int((scores > other).sum()), int((scores < other).sum())
-    return 1.0 if better + worse == 0 else float(binomtest(better, better + worse).pvalue)
+def interval(scores: np.ndarray, task: Retrieval) -> Interval:
+    """The score in percent with its 95 % interval over queries."""
+    return queries_interval(scores.tolist(), "ndcg_at_1" if task.first_only else "ndcg_at_10").scaled(100)
 
 
 def names_of(model: str, target: int) -> list[str]:
@@ -184,9 +178,9 @@ def measure(task: Retrieval, names: list[str]) -> str:
     best = max(paper, key=lambda name: rows[name].mean(), default=None)
     out = [f"| {task.name} | score | 95 % | p against the paper's best |", "|---|---:|---:|---:|"]
     for name, scores in rows.items():
-        low, high = interval(scores, task)
-        p = "" if best is None or name in paper else f"{paired(scores, rows[best]):.3f}"
-        out.append(f"| `{name}` | {100 * scores.mean():.1f} | {100 * low:.0f} to {100 * high:.0f} | {p} |")
+        found = interval(scores, task)
+        p = "" if best is None or name in paper else f"{randomisation_test([scores], [rows[best]]):.3f}"
+        out.append(f"| `{name}` | {found.mean:.1f} | {found.low:.0f} to {found.high:.0f} | {p} |")
     return "\n".join(out)
 
 
@@ -213,8 +207,8 @@ def choose(task: Retrieval, model: str, target: int) -> str:
         "|---|---:|---:|",
     ]
     for name, scores in rows.items():
-        low, high = interval(scores, task)
-        out.append(f"| {name} | {100 * scores.mean():.1f} | {100 * low:.0f} to {100 * high:.0f} |")
+        known = interval(scores, task)
+        out.append(f"| {name} | {known.mean:.1f} | {known.low:.0f} to {known.high:.0f} |")
     return "\n".join(out)
 
 

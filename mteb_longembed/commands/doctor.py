@@ -130,10 +130,11 @@ def devices() -> Section:
 
 
 def _kernels(device: str) -> dict[str, str]:
-    """The kernel of our attention on a device, for each number type. A run on four tokens shows it."""
+    """How documents run on a device, for each number type: the kernel of packed batches, or a run on four tokens."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    from mteb_longembed.encoders.attention import devices as device_facts
     from mteb_longembed.encoders.attention.kernels import attend
 
     class Names(TorchDispatchMode):
@@ -149,6 +150,9 @@ def _kernels(device: str) -> dict[str, str]:
     for dtype in (torch.float32, torch.bfloat16):
         q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
         name = str(dtype).removeprefix("torch.")
+        if device_facts.packs(q.device, dtype):
+            found[name] = device_facts.path(q.device, dtype)
+            continue
         try:
             with Names() as names:
                 attend(q, q, q, scale=1.0)
@@ -156,9 +160,8 @@ def _kernels(device: str) -> dict[str, str]:
             found[name] = f"fails: {str(error).splitlines()[0]}"
             continue
         kernels = [op for op in names.seen if "attention" in op]
-        found[name] = (
-            kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
-        )
+        seen = kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
+        found[name] = f"padded batches, {seen}"
     return found
 
 

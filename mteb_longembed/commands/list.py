@@ -15,6 +15,7 @@ _OF_EVERY_NAME = {
     "center": "corpus, or corpus+queries: search subtracts the mean vector of the corpus",
     "fuse": "bm25: search adds the scores of BM25",
     "weight": "the share of the encoder's score in a fused score",
+    "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
 

@@ -196,10 +196,11 @@ def main(args: argparse.Namespace) -> int:
     if args.results and not results.rows:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
-    lines = score_lines(results.rows, _by_query(results, predictions))
+    by_query = _by_query(results, predictions)
+    lines = score_lines(results.rows, by_query)
     _resolve_names(args, lines)
     comparisons = _comparisons(args, results, predictions)
-    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons)]
+    tables = [table.without_empty_columns() for table in _tables(args, results, lines, comparisons, by_query)]
     drawings: list[Drawing] = []
     if args.figures or args.html:
         drawings = _drawings(args, results, lines, predictions)
@@ -276,13 +277,17 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _tables(
-    args: argparse.Namespace, results: Results, lines: Sequence[Line], comparisons: Sequence[Comparison]
+    args: argparse.Namespace,
+    results: Results,
+    lines: Sequence[Line],
+    comparisons: Sequence[Comparison],
+    by_query: QueryScores,
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if args.published:
         chosen = Filter(args.size, args.advertised, args.window)
         tables.insert(0, public_table(public_results(), lines, chosen))
-    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir))
+    beir = beir_table(results.rows, None if args.beir is None else tuple(args.beir), by_query)
     if beir is not None:
         tables.append(beir)
     if args.compare_published:

@@ -6,11 +6,10 @@ If a task or model cannot run, the others still run.
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import wraps
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.plugin.asked_for import check_benchmarks, check_model, check_tasks
 
 if TYPE_CHECKING:
     from mteb.results import ModelResult
@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> int:
     models = list(dict.fromkeys(own.model or ()))
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
-        _check_name(name)
+        check_model(name)
     if own.quiet:
         own.verbosity = 0
     if own.verbosity is not None:
@@ -99,7 +99,8 @@ def _run_all(models: Sequence[str], rest: list[str], own: argparse.Namespace, ou
             "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
         )
     models = models or [args.model]
-    _check(args.tasks or (), args.benchmarks or ())
+    check_tasks(args.tasks or ())
+    check_benchmarks(args.benchmarks or ())
     evaluate = mteb.evaluate
     argv = sys.argv
     mteb.evaluate = _each_by_itself(evaluate, own, outcome, len(models) > 1)  # type: ignore[assignment]
@@ -249,44 +250,3 @@ def _silence() -> Iterator[None]:
             datasets.enable_progress_bars()
             enable_progress_bars()
             transformers_logging.enable_progress_bar()
-
-
-def _check_name(name: str) -> None:
-    """Raise InputError if an extended model's name has a mistake."""
-    from mteb_longembed.names.grammar import is_extended_name, parse_name
-
-    if is_extended_name(name):
-        parsed = parse_name(name)
-        from mteb_longembed.encoders.bases.values import read_values
-
-        read_values(parsed)
-
-
-def _check(tasks: Iterable[str], benchmarks: Collection[str]) -> None:
-    from mteb_longembed.plugin.tasks import known_tasks
-    from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.generated.variants import find_variant
-
-    ours = [task.metadata.name for task in TASKS]
-    registry = known_tasks()
-    for name in tasks:
-        if name not in registry:
-            find_variant(name)  # raises if the name is a variant with impossible values
-            raise _unknown("task", name, registry, ours)
-    if benchmarks:
-        import mteb
-
-        for name in benchmarks:
-            try:
-                mteb.get_benchmark(name)
-            except KeyError:
-                known = [benchmark.name for benchmark in mteb.get_benchmarks()]
-                raise _unknown("benchmark", name, known, ["LongEmbed+", "LongEmbed++"]) from None
-
-
-def _unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(
-        f"unknown {kind} {name!r}: {hint}known: {', '.join(ours)}, and mteb's own (mteb available-{kind}s)."
-    )

@@ -12,6 +12,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError
+from mteb_longembed.names.canonical import results_folder
 from mteb_longembed.tasks.scoring import score_queries
 
 #: Folder inside the output folder, with rankings by model, revision and split.
@@ -94,5 +95,4 @@ class Cells:
         return self._folder(meta) / split / f"{task.metadata.name}_predictions.json"
 
     def _folder(self, meta: Any) -> Path:
-        model = str(meta.name).replace("/", "__").replace(" ", "_")
-        return self.folder / RANKINGS / model / str(meta.revision)
+        return self.folder / RANKINGS / results_folder(str(meta.name)) / str(meta.revision)

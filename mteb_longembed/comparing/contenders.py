@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
 from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.names.canonical import default_target_len
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
 #: Contenders besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
 #: strategy.
+#: All four cut the same windows, so each window is encoded once.
 BEYOND = (
-    "pcw:size=128,overlap=64,short=cut",
-    "pcw:size=128,overlap=64,short=cut,center=corpus",
-    "pcw:size=128,vectors=window",
-    "pcw:size=128,vectors=window,center=corpus",
+    "pcw:size=128,short=cut",
+    "pcw:size=128,short=cut,center=corpus",
+    "pcw:size=128,short=cut,vectors=window",
+    "pcw:size=128,short=cut,vectors=window,center=corpus",
 )
 _FUSED = "fuse=bm25"
 
@@ -66,7 +69,7 @@ def contenders_of(
     first = _contender(f"{base}+none", base)
     found = [first]
     refused: list[str] = []
-    for tail in _tails(strategies, target_len):
+    for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
             found.append(_contender(f"{base}+{tail}", base))
         except MisfitError as error:
@@ -88,12 +91,16 @@ def fused(best: Contender) -> Contender | None:
         return None
 
 
-def _tails(strategies: Sequence[str] | None, target_len: int | str | None) -> Iterator[str]:
-    keys = [key for key in STRATEGIES if key != "none" and (strategies is None or key in strategies)]
+def _tails(strategies: Sequence[str] | None, target_len: int | str | None, trained_len: int) -> Iterator[str]:
+    keys = [key for key in STRATEGIES if strategies is None or key in strategies]
     beyond = [tail for tail in BEYOND if tail.partition(":")[0] in keys]
     for tail in [*keys, *beyond]:
         key, colon, settings = tail.partition(":")
-        yield f"{key}{'' if target_len is None else f'@{target_len}'}{colon}{settings}"
+        target = target_len
+        if key == "none" and target is None:
+            # plain extrapolation, where the positions allow it: `none` alone is the base as it is
+            target = default_target_len("pi", trained_len)
+        yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
 def _contender(name: str, base: str) -> Contender:

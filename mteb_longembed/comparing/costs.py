@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-#: Characters per token: a rough number, only for estimates.
-_CHARS_PER_TOKEN = 4.5
+from mteb_longembed.encoders.engine.blocks import estimated_tokens
+
 #: A probe encodes documents until this time is over, in seconds.
 _PROBE_SECONDS = 1.0
 _PROBE_DOCUMENTS = 16
@@ -35,8 +36,8 @@ class Cost:
 
 def tokens_of(texts: Sequence[str], target_len: int | None) -> int:
     """An estimate of the number of tokens that are read of some texts."""
-    longest = float("inf") if target_len is None else target_len
-    return int(sum(min(len(text) / _CHARS_PER_TOKEN + 2, longest) for text in texts))
+    longest = sys.maxsize if target_len is None else target_len
+    return sum(estimated_tokens(text, longest) for text in texts)
 
 
 def share_read(texts: Sequence[str], target_len: int | None) -> float:

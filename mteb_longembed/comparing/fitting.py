@@ -10,8 +10,9 @@ from importlib.resources import files
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError
-from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.canonical import default_target_len
+from mteb_longembed.names.grammar import ModelName, parse_name
 
 
 def fitting(base: str) -> str:
@@ -28,18 +29,20 @@ def fitting(base: str) -> str:
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
     fit, misfit = [], []
+    length = resolved.strategy.trained_len
+    names = {key: key for key in STRATEGIES}
+    names["none"] = f"none@{default_target_len('pi', length)}"  # plain extrapolation
     for key in STRATEGIES:
         try:
-            resolve(ModelName(base, key))
+            resolve(parse_name(f"{base}+{names[key]}"))
             fit.append(key)
-        except MisfitError:
-            misfit.append(key)
+        except InputError:
+            misfit.append(names[key])
     fit.sort(key=lambda key: -_score(measured.get(key, "")))
-    length = resolved.strategy.trained_len
     lines = [
         f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
     ]
-    lines += [f"  {base}+{key:<10}{measured.get(key, 'not measured')}" for key in fit if key != "none"]
+    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(misfit) or 'nothing'}.")
     if measured:
         lines.append(

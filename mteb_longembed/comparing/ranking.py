@@ -101,13 +101,13 @@ def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *,
         rows.append(
             Row(
                 contender,
-                score=_percent(mean_of_means_interval(order[contender], seed=seed)),
+                score=mean_of_means_interval(order[contender], seed=seed).scaled(100),
                 gain=_difference(order, base, contender, seed),
                 p_value=p_values.get(contender),
                 loss=_difference(order, ranked[0], contender, seed),
                 cost=costs[contender],
                 by_split={
-                    key: _percent(mean_of_means_interval([list(by_query.values())], seed=seed))
+                    key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
                     for key, by_query in scores[contender].items()
                 },
             )
@@ -123,7 +123,7 @@ def _difference(
 ) -> Interval | None:
     if first is None or first is second:
         return None
-    return _percent(difference_interval(order[first], order[second], seed=seed))
+    return difference_interval(order[first], order[second], seed=seed).scaled(100)
 
 
 def _groups(found: Scores) -> list[NDArray[np.float64]]:
@@ -135,7 +135,3 @@ def _groups(found: Scores) -> list[NDArray[np.float64]]:
         np.array([found[key][query] for query in sorted(found[key])]) * weight / n_splits[key[0]]
         for key in keys
     ]
-
-
-def _percent(interval: Interval) -> Interval:
-    return Interval(100 * interval.mean, 100 * interval.low, 100 * interval.high)

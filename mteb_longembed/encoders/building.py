@@ -6,6 +6,7 @@ import contextlib
 import copy
 import importlib
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from tokenizers import processors
 
 from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
 from mteb_longembed.hub import hub_answers
-from mteb_longembed.names.grammar import ModelName
+from mteb_longembed.names.grammar import ModelName, is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
 from .bases.e5rope import native_folder
+from .bases.files import find_file, unreachable
 from .bases.resolve import ResolvedModel, check_first_module, resolve
-from .bases.saved import OUR_CLASSES, saved_modules
+from .bases.saved import OUR_CLASSES, saved_files, saved_modules
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .multi_vector import LongMultiVectorEncoder
@@ -60,6 +62,7 @@ def build(
         with _one_sentence(resolved):
             model = _assemble(base, resolved)
     model.resolved = resolved
+    model.first.origin = resolved.origin
     _name(model, resolved)
     return model if device is None else model.to(device)
 
@@ -72,6 +75,9 @@ def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
+        path = resolved.base.path
+        if isinstance(error, OSError) and not is_folder(path) and not hub_answers():
+            raise unreachable(path) from error
         why = " ".join(str(error).split())[:200]
         raise ModelError(
             f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a "
@@ -80,16 +86,18 @@ def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
 
 
 def name_saved(model: SentenceTransformer) -> None:
-    """Give a folder of ours that `SentenceTransformer` itself loaded the name that `load` gives it; in place."""
+    """Give a model of ours that `SentenceTransformer` itself loaded the name that `load` gives it; in place."""
     first = model[0] if len(model) else None
-    folder = getattr(first, "saved_in", None)
-    if isinstance(first, LongTransformer) and folder and not model.model_card_data.model_name:
-        _name(model, resolve(ModelName(folder)))
+    place = getattr(first, "saved_in", None)
+    if isinstance(first, LongTransformer) and place and not model.model_card_data.model_name:
+        source, revision = place
+        _name(model, resolve(ModelName(source, revision=revision)))
 
 
 def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: ResolvedModel) -> None:
     card = model.model_card_data
-    card.model_name, card.base_model = resolved.name, resolved.base.name
+    card.model_name = resolved.name
+    card.base_model = resolved.origin.name if resolved.origin else resolved.base.name
     card.base_model_revision = resolved.revision
 
 
@@ -168,13 +176,20 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
 
 
 def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
-    """Load a folder of ours: our classes are trusted, sentence-transformers' own modules too, and no others."""
-    folder = Path(resolved.base.path)
+    """Load what we saved: our classes are trusted, sentence-transformers' own modules too, and no others."""
+    source = resolved.base.path
+    local = is_folder(source)
+    revision = None if local else resolved.base.revision
+    files = saved_files(source, revision)
+    settings_file = find_file(source, "config_sentence_transformers.json", revision)
+    if files is None or settings_file is None:
+        raise ModelError(f"{source} must hold modules.json and config_sentence_transformers.json.")
+    place = {"revision": revision, "local_files_only": local or not hub_answers()}
     modules: list[Any] = [
-        _module_class(folder, entry["type"]).load(str(folder), subfolder=entry["path"], local_files_only=True)
-        for entry in saved_modules(folder)
+        _module_class(source, entry["type"]).load(source, subfolder=entry["path"], **place)
+        for entry in saved_modules(files)
     ]
-    config = json.loads(Path(folder, "config_sentence_transformers.json").read_text(encoding="utf-8"))
+    config = json.loads(settings_file.read_text(encoding="utf-8"))
     settings = {
         "prompts": config["prompts"],
         "default_prompt_name": config["default_prompt_name"],
@@ -187,16 +202,19 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
     ).pool_in_fp32()
 
 
-def _module_class(folder: Path, reference: str) -> type[Any]:
-    """The class that a saved folder asks for, if it is one of ours or a module of sentence-transformers."""
+def _module_class(source: str, reference: str) -> type[Any]:
+    """The class that a saved model asks for, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
-        try:
-            found = getattr(importlib.import_module(module), name, None)
-        except ImportError:
-            found = None
+        with warnings.catch_warnings():
+            # most models on the hub name their modules at a former place, which sentence-transformers warns of
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                found = getattr(importlib.import_module(module), name, None)
+            except ImportError:
+                found = None
         if isinstance(found, type) and issubclass(found, Module):
             return found
     raise ModelError(
-        f"{folder} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
+        f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self, cast
 
+from huggingface_hub import EvalResult
 from torch import Tensor, nn
 
 from .bases.resolve import ResolvedModel
+from .card import extended_card, scores_in
+from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.running import Features
 from .engine.store import EmbeddingStore
 from .modules import LongTransformer, WindowPooling
+
+#: The oldest version of ours that reads what we save.
+_READ_SINCE = "0.1.0"
 
 
 class Embedder:
@@ -21,8 +29,12 @@ class Embedder:
     resolved: ResolvedModel | None = None
     #: Where finished embeddings are kept: mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: The cluster that encodes the texts: mteb runs set it; None is this process alone.
+    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read; equal texts count once.
     reading: Reading | None = None
+    #: Scores for the model card that is being written.
+    _scores: Sequence[EvalResult] = ()
 
     @property
     def first(self) -> LongTransformer:
@@ -57,6 +69,63 @@ class Embedder:
         for module in self._modules_in_order()[2:]:
             features = module(features)
         return features
+
+    def save_pretrained(
+        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
+    ) -> None:
+        """As sentence-transformers', with a model card of ours.
+
+        Args:
+            path: folder to write to.
+            args: as there.
+            results: folder of results of mteb, whose scores of this model go into the card.
+            kwargs: as there.
+
+        Raises:
+            DataError: if the folder has no results of this model.
+        """
+        with self._showing(results):
+            super().save_pretrained(path, *args, **kwargs)  # type: ignore[misc]  # of the class beside this one
+
+    def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
+        """As sentence-transformers', with a model card of ours.
+
+        Args:
+            repo_id: repository to write to.
+            args: as there.
+            results: folder of results of mteb, whose scores of this model go into the card.
+            kwargs: as there.
+
+        Raises:
+            DataError: if the folder has no results of this model.
+        """
+        with self._showing(results):
+            return str(super().push_to_hub(repo_id, *args, **kwargs))  # type: ignore[misc]
+
+    @contextmanager
+    def _showing(self, results: str | Path | None) -> Iterator[None]:
+        self._scores = scores_in(results, self)
+        try:
+            yield
+        finally:
+            self._scores = ()
+
+    def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
+        """Write our own card: sentence-transformers' would call the model finetuned and load it by stock code."""
+        data = cast("Any", self).model_card_data
+        repository = model_name or data.model_id
+        place = repository or Path(path).resolve().name
+        card = extended_card(self, place, self._scores, is_repository="/" in (repository or ""))
+        Path(path, "README.md").write_text(card, encoding="utf-8")
+
+    def _get_model_config(self) -> dict[str, Any]:
+        """As sentence-transformers', with what it needs to be loaded: without it, it fails and says why."""
+        own: dict[str, Any] = super()._get_model_config()  # type: ignore[misc]  # of the class beside this one
+        needs = {
+            "specifier": f">={_READ_SINCE}",
+            "reason": "it extends the model to longer inputs; pip install mteb-longembed",
+        }
+        return {**own, "requirements": {**own.get("requirements", {}), "mteb-longembed": needs}}
 
     def _modules_in_order(self) -> list[Any]:
         return list(cast("Any", self))

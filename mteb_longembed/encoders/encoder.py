@@ -11,6 +11,7 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
+from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.store import EmbeddingStore
 from .multi_vector import LongMultiVectorEncoder
@@ -24,12 +25,12 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
     Args:
         model: what `extend` or `load` returned; its `store` is set to the one the environment asks for
-            (`MTEB_LONGEMBED_STORE`).
+            (`MTEB_LONGEMBED_STORE`), its `cluster` likewise (`MTEB_LONGEMBED_WORKERS`).
     """
 
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
-        model.store = EmbeddingStore.from_environment()
+        model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
         #: What was read of the documents, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
 
@@ -58,7 +59,7 @@ class LongMultiVectorSearch(MultiVectorWrapper):
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
         super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
-        model.store = EmbeddingStore.from_environment()
+        model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
 
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)

@@ -83,21 +83,28 @@ def extend(
 
 
 def load(
-    name: str | Path, *, device: str | None = None, trust_remote_code: bool = False
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
 ) -> SentenceTransformer | MultiVectorEncoder:
-    """Load an extended model by its name (`e5-base+ntk@4096`) or from a folder that `save_pretrained` wrote.
+    """Load an extended model by its name (`e5-base+ntk@4096`), or one that was saved: a folder or a hub repository.
 
     Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, an alias, or a folder.
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, an alias, a folder, or a hub id.
+        revision: commit, branch or tag of the repository on the hub.
         device: where the model goes; default the best there is.
-        trust_remote_code: run the base repository's own model code. Folders of ours never need it.
+        trust_remote_code: run the base repository's own model code. What we saved never needs it.
 
     Raises:
         as `extend`.
     """
     if is_saved_extended(name):
-        return build(resolve(ModelName(str(name))), device=device)
+        return build(resolve(ModelName(str(name), revision=revision)), device=device)
     parsed = parse_name(str(name))
+    if revision is not None:
+        parsed = replace(parsed, revision=revision)
     if trust_remote_code:
         parsed = replace(parsed, trust_remote_code=True)
     _check_no_search(parsed)

@@ -18,6 +18,7 @@ from torch import Tensor
 from mteb_longembed.errors import InputError, LongEmbedError
 
 from .embedder import Embedder
+from .engine.cluster import engine_for
 from .engine.engine import Engine
 from .engine.processes import Pool, cores_shared, encode_in_pool
 from .engine.running import Features
@@ -98,14 +99,15 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         self.eval()
         finish = _finisher(output_value, truncate_dim, normalize_embeddings, save_to_cpu)
         if output_value != "sentence_embedding":
-            engine = Engine(self, where, prompt=prompt, batch_size=batch_size, kwargs=kwargs)
+            alone = Engine(self, where, prompt=prompt, batch_size=batch_size, kwargs=kwargs)
             done: list[Any] = [None] * len(inputs)
-            for places, features in engine.features(inputs, show=show_progress_bar):
+            for places, features in alone.features(inputs, show=show_progress_bar):
                 for place, value in zip(places, finish(features), strict=True):
                     done[place] = value
-            self.reading = engine.reading
+            self.reading = alone.reading
             return done
-        engine = Engine(self, where, prompt=prompt, batch_size=batch_size, store=self.store, kwargs=kwargs)
+        settings = {"prompt": prompt, "batch_size": batch_size, "store": self.store, "kwargs": kwargs}
+        engine = engine_for(self, where, {**settings, "to_host": save_to_cpu})
         # equal texts are encoded once
         place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
         vectors: list[Any] = [None] * len(place_of)

@@ -6,7 +6,6 @@ and token embeddings work as on any SentenceTransformer.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +13,18 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
-from .bases.saved import STRATEGY_FILE, read_strategy
+from .attention import devices
+from .attention.devices import hand_over
+from .attention.packed import PackedDocuments, encoding
+from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
+from .engine.engine import DOCUMENT_LENGTHS
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
 from .strategies import Strategy
@@ -39,8 +43,10 @@ class LongTransformer(Transformer):
 
     strategy: Strategy
     family: Family
-    #: The folder of the whole model, where it was loaded from one.
-    saved_in: str | None = None
+    #: The folder or repository of the whole model, and the revision there, where it was loaded from one.
+    saved_in: tuple[str, str | None] | None = None
+    #: The base that the model was made of.
+    origin: Origin | None = None
     #: Whether a module behind this one asks which tokens are content.
     tells_content: bool = False
 
@@ -242,63 +248,100 @@ class LongTransformer(Transformer):
                 "an extended model takes tokenised texts (input_ids, attention_mask), "
                 f"got {', '.join(sorted(features))}."
             )
-        lengths = features["attention_mask"].sum(1)
+        features = dict(features)
+        # the engine knows them, and nobody has to wait for a device that counts them
+        told = features.pop(DOCUMENT_LENGTHS, None)
+        lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
         long = lengths > self.strategy.whole_len
         if "windows" in self.strategy.hooks() and bool(long.any()):
-            out = self._run(self._cut_windows(features, lengths), **kwargs)
+            out = self._run(*self._cut_windows(features, lengths), **kwargs)
         elif bool(long.any()) and not bool(long.all()):
-            out = self._run_apart(features, long, **kwargs)
+            out = self._run_apart(features, lengths, long, **kwargs)
         else:
-            out = self._run(features, **kwargs)
+            out = self._run(features, lengths, **kwargs)
         embeddings = out[self.module_output_name]
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             out[self.module_output_name] = embeddings.float()
         return out
 
-    def _run(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind."""
-        prepared = self.family.prepare(features, features["attention_mask"].sum(1))
+    def _run(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """The base's forward pass on documents of one kind, packed where the device can."""
+        prepared = self.family.prepare(features, lengths)
+        if self._packs(features["input_ids"].device):
+            return self._run_packed(features, prepared, lengths, **kwargs)
         out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
 
-    def _run_apart(self, features: dict[str, Any], long: Tensor, **kwargs: Any) -> dict[str, Any]:
+    def _packs(self, device: torch.device) -> bool:
+        """Whether documents run without padding: only where nobody asks for gradients or inner states."""
+        config = self.config.get_text_config()
+        asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
+        if (
+            not self.family.packs
+            or torch.is_grad_enabled()
+            or asked
+            or torch.is_autocast_enabled(device.type)
+        ):
+            return False
+        return devices.packs(device, self.model.dtype, devices.head_width(config))
+
+    def _run_packed(
+        self, features: dict[str, Any], prepared: dict[str, Any], lengths: Tensor, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The base's forward pass on documents that stand behind one another, and back into their rows."""
+        ids = features["input_ids"]
+        documents = PackedDocuments(lengths.tolist(), ids.device)
+        packed = self.family.pack(prepared, documents)
+        with encoding(documents):
+            tokens = super().forward(packed, **kwargs)[self.module_output_name][0]
+        padded = tokens.new_zeros(ids.numel(), tokens.shape[-1])
+        padded.index_copy_(0, documents.places(ids.shape[1]), tokens)
+        return {**features, self.module_output_name: padded.view(*ids.shape, -1)}
+
+    def _run_apart(
+        self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
+    ) -> dict[str, Any]:
         """Run the short and the long documents of a batch one after the other and put them together again."""
         merged: Tensor | None = None
         for chosen in (long, ~long):
+            rows = hand_over(chosen.nonzero()[:, 0], features["input_ids"].device)
             part = {
-                key: value[chosen] if isinstance(value, Tensor) and len(value) == len(long) else value
+                key: value[rows] if isinstance(value, Tensor) and len(value) == len(long) else value
                 for key, value in features.items()
             }
-            width = int(part["attention_mask"].sum(1).max())
+            width = int(lengths[chosen].max())
             part.update({key: part[key][:, :width] for key in TOKEN_FEATURES if key in part})
-            embeddings = self._run(part, **kwargs)[self.module_output_name]
+            embeddings = self._run(part, lengths[chosen], **kwargs)[self.module_output_name]
             if merged is None:
                 merged = embeddings.new_zeros(*features["input_ids"].shape, embeddings.shape[-1])
-            merged[chosen, :width] = embeddings
+            merged[rows, :width] = embeddings
         return {**features, self.module_output_name: merged}
 
-    def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
+    def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> tuple[dict[str, Any], Tensor]:
+        """Replace documents by their windows: `[b, n]` token features become `[w, size]`; `[w]` their tokens.
 
         Adds `window_tokens` `[w, size]` (the token each place was taken from), `window_counts` `[b]`,
         `document_mask` `[b, n]` and `window_agg`, by which `WindowPooling` puts the documents together again.
         """
         before, behind = self._specials()
-        prefixes = features.get("window_prefix")
+        told = features.get("window_prefix")
+        prefixes = None if told is None else told.tolist()
         tokens: list[Tensor] = []
         counts: list[int] = []
         for row, n in enumerate(lengths.tolist()):
             if n <= self.strategy.whole_len:
                 window = torch.arange(n)[None]
             else:
-                prefix = before if prefixes is None else int(prefixes[row])
+                prefix = before if prefixes is None else prefixes[row]
                 window = self.strategy.windows(n, prefix, behind)
             tokens.extend(window)
             counts.append(len(window))
         index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
-        index = index.to(lengths.device)
-        document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(lengths.device)
+        device = features["input_ids"].device
+        sizes = (index >= 0).sum(1)
+        index = hand_over(index, device)
+        document = hand_over(torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)), device)
         cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
         for key in TOKEN_FEATURES:
             if key in features:
@@ -306,29 +349,54 @@ class LongTransformer(Transformer):
                 cut[key] = features[key][document[:, None], index.clamp(min=0)]
         cut["attention_mask"] = (index >= 0).to(features["attention_mask"].dtype)
         cut["window_tokens"] = index
-        cut["window_counts"] = torch.tensor(counts, device=lengths.device)
+        cut["window_counts"] = hand_over(torch.tensor(counts), device)
         cut["document_mask"] = features["attention_mask"]
         cut["window_agg"] = getattr(self.strategy, "agg", "mean")
-        return cut
+        return cut, sizes
 
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights and the strategy; `longembed.load` reads them back."""
+        """Save the extended weights, the strategy and what the base was; `longembed.load` reads them back."""
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        config = {"strategy": self.strategy.key(), **dataclasses.asdict(self.strategy)}
+        config = what_is_saved(self.strategy, self.origin)
         path = Path(output_path, STRATEGY_FILE)
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(  # type: ignore[override]  # what matters of a saved folder stands in it
-        cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any
+    def load(  # type: ignore[override]  # the strategy stands in its own file
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        **kwargs: Any,
     ) -> Self:
-        """Load a module from a saved folder; its table is the saved one, not built anew."""
-        strategy = read_strategy(Path(model_name_or_path, subfolder))
-        transformer = Transformer.load(model_name_or_path, subfolder=subfolder, **kwargs)
+        """Load a module from a saved folder or repository; its table is the saved one, not built anew.
+
+        Raises:
+            ModelError: if the strategy's file is missing or not in the form that we write.
+        """
+        place: dict[str, Any] = {
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
+        try:
+            # not Transformer's own, which adds to what the file holds
+            config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
+        strategy = strategy_in(config, file)
+        transformer = Transformer.load(model_name_or_path, **place, **kwargs)
         loaded = cls.around(transformer, strategy, extended=True)
-        loaded.saved_in = str(model_name_or_path) if Path(model_name_or_path).is_dir() else None
+        loaded.origin = origin_in(config)
+        loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
 
 

@@ -9,7 +9,7 @@ from sentence_transformers import MultiVectorEncoder
 from torch import Tensor
 
 from .embedder import Embedder
-from .engine.engine import Engine
+from .engine.cluster import engine_for
 from .engine.running import Features
 
 
@@ -52,16 +52,16 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         # equal texts are encoded once
         unique = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        engine = Engine(
-            self,
-            where,
-            prompt=prompt,
-            batch_size=batch_size,
-            store=self.store,
-            collect=_vectors,
-            form="vectors",
-            kwargs={"task": task, **kwargs},
-        )
+        settings: dict[str, Any] = {
+            "prompt": prompt,
+            "batch_size": batch_size,
+            "store": self.store,
+            "collect": _vectors,
+            "to_host": save_to_cpu and token_pooling is None,
+            "form": "vectors",
+            "kwargs": {"task": task, **kwargs},
+        }
+        engine = engine_for(self, where, settings)
         for places, rows in engine.encode(unique, show=show_progress_bar):
             if normalize_embeddings:
                 rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]

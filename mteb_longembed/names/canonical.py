@@ -19,8 +19,24 @@ def canonical_name(base: str, strategy: str, target_len: int, settings: Mapping[
     >>> canonical_name("intfloat/e5-base-v2", "ntk", 4096, {"sigma": 4.0})
     'intfloat/e5-base-v2+ntk@4096,sigma=4'
     """
-    written = "".join(f",{key}={spell(settings[key])}" for key in sorted(settings))
-    return f"{base}+{strategy}@{target_len}{written}"
+    return f"{base}+{strategy}@{target_len}{_written(settings)}"
+
+
+def published_name(repository: str, settings: Mapping[str, object]) -> str:
+    """The name of an extended model that has a repository of its own: the repository, and what search adds to it.
+
+    Args:
+        repository: hub id.
+        settings: parameters that change search and no vector.
+
+    >>> published_name("me/e5-base-se", {}), published_name("me/e5-base-se", {"center": "corpus"})
+    ('me/e5-base-se', 'me/e5-base-se+none,center=corpus')
+    """
+    return f"{repository}+none{_written(settings)}" if settings else repository
+
+
+def _written(settings: Mapping[str, object]) -> str:
+    return "".join(f",{key}={spell(settings[key])}" for key in sorted(settings))
 
 
 def default_target_len(strategy: str, trained_len: int) -> int:
@@ -30,3 +46,12 @@ def default_target_len(strategy: str, trained_len: int) -> int:
     (4096, 512)
     """
     return trained_len if strategy == "none" else 8 * trained_len
+
+
+def results_folder(name: str) -> str:
+    """The folder in which mteb keeps the results of a model.
+
+    >>> results_folder("intfloat/e5-base-v2+ntk@4096")
+    'intfloat__e5-base-v2+ntk@4096'
+    """
+    return name.replace("/", "__").replace(" ", "_")

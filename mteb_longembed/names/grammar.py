@@ -36,6 +36,7 @@ class ModelName:
         center: the texts whose mean vector search subtracts.
         fuse: the method whose scores search adds.
         weight: the share of the encoder's score in the fused score.
+        index: the FAISS index that finds the nearest vectors.
         params: the strategy's own parameters, as text or as Python values.
     """
 
@@ -50,6 +51,7 @@ class ModelName:
     center: str | None = None
     fuse: str | None = None
     weight: float | str | None = None
+    index: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
     @property

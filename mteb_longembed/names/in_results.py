@@ -11,7 +11,7 @@ from .parameters import read_tokens
 
 
 @dataclass(frozen=True)
-class ModelName:
+class StoredName:
     """The parts of a model's name.
 
     Args:
@@ -38,13 +38,8 @@ class ModelName:
         """The strategy and its parameters, without the target length: `+ntk` or `+ntk:logn=off`."""
         return f"+{self.strategy}" + (f":{self.params}" if self.params else "")
 
-    @property
-    def short(self) -> str:
-        """The name without its organisation, for labels."""
-        return self.full.rsplit("/", 1)[-1] if "/" in self.base else self.full
 
-
-def split_model_name(name: str) -> ModelName:
+def split_model_name(name: str) -> StoredName:
     """Split a model's name into its base, strategy, target length and parameters.
 
     >>> split_model_name("intfloat/e5-base-v2+ntk@4096:logn=off").variant
@@ -54,9 +49,9 @@ def split_model_name(name: str) -> ModelName:
     """
     base, strategy, target, settings = split_name(name)
     if not strategy or not strategy.isalnum():
-        return ModelName(name, name, "none", None, "")
+        return StoredName(name, name, "none", None, "")
     try:
         target_len = None if target is None else read_tokens("the target", target)
     except InputError:  # a name that is not ours but has a `+` and an `@`
-        return ModelName(name, name, "none", None, "")
-    return ModelName(name, base, strategy, target_len, settings)
+        return StoredName(name, name, "none", None, "")
+    return StoredName(name, base, strategy, target_len, settings)

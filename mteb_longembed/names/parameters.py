@@ -82,6 +82,7 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "center": Parameter("center", choices=("corpus", "corpus+queries"), optional=True),
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
+    "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }
 #: The encoder's share of a fused score if the name gives none; docs/windows.md says how it was chosen.
 DEFAULT_WEIGHT = 0.3

@@ -1,16 +1,17 @@
-"""The stock `mteb` command: our errors and an interrupt end it in one sentence instead of a traceback."""
+"""The stock `mteb` command: mistakes in our names are told first, our errors and an interrupt in one sentence."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 
+from .asked_for import check_command
 from .mteb_parts import part, rebind
 
 #: `1` shows the traceback of our errors too.
@@ -21,21 +22,26 @@ def register_command(cli: ModuleType) -> None:
     """Have the `mteb` command tell our errors in one sentence."""
     main = part(cli.__name__, "main")
     if not hasattr(main, "__wrapped__"):  # registering again changes nothing
-        rebind("main", main, in_one_sentence(main))
+        rebind("main", main, in_one_sentence(main, check_command))
 
 
-def in_one_sentence(main: Callable[..., Any]) -> Callable[..., Any]:
+def in_one_sentence(
+    main: Callable[..., Any], check: Callable[[Sequence[str]], None] | None = None
+) -> Callable[..., Any]:
     """The main function of a command that ends in a sentence and an exit status; other errors pass.
 
     Only the function of the command is changed: `sys.excepthook` stays whoever's it is.
 
     Args:
         main: the function.
+        check: called before it with the arguments of the command.
     """
 
     @functools.wraps(main)
     def told(*args: Any, **kwargs: Any) -> Any:
         try:
+            if check is not None:
+                check(sys.argv[1:])
             return main(*args, **kwargs)
         except LongEmbedError as error:
             if os.environ.get(TRACEBACK_VARIABLE) == "1":

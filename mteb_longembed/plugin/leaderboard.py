@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
 #: Where a cache of mteb's keeps its own results and the clone of the public ones.
-_MODEL_META = ("results/*+*/*/model_meta.json", "remote/results/*+*/*/model_meta.json")
+_MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
+#: How the revisions of extended models end, also of those that have a repository of their own.
+_OURS = re.compile(r".*-le[0-9]+")
 
 
 def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
@@ -49,7 +52,13 @@ def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
     return False
 
 
-def learn_models(cache: Path, registry: MutableMapping[str, ModelMeta], load: Callable[..., Any]) -> None:
+def learn_models(
+    cache: Path,
+    registry: MutableMapping[str, ModelMeta],
+    load: Callable[..., Any],
+    *,
+    all_models: bool = False,
+) -> None:
     """Enter the extended models of which a results cache knows; a file that describes none is named.
 
     The description is the one written with the results, so nothing is read of the hub.
@@ -58,11 +67,17 @@ def learn_models(cache: Path, registry: MutableMapping[str, ModelMeta], load: Ca
         cache: the folder given as `--cache-path`.
         registry: mteb's; its own entries stay.
         load: the loader of extended models, called with the name first.
+        all_models: whether other models that the registry does not know are entered too, without a loader.
     """
     from mteb.models.model_meta import ModelMeta
 
     own = set(registry)
-    files = [file for pattern in _MODEL_META for file in cache.glob(pattern)]
+    files = [
+        file
+        for pattern in _MODEL_META
+        for file in cache.glob(pattern)
+        if all_models or "+" in file.parts[-3] or _OURS.fullmatch(file.parts[-2])
+    ]
     # where a name has several revisions, the newest description is taken
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
         try:
@@ -70,10 +85,12 @@ def learn_models(cache: Path, registry: MutableMapping[str, ModelMeta], load: Ca
             name = fields["name"]
             if not isinstance(name, str):
                 raise TypeError(f"the name {name!r}")
-            if not is_extended_name(name) or name in own:
+            ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
+            if name in own or not (ours or all_models):
                 continue
             fields.pop("is_cross_encoder", None)  # derived; mteb writes it and warns where it reads it
-            changed = {"loader": functools.partial(load, name), "loader_kwargs": {}}
+            loader = functools.partial(load, name) if ours else None
+            changed: dict[str, Any] = {"loader": loader, "loader_kwargs": {}}
             registry[name] = ModelMeta.model_validate({**fields, **changed})
         except (OSError, ValueError, TypeError, KeyError) as error:
             reason = str(error).partition("\n")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .loading import load_encoder
@@ -27,49 +27,115 @@ _OF_ANY_MODEL: dict[str, Any] = {
 
 
 def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """The metadata of an extended model: its base's, with what the extension changes.
+    """The metadata of an extended model: its base's, what its own files say, and what the extension changes.
 
     Args:
         resolved: the model.
         find: mteb's own entry of a name, None where it has none.
     """
-    from mteb.models.model_meta import ScoringFunction
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
 
     from mteb_longembed.retrieval.searching import search_revision
 
-    base, entry = resolved.base, resolved.base.entry
+    base, origin = resolved.base, resolved.origin
     several = resolved.representation.vectors is not None
     kind = "hybrid" if resolved.search.fuse else "late-interaction" if several else "dense"
-    known = find(base.name) or _unknown_to_mteb(base.name, base.config)
-    prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
-    return known.model_copy(
+    known = find(origin.name) if origin else None
+    fields: dict[str, Any] = {} if known is None else {name: getattr(known, name) for name in _OF_FILES}
+    missing = [name for name in _OF_FILES if fields.get(name) is None]
+    if resolved.saved or missing:
+        said = _said_by_files(resolved)
+        # the files of a saved model are those of the extended one
+        own = [*_OF_SAVED, *missing] if resolved.saved else missing
+        fields |= {name: said[name] for name in own if said[name] is not None}
+    prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
+    if several:
+        fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
+    return (known or ModelMeta.create_empty()).model_copy(
         update={
             **_OF_ANY_MODEL,
+            **fields,
             "name": resolved.name,
             "revision": resolved.revision + search_revision(resolved.search),
             "model_type": [kind],
-            "similarity_fn_name": ScoringFunction.MAX_SIM if several else known.similarity_fn_name,
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.target_len,
-            "embed_dim": _widths(known.embed_dim),
-            "adapted_from": base.name,
-            "use_instructions": known.use_instructions or prompts,
+            "embed_dim": _widths(fields.get("embed_dim")),
+            "adapted_from": origin.name if origin else None,
+            "use_instructions": bool(fields.get("use_instructions")) or prompts,
         }
     )
+
+
+#: What a model's files may say, where mteb's entry of its base does not.
+_OF_FILES = (
+    "n_parameters",
+    "n_embedding_parameters",
+    "memory_usage_mb",
+    "embed_dim",
+    "license",
+    "languages",
+    "release_date",
+    "open_weights",
+    "reference",
+    "similarity_fn_name",
+    "use_instructions",
+)
+#: Of these, what the files of a saved model say better than the entry of its base.
+_OF_SAVED = (
+    "n_parameters",
+    "memory_usage_mb",
+    "embed_dim",
+    "similarity_fn_name",
+    "release_date",
+    "reference",
+)
+
+
+def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
+    """The fields of `_OF_FILES` as a model's own files say them; None where they do not."""
+    from mteb.models.model_meta import ScoringFunction
+
+    from mteb_longembed.encoders.bases.facts import facts
+    from mteb_longembed.names.grammar import is_folder
+
+    base = resolved.base
+    found = facts(base)
+    local = is_folder(base.path)
+    comparisons = {each.value: each for each in ScoringFunction}
+    return {
+        "n_parameters": found.n_parameters,
+        "n_embedding_parameters": found.n_embedding_parameters,
+        "memory_usage_mb": found.memory_mb,
+        "embed_dim": found.width,
+        "license": _licence(found.card),
+        "languages": _languages(found.card.get("language")),
+        "release_date": found.published,
+        "open_weights": None if local and base.entry is None else True,
+        "reference": None if local else f"https://huggingface.co/{base.name}",
+        # where nothing is said, sentence-transformers compares by the cosine
+        "similarity_fn_name": comparisons.get(found.similarity or "cosine"),
+        "use_instructions": found.prompts,
+    }
+
+
+def _licence(card: Mapping[str, Any]) -> str | None:
+    """The licence by its short name on the hub, or the address of one that has none."""
+    said, link = card.get("license"), card.get("license_link")
+    if isinstance(said, str) and said != "other":
+        return said
+    return link if isinstance(link, str) and link.startswith("http") else None
+
+
+def _languages(said: Any) -> list[str] | None:
+    """Codes of languages as mteb writes them, such as `eng-Latn`."""
+    from mteb.languages import iso_mappings
+
+    convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
+    found = None if convert is None or not isinstance(said, (str, list)) else convert(said)
+    return list(found) if found else None
 
 
 def _widths(known: int | Sequence[int] | None) -> Sequence[int] | int | None:
     """The widths to which mteb lets embeddings be cut: any up to the whole one, as sentence-transformers does."""
     return range(1, known + 1) if isinstance(known, int) else known
-
-
-def _unknown_to_mteb(name: str, config: Any) -> ModelMeta:
-    from mteb.models.model_meta import ModelMeta, ScoringFunction
-
-    return ModelMeta.create_empty(
-        {
-            "name": name,
-            "similarity_fn_name": ScoringFunction.COSINE,
-            "embed_dim": getattr(config, "hidden_size", None),
-        }
-    )

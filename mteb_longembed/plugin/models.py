@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.errors import HubError, LongEmbedError
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.zoo import ZOO
 
@@ -42,6 +42,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._made: dict[str, _Made] = {}
+        #: What the hub said of plain names, by name and revision; None for a repository that is not ours.
+        self._asked: dict[tuple[str, str | None], _Made | None] = {}
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (
@@ -60,6 +62,42 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         made = self._make(ModelName(name) if _is_saved(name) else parse_name(name))
         self._made[name] = self._made[str(made.meta.name)] = made
         return made.meta
+
+    def ask_hub(self, name: str, revision: str | None = None) -> ModelMeta | None:
+        """The description of an extended model that has a repository of its own; None for any other name.
+
+        Such a name looks like any other, so the hub is asked for one file, once for a name and revision in this
+        process; names that mteb knows, folders and names with a `+` are not asked for. What is found is an
+        entry from then on.
+
+        Args:
+            name: hub id.
+            revision: commit, branch or tag of it; a commit with our suffix behind it, as in results, is meant too.
+        """
+        if not isinstance(name, str) or super().__contains__(name) or _is_ours(name):
+            return None
+        if (name, revision) not in self._asked:
+            self._asked[name, revision] = self._find_on_hub(name, revision)
+        made = self._asked[name, revision]
+        if made is None:
+            return None
+        self._made[name] = made
+        return made.meta
+
+    def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
+        from mteb_longembed.encoders.bases.saved import may_be_repository, saved_files
+        from mteb_longembed.encoders.strategies import ALGORITHM
+
+        if revision is not None:
+            revision = revision.removesuffix(f"-{ALGORITHM}")
+        if not may_be_repository(name) or Path(name).is_dir():
+            return None
+        try:
+            if saved_files(name, revision) is None:
+                return None
+        except HubError:  # no such repository: mteb tells it in its own way
+            return None
+        return self._make(ModelName(name, revision=revision))
 
     def get(self, name: str, default: Any = None) -> Any:
         """As `dict.get`; for an extended model whose base cannot be had now, the default and a warning.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
+from mteb_longembed.names.canonical import results_folder
 from mteb_longembed.names.grammar import is_extended_name
 
-from .mteb_parts import moved, part
+from .mteb_parts import moved, part, rebind
 
 
 def register_names(mteb: ModuleType) -> None:
-    """Have mteb find results by any spelling of a name, and name saved folders that were loaded without us."""
+    """Have mteb find results by any spelling of a name, models of ours on the hub, and the names of saved ones."""
     cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
     for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
         if not hasattr(owner, name):
@@ -26,6 +28,35 @@ def register_names(mteb: ModuleType) -> None:
     described = vars(meta)["from_sentence_transformer_model"].__func__
     if not hasattr(described, "__wrapped__"):
         meta.from_sentence_transformer_model = classmethod(naming_saved(described))
+    find = part("mteb.models.get_model_meta", "get_model_meta")
+    if not hasattr(find, "__wrapped__"):
+        rebind("get_model_meta", find, asking_hub(find))
+
+
+def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
+    """`mteb.get_model_meta`, which knows models of ours in repositories of their own, at any revision.
+
+    mteb's own look-ups of bases say `fetch_from_hf=False`, and the hub is not asked for those.
+
+    Args:
+        find: mteb's function.
+    """
+
+    @functools.wraps(find)
+    def get_model_meta(
+        model_name: str,
+        revision: str | None = None,
+        fetch_from_hf: bool | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if fetch_from_hf is not False:
+            ours = part("mteb.models.model_implementations", "MODEL_REGISTRY").ask_hub(model_name, revision)
+            if ours is not None:
+                revision = ours.revision
+        return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
+
+    return get_model_meta
 
 
 def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:
@@ -52,12 +83,22 @@ def _canonical(name: str, stored: set[str]) -> str:
         InputError: if a name of ours breaks a rule, where mteb would find no results in silence.
     """
     # what results stand under needs no look-up, whichever version wrote them
-    if not is_extended_name(name) or name.replace("/", "__").replace(" ", "_") in stored:
+    if not is_extended_name(name) or results_folder(name) in stored:
         return name
     try:
         return str(part("mteb.models.model_implementations", "MODEL_REGISTRY")[name].name)
     except (HubError, KeyError):
         return name
+
+
+def _completed(meta: Any, resolved: Any) -> Any:
+    """A description that mteb made of a loaded model of ours, with what only its files say."""
+    from .metadata import model_meta
+
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    full = model_meta(resolved, functools.partial(dict.get, registry))
+    same = ("name", "revision", "loader", "embed_dim", "max_tokens")
+    return full.model_copy(update={name: getattr(meta, name) for name in same})
 
 
 def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,6 +107,8 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         described: mteb's method.
     """
+    # mteb 2.26 warns of its own default for this parameter, whoever calls; None is what stands for "not given"
+    unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,6 +117,9 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
             from mteb_longembed.encoders.building import name_saved
 
             name_saved(model)
-        return described(cls, model, *args, **kwargs)
+        given = kwargs if len(args) > 1 else {**unasked, **kwargs}
+        meta = described(cls, model, *args, **given)
+        resolved = getattr(model, "resolved", None)
+        return meta if resolved is None else _completed(meta, resolved)
 
     return from_sentence_transformer_model

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.encoders.bases.representation import SearchSettings
-from mteb_longembed.errors import InputError
 
 from .fusion import FusedSearch, check_bm25
 from .vector_search import VectorSearch
@@ -42,24 +41,12 @@ def searching(encoder: Any, settings: SearchSettings) -> Any:
         encoder: one of mteb's encoders around one of our models.
         settings: the search parameters of the name, at least one.
     """
-    inner = VectorSearch(encoder, center=settings.center) if settings.center else encoder
+    inner = encoder
+    if settings.center or settings.index:
+        inner = VectorSearch(encoder, center=settings.center, index=settings.index)
     if settings.fuse is None:
         return _Plain(inner)
     return FusedSearch(inner, float(settings.weight or 0))
-
-
-def indexed(encoder: Any) -> VectorSearch:
-    """A search through a FAISS index of all vectors, for an encoder with one or several vectors for each document.
-
-    Args:
-        encoder: the object that mteb's loader returns for one of our names.
-
-    Raises:
-        InputError: if it is already a search.
-    """
-    if not hasattr(encoder, "model"):
-        raise InputError(f"only an encoder can be searched through an index, got the search {encoder!r}.")
-    return VectorSearch(encoder, through_index=True)
 
 
 def check_settings(settings: SearchSettings) -> None:

@@ -35,16 +35,17 @@ class VectorSearch:
     Args:
         encoder: one of mteb's encoders around one of our models, with one or several vectors for each document.
         center: the texts whose mean is subtracted: None, `corpus` or `corpus+queries`.
-        through_index: whether the search uses a FAISS index. Then all vectors are in memory.
+        index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
+            part of them. None compares all vectors without FAISS, one block after the other.
 
     Raises:
         MisfitError: if the encoder does not compare by cosine or dot product.
     """
 
-    def __init__(self, encoder: Any, *, center: str | None = None, through_index: bool = False) -> None:
+    def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
         self._encoder = encoder
         self._center = center
-        self._through_index = through_index
+        self._index_kind = index
         self._several = not hasattr(encoder, "encode")
         if self._several:
             self._unit = bool(encoder.model[-1].normalize)
@@ -126,7 +127,7 @@ class VectorSearch:
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
-        if self._through_index:
+        if self._index_kind is not None:
             scores, places = self._filled_index().search(vectors, top_k)
         else:
             scores, places = self._best(vectors, min(top_k, len(self._ids)))
@@ -173,7 +174,7 @@ class VectorSearch:
 
     def _filled_index(self) -> WindowIndex:
         if self._index is None:
-            self._index = WindowIndex()
+            self._index = WindowIndex(exact=self._index_kind != "ivf")
             for first, counts, rows in self._blocks():
                 documents = np.split(rows, np.cumsum(counts)[:-1])
                 self._index.add_documents(documents, self._ids[first : first + len(counts)])

@@ -30,4 +30,5 @@ def proportion_interval(share: float, n: int) -> Interval:
             f"a share of right answers must be from 0 to 1, of at least 1 answer, got {share} of {n} answers."
         )
     found = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
-    return Interval(share, float(found.low), float(found.high))
+    # the ends may miss 0 and 1 by a rounding
+    return Interval(share, max(0.0, float(found.low)), min(1.0, float(found.high)))

@@ -52,9 +52,7 @@ def queries_interval(scores: Sequence[float], metric: str) -> Interval:
         DataError: If there is no score.
     """
     if metric == "ndcg_at_1" and scores and set(scores) <= {0.0, 1.0}:
-        found = proportion_interval(sum(scores) / len(scores), len(scores))
-        # Rounding may put Wilson's ends a little below 0 or above 1.
-        return Interval(found.mean, max(0.0, found.low), min(1.0, found.high))
+        return proportion_interval(sum(scores) / len(scores), len(scores))
     return mean_interval(scores)
 
 

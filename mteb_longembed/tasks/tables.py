@@ -80,6 +80,8 @@ def table_rows(
 def _open(path: Path) -> Any:
     try:
         if path.is_dir() and not any(path.rglob(_PARQUET)):
+            if any(path.rglob("state.json")) and not any(path.rglob("*.arrow")):  # datasets cannot load these
+                raise DataError(f"{path}: expected rows, got an empty table.")
             saved = load_from_disk(str(path))
             if isinstance(saved, DatasetDict):
                 if len(saved) != 1:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import InputError, MisfitError
@@ -143,6 +144,7 @@ def tune(
     trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
     restore(tuned, table)
     tuned.eval()
+    tuned.model_card_data.tags.append(TRAINED)
     tuned.save_pretrained(str(out))
     return tuned
 

@@ -6,9 +6,11 @@ import json
 from importlib import metadata
 
 import pytest
+import torch
 
 from mteb_longembed import cli
 from mteb_longembed.commands import doctor
+from mteb_longembed.encoders.attention import devices as device_facts
 
 
 @pytest.fixture
@@ -41,9 +43,16 @@ def test_everything_is_in_the_json(quick, capsys, monkeypatch) -> None:
 def test_the_kernels_are_those_that_run(quick) -> None:
     found = doctor.devices()
     assert found["cpu"] == {
-        "float32": "scaled_dot_product_flash_attention_for_cpu",
-        "bfloat16": "scaled_dot_product_flash_attention_for_cpu",
+        "float32": "padded batches, scaled_dot_product_flash_attention_for_cpu",
+        "bfloat16": "padded batches, scaled_dot_product_flash_attention_for_cpu",
     }
+
+
+def test_a_device_that_packs_is_told_so(quick, monkeypatch) -> None:
+    monkeypatch.setattr(device_facts, "packs", lambda device, dtype, head=64: dtype == torch.bfloat16)
+    found = doctor.devices()["cpu"]
+    assert found["bfloat16"] == "packed batches, varlen_attn (FlashAttention by documents)"
+    assert found["float32"].startswith("padded batches")
 
 
 def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> None:

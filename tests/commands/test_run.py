@@ -75,7 +75,10 @@ def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
     [
         (["-b", "LongEmbd+", "-m", "bm25"], "unknown benchmark 'LongEmbd+': did you mean 'LongEmbed+'?"),
         (["-t", "LongEmbedPaskey", "-m", "bm25"], "unknown task 'LongEmbedPaskey': did you mean"),
-        (["-t", "LongEmbedPasskey-docs20", "-m", "bm25"], "n_documents of LongEmbedPasskey must be 50 to"),
+        (
+            ["-t", "LongEmbedPasskey-docs20", "-m", "bm25"],
+            "n_documents of LongEmbedPasskey must be from 50 to",
+        ),
         (["-t", "LongEmbedPasskey"], "run needs a model, got none: -m e5-base+ntk"),
     ],
 )

@@ -36,6 +36,13 @@ def test_contenders_are_the_base_and_what_fits_it(base) -> None:
     assert [c.target_len for c in contenders_of(base, ["gp"], 64)] == [16, 64]
 
 
+def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
+    rotary = [contender.name for contender in contenders_of("mini-rope")]
+    assert rotary[:2] == ["mini-rope+none@512", "mini-rope+none@4096"] and len(set(rotary)) == len(rotary)
+    assert "mini-rope+none@1024" in [c.name for c in contenders_of("mini-rope", ["none"], "1k")]
+    assert [c.name.removeprefix(base) for c in contenders_of(base) if "+none" in c.name] == ["+none@16"]
+
+
 def test_contenders_that_cannot_be_are_told(base) -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
         contenders_of(base, ["gpp"])
@@ -136,10 +143,10 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
     assert names == [
         "none@512",
         "pcw@4096",
-        "pcw@4096,overlap=64,short=cut,size=128",
-        "pcw@4096,center=corpus,overlap=64,short=cut,size=128",
-        "pcw@4096,size=128,vectors=window",
-        "pcw@4096,center=corpus,size=128,vectors=window",
+        "pcw@4096,short=cut,size=128",
+        "pcw@4096,center=corpus,short=cut,size=128",
+        "pcw@4096,short=cut,size=128,vectors=window",
+        "pcw@4096,center=corpus,short=cut,size=128,vectors=window",
     ]
 
 

@@ -25,11 +25,14 @@ def test_the_evidence_is_that_of_the_findings() -> None:
 def test_what_fits_a_model_is_listed_the_best_measured_first(capsys) -> None:
     assert cli.main(["list", "fit", "mini-rope"]) == 0
     printed = capsys.readouterr().out
-    names = [line.split()[0] for line in printed.splitlines() if line.startswith("  mini-rope+")]
-    assert names[:2] == ["mini-rope+se", "mini-rope+ntk"] and "mini-rope+dca" in names
+    listed = [line.split() for line in printed.splitlines() if line.startswith("  mini-rope+")]
+    scores = [int(score) for _, score, *_ in listed if score.isdigit()]
+    assert len(scores) >= 6 and scores == sorted(scores, reverse=True)
+    names = [name for name, *_ in listed]
+    assert {"mini-rope+none@4096", "mini-rope+se"} < set(names[: len(scores)]) and "mini-rope+dca" in names
     assert "rotary positions, trained on 512 tokens" in printed and "not on your model" in printed
     assert cli.main(["list", "fit", "mini-ape"]) == 0
-    assert "Does not fit: se, rerope, dca" in capsys.readouterr().out
+    assert "Does not fit: none@4096, se, rerope, dca" in capsys.readouterr().out
 
 
 def test_a_model_goes_with_fit_only(capsys) -> None:

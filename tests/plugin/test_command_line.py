@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.plugin.asked_for import check_command
 from mteb_longembed.plugin.command_line import TRACEBACK_VARIABLE, in_one_sentence
 
 ROOT = str(Path(__file__).parents[2])
@@ -24,7 +25,7 @@ try:
     main()
 finally:
     assert sys.excepthook is hook
-    late = {"sentence_transformers", "mteb_longembed.encoders.bases.describe"} & set(sys.modules)
+    late = {"torch", "sentence_transformers", "mteb_longembed.encoders.bases.describe"} & set(sys.modules)
     print("imported:", *sorted(late))
 """
 
@@ -64,6 +65,23 @@ def test_other_errors_pass_as_they_are(error, capsys) -> None:
     assert raised.value is error and capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-m", "sentence-transformers/all-MiniLM-L6-v2", "-t", "NFCropus"],
+        ["run", "-m", "mini-rope+ntk", "-t", "LongEmbedPasskey-seed7", "NFCorpus"],
+        ["run", "-b", "LongEmbed+"],
+        ["run", "-m"],
+        ["available-tasks", "-t", "LongEmbedPaskey"],
+        [],
+    ],
+)
+def test_what_is_right_or_concerns_mteb_alone_passes(arguments) -> None:
+    import mteb  # noqa: F401  its tasks
+
+    check_command(arguments)
+
+
 def test_other_commands_keep_their_interrupt(monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["mteb", "available-tasks"])
     with pytest.raises(KeyboardInterrupt):
@@ -71,15 +89,22 @@ def test_other_commands_keep_their_interrupt(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "task", "told"),
     [
-        ("e5-base+nkt", "unknown strategy 'nkt': did you mean 'ntk'?"),
-        ("e5-base+ntk:sgima=2", "sgima"),
+        ("e5-base+nkt", "LongEmbedPasskey", "unknown strategy 'nkt': did you mean 'ntk'?"),
+        ("e5-base+ntk:sgima=2", "LongEmbedPasskey", "sgima"),
+        ("mini-rpoe+ntk", "LongEmbedPasskey", "'mini-rpoe': did you mean 'mini-rope'?"),
+        (
+            "mini-rope+ntk",
+            "LongEmbedPaskey",
+            "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'?",
+        ),
+        ("mini-rope+ntk", "NFCropus", "unknown task 'NFCropus': did you mean 'NFCorpus'?"),
     ],
 )
-def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(name, told, tmp_path) -> None:
+def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(name, task, told, tmp_path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "run", "-t", "LongEmbedPasskey", "-m", name],
+        [sys.executable, "-c", COMMAND, "run", "-t", task, "-m", name],
         env={**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
         cwd=tmp_path,
         capture_output=True,

@@ -109,8 +109,8 @@ def test_a_menu_without_longembed_is_told_in_one_sentence(monkeypatch) -> None:
 def test_the_leaderboard_shows_the_extended_models_of_its_cache(registry, board, tmp_path) -> None:
     describe(tmp_path, NAME)
     describe(tmp_path, "org/other+ntk@1024,logn=off", place="remote/results")
-    describe(tmp_path, "org/base")
-    describe(tmp_path, "org/c+1")
+    describe(tmp_path, "org/base", "r1")
+    describe(tmp_path, "org/c+1", "r1")
     assert board.get_leaderboard_app() == [NAME, "org/other+ntk@1024,logn=off"]
 
 

@@ -33,7 +33,8 @@ def test_the_best_extension_is_named_with_what_is_known_of_it():
         "has the highest average of 3 complete models: 50.0, 10.0 points before" in text for text in sentences
     )
     assert any(
-        "of 2 extensions, +pi@4096 has the best Average, +20.0 points over the base; without the scores" in text
+        "of 2 extensions, +pi@4096 has the best Average, +20.0 points over the base; without the scores"
+        in text
         for text in sentences
     )
 

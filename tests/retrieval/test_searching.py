@@ -17,9 +17,8 @@ from mteb.types import PromptType
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError
+from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
-from mteb_longembed.retrieval.searching import indexed
 from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.retrieval.windows_index import WindowIndex
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -146,14 +145,16 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     check(run(model, corpus(0)), expected(folder, tail, corpus(0), ""), 1e-5)
 
 
+@pytest.mark.parametrize("center", ["", "corpus"])
 @pytest.mark.parametrize("tail", ["+pi@128", "+pi@128:vectors=4"])
-def test_search_through_the_index_is_exact(folder, tail):
-    model = indexed(mteb.get_model(f"{folder}{tail}", device="cpu"))
+def test_search_through_the_flat_index_is_exact(folder, tail, center):
+    settings = ["index=flat", *([f"center={center}"] if center else [])]
+    name = f"{folder}{tail}{',' if ':' in tail else ':'}{','.join(settings)}"
+    model = mteb.get_model(name, device="cpu")
+    assert not hasattr(model, "encode") and "index=flat" in model.mteb_model_meta.name
     for top_k in (3, 100):
-        want = expected(folder, tail, corpus(3), "")
+        want = expected(folder, tail, corpus(3), center)
         check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
-    with pytest.raises(InputError, match=r"^only an encoder can be searched through an index"):
-        indexed(longembed.search(f"{folder}+pi@128:center=corpus", device="cpu"))
 
 
 @pytest.mark.parametrize("tail", [":center=corpus", ":vectors=4,center=corpus", ":fuse=bm25", ":vectors=4"])
@@ -209,7 +210,7 @@ def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
     tiny.sentence_transformer("bert", tmp_path)
     file = tmp_path / "model" / "config_sentence_transformers.json"
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
-    with pytest.raises(MisfitError, match="compare by cosine or dot product, got euclidean"):
+    with pytest.raises(MisfitError, match="need cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")
 
 

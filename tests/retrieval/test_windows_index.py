@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval import windows_index
 from mteb_longembed.retrieval.vectors import CorpusVectors
 from mteb_longembed.retrieval.windows_index import WindowIndex
 
@@ -36,6 +37,44 @@ def test_the_index_is_exact_for_one_query_vector(top_k):
         assert np.allclose(values, [score for score, _ in want], atol=1e-4)
 
 
+def lists(monkeypatch, probed: int) -> tuple[WindowIndex, list[np.ndarray], np.ndarray]:
+    monkeypatch.setattr(windows_index, "IVF_FROM", 50)
+    monkeypatch.setattr(windows_index, "PROBED", probed)
+    documents, queries = corpus(4)
+    index = WindowIndex(exact=False)
+    index.add_documents(documents, [f"d{i}" for i in range(40)])
+    return index, documents, queries
+
+
+def test_all_lists_together_give_what_comparing_everything_gives(monkeypatch):
+    index, documents, queries = lists(monkeypatch, probed=1)
+    scores, places = index.search(queries, 5)
+    for query, values, row in zip(queries, scores, places, strict=True):
+        want = slowly(documents, query, 5)
+        assert np.allclose(values, [score for score, _ in want], atol=5e-3)  # numbers are halves
+        assert len(set(row) & {i for _, i in want}) >= 4
+
+
+def test_the_nearest_lists_hold_most_and_others_are_searched_until_there_are_enough(monkeypatch):
+    index, documents, queries = lists(monkeypatch, probed=10**6)
+    scores, places = index.search(queries, 40)
+    assert all(sorted(row) == list(range(40)) for row in places)  # one list at first, all in the end
+    assert all(values == sorted(values, reverse=True) for values in scores)
+    _, first = index.search(queries, 1)
+    hits = [row[0] == slowly(documents, query, 1)[0][1] for row, query in zip(first, queries, strict=True)]
+    assert np.mean(hits) >= 0.5
+    index.add_documents([np.full((1, 6), 9.0)], ["new"])
+    assert index.search(np.ones((1, 6)), 1)[1] == [[40]]  # what is added later is found
+
+
+def test_few_vectors_are_all_compared():
+    documents, queries = corpus(0)
+    index, plain = WindowIndex(exact=False), WindowIndex()
+    for each in (index, plain):
+        each.add_documents(documents, [f"d{i}" for i in range(40)])
+    assert index.search(queries, 7) == plain.search(queries, 7)
+
+
 def test_candidates_are_scored_by_their_best_vector():
     documents, queries = corpus(1)
     index = WindowIndex()
@@ -52,7 +91,7 @@ def test_an_empty_index_and_a_query_of_several_vectors_are_refused():
     index = WindowIndex()
     with pytest.raises(InputError, match=r"^the index of windows is empty"):
         index.search(np.ones((1, 2)), 3)
-    with pytest.raises(InputError, match=r"^every document needs an id, got 2 and 1 ids"):
+    with pytest.raises(InputError, match=r"^every document needs an id, got 2 documents and 1 ids"):
         index.add_documents(np.eye(2), ["a"])
     index.add_documents(np.eye(2), ["a", "b"])
     with pytest.raises(InputError, match="takes one vector for each query, got several"):

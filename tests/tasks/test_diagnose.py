@@ -155,7 +155,7 @@ def test_an_unknown_task_names_the_nearest() -> None:
 
 def test_a_task_without_documents_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"text retrieval task, Banking77Classification is Classification \(t2c\)"
+        InputError, match=r"text retrieval task, got Banking77Classification, which is Classification \(t2c\)"
     ):
         diagnose("Banking77Classification", [WordSearch()])
 

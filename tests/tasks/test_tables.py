@@ -90,7 +90,7 @@ def test_another_split_of_the_judgements(tmp_path: Path) -> None:
         ),
         ({"queries": {"_id": ["a"]}}, r"queries, row 1: .* text is missing"),
         ({"queries": {"_id": ["a", "b"], "text": ["x", " "]}}, r"queries, row 2: .* text is empty"),
-        ({"corpus": {"_id": [], "text": []}}, r"corpus: expected a table .*, with rows"),
+        ({"corpus": {"_id": [], "text": []}}, r"corpus: expected rows, got an empty table"),
     ],
 )
 def test_damage_is_named_with_table_and_row(tmp_path: Path, changed, message: str) -> None:

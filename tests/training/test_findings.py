@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from training.evidence import write_evidence
 from training.findings import grid, model_name, series
 from training.findings_figure import draw
 from training.findings_page import findings, task_table, verdict
@@ -81,3 +84,10 @@ def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises
     cells = grid([TASK], lines, [512], [8192])
     assert (TASK, "mini-rope", "se", "8192") in cells and (TASK, "mini-ape", "rp", "8192") not in cells
     assert np.all([cell.split in ("test_512", "test_8192") for cell in cells.values()])
+
+
+def test_the_evidence_has_both_bases_and_no_tuned_model(scores, tmp_path):
+    write_evidence(tmp_path / "evidence.json", scores, TASK, BASES, 4096)
+    found = json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8"))
+    assert set(found["absolute"]) == {"model", "base", "rp", "pi"}
+    assert found["rotary"]["ntk"].startswith("92 (")

@@ -176,7 +176,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("+pi@16", InputError, "must be above the trained 16 tokens"),
+        ("+pi@16", InputError, "must be above the trained length of 16 tokens"),
         ("+gp@64", MisfitError, "trains only rows that pi or rp has added, got gp"),
         ("+none", MisfitError, "trains only rows that pi or rp has added, got none"),
         ("+pi@64:short=scale", InputError, "short must be keep"),
@@ -213,5 +213,5 @@ def test_numbers_out_of_range_are_refused(tmp_path, base, wrong):
 
 
 def test_documents_may_not_be_longer_than_the_trained_length(tmp_path, base):
-    with pytest.raises(InputError, match="max_len must be at most the trained 16 tokens, got 17"):
+    with pytest.raises(InputError, match="max_len must be at most the trained length of 16 tokens, got 17"):
         tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", **dict(SMALL, max_len=17))

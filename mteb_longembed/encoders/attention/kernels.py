@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .devices import has_flash
+
 #: Rows that the kernel-less path scores at once, so that its memory stays linear in n.
 _MATH_ROWS = 256
 
@@ -34,7 +36,7 @@ def attend(
             q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
         )
         return out, lse
-    if mask is None and _has_cuda_flash(q):
+    if mask is None and has_flash(q.device, q.dtype, q.shape[-1]):
         out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
             q, k, v, 0.0, causal, False, scale=scale
         )
@@ -52,7 +54,7 @@ def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor] | None:
     """Row i over keys i-left..i+right in one call where the device has a windowed kernel, else None."""
-    if not _has_cuda_flash(q):
+    if not has_flash(q.device, q.dtype, q.shape[-1]):
         return None
     n = q.shape[2]
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
@@ -77,16 +79,6 @@ def attend_backward(
             attn_mask=None if mask is None else mask.to(q.dtype), scale=scale,
         )  # fmt: skip
     return _math_backward(grad, q, k, v, out, lse, scale, causal, mask)
-
-
-def _has_cuda_flash(q: Tensor) -> bool:
-    return (
-        q.device.type == "cuda"
-        and q.dtype in (torch.float16, torch.bfloat16)
-        and q.shape[-1] <= 256
-        and q.shape[-1] % 8 == 0
-        and torch.cuda.get_device_capability(q.device) >= (8, 0)
-    )
 
 
 def _all_heads(x: Tensor, q: Tensor) -> Tensor:

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
-from mteb_longembed.errors import HubError, InputError, ModelError
-from mteb_longembed.hub import download
+from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
 from .e5rope import is_e5rope, native_config
+from .files import commit_of, reader
 from .hashing import Stamp, hash_of_folder, local_name, stamp_of_folder
 
-_REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
 #: Heads of models that classify instead of embedding.
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 #: Floating types as safetensors files name them -> torch's names.
@@ -87,13 +73,16 @@ class BaseInfo:
             )
 
 
-def describe(base: str, *, revision: str | None = None, trust_remote_code: bool = False) -> BaseInfo:
+def describe(
+    base: str, *, revision: str | None = None, trust_remote_code: bool = False, known_hash: str | None = None
+) -> BaseInfo:
     """Read the small files of a base model: an alias, a hub repository or a local folder.
 
     Args:
         base: alias of the zoo, hub id or folder.
         revision: the base's own commit, branch or tag on the hub.
         trust_remote_code: run the repository's own configuration code.
+        known_hash: what stands for a folder's files, where that was found out already.
 
     Raises:
         HubError: if the repository, its revision or its files cannot be had.
@@ -119,7 +108,7 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
     revision = revision or (entry.revision if entry else None)
     # "/" and "." are folders too, and all that lies below them is not read for that
     stamp = stamp_of_folder(path) if folder and Path(path, "config.json").is_file() else None
-    read = _reader(path, revision)
+    read = reader(path, revision)
     raw = read("config.json")
     modules = read("modules.json", optional=True, kind=list)
     if modules is not None and not all(isinstance(module, dict) for module in modules):
@@ -145,10 +134,14 @@ def describe(base: str, *, revision: str | None = None, trust_remote_code: bool 
         length = shortest(family.trained_len(config), said)
     has_code = _has_code(raw, modules, read("tokenizer_config.json", optional=True))
     runs_code = has_code and trust_remote_code
+    if folder:
+        commit: str | None = known_hash or hash_of_folder(path, code=runs_code)
+    else:
+        commit = commit_of(path, revision)
     return BaseInfo(
         name=(entry.hub_id if entry else None) or (local_name(path) if folder else path),
         path=path,
-        revision=hash_of_folder(path, code=runs_code) if folder else _commit(path, revision),
+        revision=commit,
         trained_len=length,
         family=family,
         config=config,
@@ -165,7 +158,7 @@ def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None
     """How a base pools its tokens and compares its vectors, as its files say; None where they say nothing."""
     said = base.entry.pooling if base.entry else None
     path = base.path
-    read = _reader(path, None if is_folder(path) else base.revision)
+    read = reader(path, None if is_folder(path) else base.revision)
     similarity = (read("config_sentence_transformers.json", optional=True) or {}).get("similarity_fn_name")
     modules = read("modules.json", optional=True, kind=list) or []
     folders = [m.get("path", "") for m in modules if str(m.get("type", "")).endswith(".Pooling")]
@@ -220,57 +213,6 @@ def _weights_dtype(path: str) -> str | None:
             raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
     names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
-
-
-def _reader(path: str, revision: str | None) -> Any:
-    """A function that reads one JSON file of a folder or hub repository, None where it is not there."""
-
-    def read(name: str, optional: bool = False, kind: type = dict) -> Any:
-        if Path(path).is_dir():
-            file = Path(path, name)
-            if not file.is_file():
-                return None
-        else:
-            try:
-                file = download(path, name, revision=revision)
-            except LocalEntryNotFoundError as error:
-                if optional:
-                    return None
-                raise unreachable(path) from error
-            except EntryNotFoundError:
-                return None
-            except _REFUSED as error:
-                at = f" at revision {revision}" if revision else ""
-                raise HubError(
-                    f"the hub has no readable model {path!r}{at}: check the name, and HF_TOKEN if it is "
-                    "private or gated."
-                ) from error
-            except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
-                raise unreachable(path) from error
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{name} of {path} is no JSON: {str(error)[:80]}.") from error
-        if not isinstance(found, kind):
-            wanted = "an object" if kind is dict else "a list"
-            raise ModelError(f"{name} of {path} must hold {wanted}, got {str(found)[:80]!r}.")
-        return found
-
-    return read
-
-
-def unreachable(path: str) -> HubError:
-    """The error for a repository that cannot be fetched."""
-    return HubError(
-        f"the hub at {constants.ENDPOINT} cannot be reached for {path!r} and it is not in the cache: models "
-        "downloaded before (HF_HOME) and local folders work offline."
-    )
-
-
-def _commit(path: str, revision: str | None) -> str | None:
-    """The commit that the cache holds for a revision: the name of the snapshot's folder."""
-    snapshot = download(path, "config.json", revision=revision).parent.name
-    return snapshot if re.fullmatch(r"[0-9a-f]{40}", snapshot) else revision
 
 
 def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mteb_longembed.errors import InputError, MisfitError
@@ -78,11 +78,13 @@ class SearchSettings:
         center: whose mean vector is subtracted: documents' (`corpus`), or queries' too (`corpus+queries`).
         fuse: what the scores are fused with.
         weight: share of the encoder's score in the fused one, between 0 and 1; None without `fuse`.
+        index: FAISS's index of all vectors: `flat` compares all of them, `ivf` a part; None compares all without FAISS.
     """
 
     center: Literal["corpus", "corpus+queries"] | None = None
     fuse: Literal["bm25"] | None = None
     weight: float | None = None
+    index: Literal["flat", "ivf"] | None = None
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> SearchSettings:
@@ -102,14 +104,14 @@ class SearchSettings:
             raise InputError(
                 f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {weight:g}."
             )
-        return cls(settings.center, settings.fuse, weight)
+        return replace(settings, weight=weight)
 
     def __bool__(self) -> bool:
         return self != SearchSettings()
 
     def settings(self) -> dict[str, object]:
         """What of it stands in a name."""
-        found = {"center": self.center, "fuse": self.fuse}
+        found = {"center": self.center, "fuse": self.fuse, "index": self.index}
         if self.weight != DEFAULT_WEIGHT:
             found["weight"] = self.weight  # type: ignore[assignment]
         return {key: value for key, value in found.items() if value is not None}

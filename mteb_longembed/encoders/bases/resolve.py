@@ -12,13 +12,21 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, get_strategy
 from mteb_longembed.errors import InputError, MisfitError, ModelError
-from mteb_longembed.names.canonical import canonical_name, default_target_len
+from mteb_longembed.names.canonical import canonical_name, default_target_len, published_name
 from mteb_longembed.names.grammar import ModelName, is_folder
 
 from .describe import BaseInfo, describe, pooling_and_similarity, shortest
 from .hashing import hash_of_folder, local_name, stamp_of_folder
 from .representation import Representation, SearchSettings
-from .saved import is_saved_extended, saved_modules, saved_strategy, saved_vectors
+from .saved import (
+    Origin,
+    commit_in,
+    saved_files,
+    saved_modules,
+    saved_origin,
+    saved_strategy,
+    saved_vectors,
+)
 from .values import DTYPES, read_values
 
 
@@ -29,10 +37,11 @@ class ResolvedModel:
     Args:
         name: canonical name.
         revision: the base's commit or hash, and the version of our algorithms.
-        base: the base model; for a saved folder, the folder.
+        base: the base model; for a saved model, its folder or repository.
         strategy: with its lengths and parameters filled in.
         dtype: compute type by torch's name; None for the checkpoint's own.
         saved: whether the weights at `base.path` are the extended ones already.
+        saved_from: the base that a saved model was made of; None where its files do not say.
         representation: how many vectors a document has.
         search: what changes search and no vector.
     """
@@ -43,15 +52,21 @@ class ResolvedModel:
     strategy: Strategy
     dtype: str | None = None
     saved: bool = False
+    saved_from: Origin | None = None
     representation: Representation = field(default_factory=Representation)
     search: SearchSettings = field(default_factory=SearchSettings)
+
+    @property
+    def origin(self) -> Origin | None:
+        """The base that the model is made of; None for a saved model whose files do not say."""
+        return self.saved_from if self.saved else Origin(self.base.name, self.base.revision)
 
 
 def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:
     """Decide what a model is, from small files only.
 
     Args:
-        name: the parts of a name, or the arguments of `extend`; its base may be a folder of ours.
+        name: the parts of a name, or the arguments of `extend`; its base may be a folder or repository of ours.
         loaded: the base itself, where it is loaded already; `name.base` is not read then.
 
     Raises:
@@ -64,9 +79,9 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
     kind, dtype, trained_len, target_len = said.kind, said.dtype, said.trained_len, said.target_len
     if loaded is not None:
         base = _describe_loaded(loaded)
-    elif is_folder(name.base) and is_saved_extended(name.base):
+    elif (files := saved_files(name.base, name.revision)) is not None:
         _check_as_saved(name, said.trusted)
-        return _resolve_saved(Path(name.base), said.search)
+        return _resolve_saved(name, files, said.search)
     else:
         base = describe(name.base, revision=name.revision, trust_remote_code=said.trusted)
         if said.representation.vectors is not None:
@@ -81,6 +96,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
         target = target_len or default_target_len(name.strategy, length)
         strategy = kind(trained_len=length, target_len=target, **said.params)
         settings.update(strategy.settings())
+        base.family.check_target(strategy, max(base.trained_len or 0, length))
     else:
         strategy = _as_stretched(base, name, stretch, length, target_len)
     if dtype == base.dtype:
@@ -116,34 +132,51 @@ def _as_stretched(
 
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
     """Refuse what would have to change a saved model."""
-    only_searched = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None)
-    if only_searched != ModelName("") or trusted:
+    local = is_folder(name.base)
+    rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None, index=None)
+    if not local:
+        rest = replace(rest, revision=None)
+    if rest != ModelName("") or (local and trusted):
         raise InputError(
-            f"{name.base} is extended already and takes no strategy, length, revision, dtype or other "
-            "parameter: load it as it was saved, or extend its base instead."
+            f"{name.base} is extended already and takes no strategy, length, {'revision, ' if local else ''}dtype or "
+            f"other parameter{'' if local else ' but a revision'}: load it as it was saved, or extend its base "
+            "instead."
         )
 
 
-def _resolve_saved(folder: Path, search: SearchSettings) -> ResolvedModel:
-    strategy = saved_strategy(folder)
-    representation = Representation(saved_vectors(folder))
-    settings = {**strategy.settings(), **representation.settings(), **search.settings()}
-    described = describe(str(folder / saved_modules(folder)[0]["path"]))
-    revision = hash_of_folder(folder)
+def _resolve_saved(name: ModelName, files: Path, search: SearchSettings) -> ResolvedModel:
+    """Describe a saved model.
+
+    Args:
+        name: its folder or repository, and a revision.
+        files: the folder in which its small files lie.
+        search: what changes search and no vector.
+    """
+    strategy = saved_strategy(files)
+    representation = Representation(saved_vectors(files))
+    local = is_folder(name.base)
+    revision = hash_of_folder(files) if local else commit_in(files) or name.revision
+    described = describe(str(files / saved_modules(files)[0]["path"]), known_hash=revision)
     base = replace(
         described,
-        name=local_name(folder),
-        path=str(folder),
+        name=local_name(files) if local else name.base,
+        path=str(files) if local else name.base,
         revision=revision,
         trained_len=strategy.trained_len,
-        stamp=stamp_of_folder(folder),
+        stamp=stamp_of_folder(files) if local else None,
     )
+    if local:
+        settings = {**strategy.settings(), **representation.settings(), **search.settings()}
+        full = canonical_name(base.name, strategy.key(), strategy.target_len, settings)
+    else:
+        full = published_name(base.name, search.settings())
     return ResolvedModel(
-        name=canonical_name(base.name, strategy.key(), strategy.target_len, settings),
+        name=full,
         revision=f"{revision}-{ALGORITHM}",
         base=base,
         strategy=strategy,
         saved=True,
+        saved_from=saved_origin(files),
         representation=representation,
         search=search,
     )

@@ -1,13 +1,22 @@
-"""Folders that `save_pretrained` of an extended model wrote: how they are told apart, and their strategy."""
+"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how to know it, and its strategy."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, cast
+
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, not in __all__
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
+from mteb_longembed.names.grammar import is_folder
+from mteb_longembed.names.zoo import entry_of
+
+from .files import find_file
 
 #: Our classes as they stand in a saved model's modules.json: exactly these are trusted.
 OUR_CLASSES = frozenset(
@@ -15,6 +24,64 @@ OUR_CLASSES = frozenset(
 ) | {"mteb_longembed.encoders.several.SpanPooling", "mteb_longembed.encoders.several.RaggedVectors"}
 #: Beside the weights: the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
+#: The key of that file under which the base stands.
+_BASE = "base"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The base that an extended model was made of.
+
+    Args:
+        name: hub id, or `local/NAME`.
+        revision: the hub's commit, or a hash of the local files; None where nothing is known.
+    """
+
+    name: str
+    revision: str | None = None
+
+
+def saved_files(base: str, revision: str | None = None) -> Path | None:
+    """Where the small files of a saved model lie on this machine; None for any other base.
+
+    Args:
+        base: folder or hub id; the hub is asked for one file of a repository that nobody has listed.
+        revision: commit, branch or tag on the hub.
+
+    Raises:
+        HubError: if there is no such repository or revision.
+        ModelError: if its files are not in the form that we write.
+    """
+    if is_folder(base):
+        return Path(base) if is_saved_extended(base) else None
+    if not may_be_repository(base) or entry_of(base) is not None:
+        return None
+    modules = find_file(base, "modules.json", revision, optional=True)
+    if modules is None or not is_saved_extended(modules.parent):
+        return None
+    folder = modules.parent  # of the commit: all of its files come to lie here
+    commit = commit_in(folder) or revision
+    for entry in saved_modules(folder):
+        if entry["type"] in OUR_CLASSES:
+            for name in ("config.json", STRATEGY_FILE):
+                find_file(base, f"{entry['path']}/{name}", commit)
+    return folder
+
+
+def may_be_repository(base: str) -> bool:
+    """Whether a text has the form of a hub id: `ORGANISATION/NAME`."""
+    try:
+        validate_repo_id(base)
+    except HFValidationError:
+        return False
+    return base.count("/") == 1
+
+
+def commit_in(folder: Path) -> str | None:
+    """The commit whose files a folder of the hub's cache holds; None for any other folder."""
+    name = folder.name
+    is_commit = len(name) == 40 and set(name) <= set("0123456789abcdef") and folder.parent.name == "snapshots"
+    return name if is_commit else None
 
 
 def is_saved_extended(folder: str | Path) -> bool:
@@ -36,7 +103,10 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
     """
     modules = _read_json(folder / "modules.json")
     well_formed = isinstance(modules, list) and all(
-        isinstance(entry, dict) and isinstance(entry.get("type"), str) and isinstance(entry.get("path"), str)
+        isinstance(entry, dict)
+        and isinstance(entry.get("type"), str)
+        and isinstance(entry.get("path"), str)
+        and _is_inside(entry["path"])
         for entry in modules
     )
     if not well_formed or not modules or modules[0]["type"] not in OUR_CLASSES:
@@ -45,6 +115,10 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
             f"{str(modules)[:80]!r}."
         )
     return list(modules)
+
+
+def _is_inside(path: str) -> bool:
+    return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
 
 
 def saved_strategy(folder: Path) -> Strategy:
@@ -78,14 +152,47 @@ def read_strategy(folder: Path) -> Strategy:
     Raises:
         ModelError: if the file is missing or not in the form that we write.
     """
-    config = _read_json(folder / STRATEGY_FILE)
+    return strategy_in(_read_json(folder / STRATEGY_FILE), folder / STRATEGY_FILE)
+
+
+def saved_origin(folder: Path) -> Origin | None:
+    """The base that a saved model was made of; None where its files do not say, as those of 0.1 did not."""
+    return origin_in(_read_json(folder / saved_modules(folder)[0]["path"] / STRATEGY_FILE))
+
+
+def what_is_saved(strategy: Strategy, origin: Origin | None) -> dict[str, Any]:
+    """What `LongTransformer.save` writes: the strategy with its parameters, and the base."""
+    config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
+    return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}
+
+
+def strategy_in(config: Any, where: str | Path) -> Strategy:
+    """The strategy that `what_is_saved` describes.
+
+    Args:
+        config: what the file holds.
+        where: the file, for the error.
+
+    Raises:
+        ModelError: if it is not in this form.
+    """
     try:
         values = {**config}
+        values.pop(_BASE, None)
         return get_strategy(values.pop("strategy"))(**values)
     except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
-            f"{folder / STRATEGY_FILE} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
+            f"{where} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error
+
+
+def origin_in(config: Any) -> Origin | None:
+    """The base that `what_is_saved` describes; None where it does not say."""
+    said = config.get(_BASE) if isinstance(config, dict) else None
+    if not isinstance(said, dict) or not isinstance(said.get("name"), str):
+        return None
+    revision = said.get("revision")
+    return Origin(said["name"], revision if isinstance(revision, str) else None)
 
 
 def _read_json(file: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,14 +42,17 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def for_device(cls, device_type: str, width: int, trained_len: int, batch_size: int) -> Budget:
-        """The budget of a model of this width on this kind of device."""
+    def for_device(
+        cls, device_type: str, width: int, trained_len: int, batch_size: int, tokens: int | None = None
+    ) -> Budget:
+        """The budget of a model of this width on this kind of device; `tokens` where they were measured."""
         return cls(
-            tokens=TOKENS.get(device_type, TOKENS_ELSEWHERE),
+            tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
             trained_len=trained_len,
-            # a layer spends 24 d^2 a token on projections and MLP, and 4 n d on attention
-            even_len=6 * width,
+            # a layer spends 24 d^2 a token on projections and MLP, and 4 n d on attention; where memory is the
+            # limit, a token takes the same whatever the document's length
+            even_len=math.inf if device_type == "cuda" else 6 * width,
             fill=FILL.get(device_type, FILL_ELSEWHERE),
         )
 

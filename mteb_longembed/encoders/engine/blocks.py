@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .tokenizing import Ids
 
 #: A rough length, for planning only: characters a token.
-_CHARS_PER_TOKEN = 4.5
+CHARS_PER_TOKEN = 4.5
 #: A block holds this many batches' worth of tokens, the first one fewer, so that encoding starts at once.
 _FIRST, _LATER = 4, 64
 
@@ -24,7 +24,7 @@ class Block:
 
 def estimated_tokens(text: str, max_len: int) -> int:
     """About how many tokens of a text are encoded, without reading it."""
-    return min(int(len(text) / _CHARS_PER_TOKEN) + 2, max_len)
+    return min(int(len(text) / CHARS_PER_TOKEN) + 2, max_len)
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:

@@ -13,7 +13,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ ReadByShort = Mapping[tuple[int, str], Tensor | None]
 #: Attributes of modules that decide about no embedding: states of training, caches, bookkeeping.
 _IGNORED = frozenset((
     "training", "gradient_checkpointing", "model_card_data", "generation_config", "name_or_path", "max_seq_length",
-    "saved_in", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
+    "saved_in", "origin", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
 ))  # fmt: skip
 #: Entries of configurations that decide about none.
 _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "torch_dtype"))
@@ -93,7 +93,8 @@ class Fingerprint:
         """
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
-            length, prefix, behind = settings  # type: ignore[misc]  # of three, since these are cut
+            # three numbers, since these documents are cut
+            length, prefix, behind = cast("tuple[int, int, int]", settings)
             digest = hashlib.blake2b(self._window, digest_size=32)
             digest.update(f"{length} {len(row)}\n".encode())
             windows = self.first.strategy.windows(len(row), prefix, behind).numpy()

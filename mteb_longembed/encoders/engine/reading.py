@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .blocks import CHARS_PER_TOKEN
 from .tokenizing import Ids, cutter_of
 
 logger = logging.getLogger(__name__)
 #: Texts, and characters of each, from which the tokens a character are measured.
 _SAMPLE_TEXTS, _SAMPLE_CHARS = 32, 20_000
 #: Tokens a character where a tokenizer cannot be asked cheaply: English.
-_ENGLISH = 1 / 4.5
+_ENGLISH = 1 / CHARS_PER_TOKEN
 
 
 @dataclass

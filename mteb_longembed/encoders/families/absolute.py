@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import MisfitError
 
 from .base import Family
+from .interface import install_packed
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,9 @@ class Absolute(Family):
         if self.has_table and not extended:
             self._grow(model, table)
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
-        if strategy.key() == "none" and strategy.target_len > rows:
-            raise InputError(
-                f"with the strategy none, a model with absolute positions takes at most its {rows} trained "
-                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
-            )
+        self.check_target(strategy, rows)
         self._query_scale: Tensor | None = None
+        self.packs = install_packed(model)
         if strategy.logn:
             for name, module in model.named_modules():
                 if name.rpartition(".")[2] == layout.query and isinstance(module, nn.Linear):
@@ -76,6 +76,14 @@ class Absolute(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         return config.model_type in LAYOUTS
+
+    @classmethod
+    def check_target(cls, strategy: Strategy, positions: int) -> None:
+        if strategy.key() == "none" and strategy.target_len > positions:
+            raise MisfitError(
+                f"with the strategy none, a model with absolute positions takes at most its {positions} trained "
+                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
+            )
 
     @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:
@@ -124,13 +132,13 @@ class Absolute(Family):
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
-        n = lengths[:, None]
+        ids = features["input_ids"]
+        n = hand_over(lengths, ids.device)[:, None]
         self._query_scale = None
         if strategy.logn and int(lengths.max()) > strategy.trained_len:
             self._query_scale = strategy.query_scale(n)[..., None]
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
-        ids = features["input_ids"]
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
@@ -141,3 +149,18 @@ class Absolute(Family):
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
+
+    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+        if self._query_scale is not None:
+            self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
+        if "position_ids" not in features:
+            ids = features["input_ids"]
+            p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+            if self.padding_idx is not None:
+                # pad tokens inside a text count for nothing, as in the base itself
+                real = ids != self.padding_idx
+                p = torch.where(real, real.cumsum(1) + self.padding_idx, self.padding_idx)
+            features = {**features, "position_ids": p}
+        if hasattr(self.model.embeddings, "token_type_embeddings"):
+            features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
+        return super().pack(features, documents)

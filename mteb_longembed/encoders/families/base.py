@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import MisfitError
 
@@ -26,6 +27,8 @@ class Family:
 
     name: ClassVar[str]
     hooks: ClassVar[frozenset[str]]
+    #: Whether this model's documents can run packed, behind one another without padding.
+    packs: bool = False
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         self.strategy = strategy
@@ -57,6 +60,18 @@ class Family:
                 f"{', '.join(sorted(cls.hooks))}; these strategies fit: {fitting}."
             )
 
+    @classmethod
+    def check_target(cls, strategy: Strategy, positions: int) -> None:
+        """Refuse a target length that a strategy cannot reach with the positions that the base has.
+
+        Args:
+            strategy: with its lengths.
+            positions: how many positions the base was trained on.
+
+        Raises:
+            MisfitError: if it cannot.
+        """
+
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
         return self.strategy.leaves_unchanged(n, self.hooks)
@@ -77,6 +92,26 @@ class Family:
         Args:
             features: right-padded `input_ids` and `attention_mask` `[b, n]`, and everything else that the tokenizer
                 returned.
-            lengths: `[b]` tokens of each document. All are at most the trained length, or all are above it.
+            lengths: `[b]` tokens of each document, on the host. All are at most the trained length, or all are above
+                it.
         """
         raise NotImplementedError
+
+    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+        """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`.
+
+        Args:
+            features: what `prepare` returned.
+            documents: where they stand.
+        """
+        shape = features["input_ids"].shape
+        places = documents.places(shape[1])
+        packed = {
+            key: value.flatten()[places][None]
+            if isinstance(value, Tensor) and value.shape == shape
+            else value
+            for key, value in features.items()
+            if key != "attention_mask"
+        }
+        packed.setdefault("position_ids", documents.positions()[None])
+        return packed

@@ -16,8 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import flash_attention_mask
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed, current
 from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.strategies import Strategy
@@ -25,6 +29,8 @@ from mteb_longembed.errors import LongEmbedError, ModelError
 
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
+#: The name of SDPA attention that takes packed documents as well.
+PACKED = "longembed_packed"
 #: Documents up to this length in tokens share one kernel call with a mask. Longer ones run in groups of equal length,
 #: because a mask costs a fifth of a long call.
 _MASKED_UP_TO = 256
@@ -38,7 +44,7 @@ class LayerAttention:
         strategy: the strategy; it scales queries by the document's length.
         planned: attention with changed relative positions for long documents, or None.
         keep_windows: whether a sliding window stays if it is at least as large as the trained length. Such a window
-            had no effect in training.
+            had no effect in training. A window that reaches the target length cuts nothing and never counts.
         trial: layers that a trial pass reached, with their queries and keys; None outside a trial pass.
     """
 
@@ -89,8 +95,13 @@ def long_attention(
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = sliding_window
-    if window is not None and window >= strategy.trained_len and not settings.keep_windows:
+    if window is not None and window >= (
+        strategy.target_len if settings.keep_windows else strategy.trained_len
+    ):
         window = None
+    documents = current()
+    if documents is not None:
+        return _packed(settings, documents, query, key, value, scale, causal, window), None
     b, _, width, _ = query.shape
     lengths = None if attention_mask is None else attention_mask.sum(1)
     n = torch.full((b,), width) if lengths is None else lengths.cpu()
@@ -125,6 +136,76 @@ def long_attention(
 
         out = each_length(query, key, value, n, run)
     return out.transpose(1, 2).contiguous(), None
+
+
+def _packed(
+    settings: LayerAttention,
+    documents: PackedDocuments,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    """Attention of packed documents, all up to the trained length or all above it: `[1, tokens, h, d]`."""
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    strategy = settings.strategy
+    long = max(documents.lengths) > strategy.trained_len
+    if long and window is None and strategy.logn:
+        factor = documents.once(("query_scale", causal), lambda: _factors(strategy, documents, causal=causal))
+        q = (q * factor[:, None, None]).to(q.dtype)
+    planned = settings.planned if long and window is None else None
+    out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
+    return out[None]
+
+
+def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
+    """`[tokens]` what each query is multiplied by; in a causal model token i sees i + 1 tokens."""
+    rows = [
+        strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
+        for n in documents.lengths
+    ]
+    return hand_over(torch.cat(rows), documents.device)
+
+
+def packed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
+    documents = current()
+    if documents is None:
+        return sdpa_attention_forward(module, query, key, value, *args, **kwargs)
+    scaling = kwargs.get("scaling")
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
+
+
+def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    """SDPA's mask; none for packed documents, which see nothing of one another anyway."""
+    return sdpa_mask(*args, **kwargs) if current() is None else None
+
+
+def install_packed(model: PreTrainedModel) -> bool:
+    """Let a model's SDPA attention run packed documents too, where this machine can.
+
+    Elsewhere nothing changes. A model that does not let its attention function be chosen stays as it is.
+
+    Returns:
+        Whether documents can run packed.
+    """
+    config = model.config
+    if (
+        not devices.may_pack()
+        or getattr(config, "is_decoder", False)
+        or config._attn_implementation != "sdpa"
+    ):
+        return False
+    if not getattr(model, "_supports_attention_backend", False):
+        return False
+    model.set_attn_implementation(PACKED)
+    return True
 
 
 def each_length(
@@ -242,3 +323,5 @@ def trial(
 
 AttentionInterface.register(ATTENTION, long_attention)
 AttentionMaskInterface.register(ATTENTION, flash_attention_mask)
+AttentionInterface.register(PACKED, packed_attention)
+AttentionMaskInterface.register(PACKED, packed_mask)

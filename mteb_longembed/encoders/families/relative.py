@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 from transformers.masking_utils import flash_attention_mask
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.flex import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
@@ -39,22 +41,50 @@ class DistanceBias:
 
     def block(self, rows: slice, n: int) -> Tensor:
         """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
-        weight: Tensor = self.layer.relative_attention_bias.weight
         if self.plan is not None and n > self.strategy.trained_len:
             distance = -self.plan.relative(rows, n)
         else:
-            p = torch.arange(n)
-            if "position_ids" in self.strategy.hooks():
-                p = self.strategy.position_ids(p, torch.tensor(n))
+            p = self._positions(n)
             distance = (p - p[rows, None]).double()
-        distance = distance.to(weight.device)
+        return self._at(distance).permute(2, 0, 1)
+
+    def by_distance(self, n: int) -> tuple[Tensor, Tensor] | None:
+        """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the layer's device.
+
+        None where they do not depend on one distance alone: where relative positions are planned, and where mapped
+        positions lie unevenly between whole ones.
+        """
+        if self.plan is not None and n > self.strategy.trained_len:
+            return None
+        p = self._positions(n).double()
+        if bool((p == p.floor()).all()):
+            place, step = p.long(), 1.0
+        else:
+            place, step = torch.arange(n), float(p[1] - p[0])
+            if not torch.allclose(p, place.double() * step, rtol=0, atol=1e-5):
+                return None
+        far = int(place.max() - place.min())
+        table = self._at(torch.arange(-far, far + 1).double() * step).T.contiguous()
+        return table, place.to(table.device)
+
+    def _positions(self, n: int) -> Tensor:
+        p = torch.arange(n)
+        return (
+            self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
+        )
+
+    def _at(self, distance: Tensor) -> Tensor:
+        """Biases `[..., h]` of float64 distances."""
+        weight: Tensor = self.layer.relative_attention_bias.weight
         low = distance.floor()
         between = (distance - low).to(weight.dtype)
-        bias = self._learned(low)
+        bias = self._learned(low.to(weight.device))
         if bool(between.any()):
             # a fractional distance gets a bias between those of the two whole distances around it
-            bias = torch.lerp(bias, self._learned(low + 1), between[..., None])
-        return bias.permute(2, 0, 1)
+            bias = torch.lerp(
+                bias, self._learned((low + 1).to(weight.device)), between[..., None].to(weight.device)
+            )
+        return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
         settings = (
@@ -91,6 +121,11 @@ def relative_attention(
 
     def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
         length = q.shape[2]
+        if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
+            found = position_bias.by_distance(length)
+            if found is not None:
+                table, place = found
+                return attend_biased(q, k, v, table.to(q.dtype), place, scale=scale * float(factor[first]))
         size = max(_BLOCK // (h * length), 16)
         parts = []
         for start in range(0, length, size):

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.devices import hand_over
+from mteb_longembed.encoders.attention.packed import current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
@@ -20,6 +23,20 @@ from .interface import LayerAttention, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
 _BY_LENGTH = ("dynamic", "longrope")
+#: Kinds of layers that rotary positions enter in a way that we know.
+_ATTENDING = {"full_attention", "sliding_attention"}
+#: Configurations inside one that describe its layers, and no further model (DBRX).
+_PARTS_OF_LAYERS = {"attn_config", "ffn_config"}
+#: Model types whose attention we cannot reach although they have rotary positions, by what stands in the way.
+_OUT_OF_REACH = {
+    "beam": "full layers without positions",
+    "deepseek_v2": "angles as complex numbers",
+    "diffllama": "two attentions in a layer",
+    "doge": "attention of its own",
+    "falcon": "attention of its own",
+    "gpt_oss": "attention sinks",
+    "llama4_text": "angles as complex numbers",
+}
 
 
 class Documents:
@@ -94,8 +111,12 @@ class MappedRotary(nn.Module):
         """Which dimensions form a pair, and the factor of all cosines: both read from the module's own output."""
         device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
         x = torch.zeros(1, 2, 1, device=device)
-        cos, _ = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
-        cos = cos[0].float().cpu()
+        turn: object = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
+        if not isinstance(turn, tuple):
+            raise ModelError(
+                f"{type(self.base).__name__} gives no cosines and sines, which is all that we know."
+            )
+        cos = turn[0][0].float().cpu()
         scaling = float(cos[0, 0])
         wanted = self.inv_freq.cos()
         shown = cos[1] / scaling
@@ -112,35 +133,51 @@ class MappedRotary(nn.Module):
         return self.base(x, position_ids, layer_type)
 
     def frequencies(self, lengths: Tensor) -> Tensor:
-        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32."""
+        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
         if self.rope_type not in _BY_LENGTH:
-            return self.inv_freq.to(lengths.device)
+            return self.inv_freq
         # A strategy brings documents into the trained range, so they get the frequencies of the trained length.
         limit = lengths.max() if self.strategy.key() == "none" else torch.tensor(self.strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
         rows = [
             init(self.config, torch.device("cpu"), seq_len=int(n), layer_type=self.layer_type)[0]
-            for n in lengths.cpu().clamp(max=limit.cpu()).tolist()
+            for n in lengths.clamp(max=limit).tolist()
         ]
-        return torch.stack(rows).float().to(lengths.device)
+        return torch.stack(rows).float()
 
     def forward(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[b, n, r]` for x's documents."""
-        lengths = self.documents.lengths(len(x), position_ids.shape[-1])
+        """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
+        documents = current()
+        if documents is None:
+            lengths = self.documents.lengths(len(x), position_ids.shape[-1])
+        else:
+            # models that make their own position ids would count through all documents
+            lengths, position_ids = documents.n, documents.positions()[None]
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         if layer_type != self.layer_type or lengths is None:
             return self._own(x, position_ids, layer_type)
         if own and self.rope_type not in _BY_LENGTH:
             return self._own(x, position_ids, layer_type)
-        n = lengths.to(position_ids.device)
-        angles = mapped_angles(
-            self.strategy, position_ids.expand(len(n), -1), n, self.frequencies(n), self.theta
-        )
+        if position_ids.ndim == 3:
+            # time, height and width of models that also see pictures: in a text the three are equal
+            position_ids = position_ids[0]
+        inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
+        if documents is None:
+            n = hand_over(lengths, position_ids.device)[:, None]
+            p = position_ids.expand(len(n), -1)
+            inv_freq = hand_over(inv_freq, p.device)[:, None]
+            scale = hand_over(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
+        else:
+            n = documents.each_token(lengths)[None]
+            p = position_ids
+            inv_freq = documents.each_token(inv_freq.expand(len(lengths), -1))[None]
+            scale = documents.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
+        angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        size = self.scaling * self.strategy.rotary_scale(n).view(-1, 1, 1)
+        size = self.scaling * scale
         cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
@@ -155,15 +192,23 @@ def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, th
         inv_freq: `[r/2]`, or `[b, r/2]` if the base's own frequencies depend on the length.
         theta: the base's rope base.
     """
-    hooks = strategy.hooks()
-    if "position_ids" in hooks:
-        p = strategy.position_ids(p, n[:, None])
-    if "inv_freq" in hooks:
-        rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
-        lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
-        changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
-        inv_freq = torch.cat([c if c.ndim == 2 else c[None] for c in changed])
-    return p.float()[..., None] * inv_freq.view(-1, 1, inv_freq.shape[-1])
+    inv_freq = mapped_frequencies(strategy, n, inv_freq, theta)
+    return mapped_positions(strategy, p, n[:, None]).float()[..., None] * inv_freq[:, None]
+
+
+def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
+    """The strategy's positions for `p`, in documents of `n` tokens (broadcasting)."""
+    return strategy.position_ids(p, n) if "position_ids" in strategy.hooks() else p
+
+
+def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
+    """The strategy's inverse frequencies, `[b or 1, r/2]`; arguments as `mapped_angles`'."""
+    rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
+    if "inv_freq" not in strategy.hooks():
+        return rows
+    lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
+    changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
+    return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
 
 
 def lift_window(config: PretrainedConfig, strategy: Strategy) -> None:
@@ -202,6 +247,7 @@ class Rotary(Family):
                 lift_window(model.config, strategy)
             return
         install(model, self.settings)
+        self.packs = devices.may_pack()
         calls = trial(model, self.settings)
         if acts_inside:
             rotation = self._rotation(model, rotary, calls)
@@ -210,7 +256,18 @@ class Rotary(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         native = type(config).__module__.startswith("transformers.")
-        return native and bool(getattr(config, "rope_parameters", None))
+        # models of pictures and sound have no vocabulary, and those that read both are made of several models
+        parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
+        text = isinstance(getattr(config, "vocab_size", None), int) and not parts
+        # layers without attention (linear, convolutions, state spaces) have no positions
+        attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
+        return (
+            native
+            and text
+            and attends
+            and bool(getattr(config, "rope_parameters", None))
+            and config.model_type not in _OUT_OF_REACH
+        )
 
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
@@ -245,6 +302,18 @@ class Rotary(Family):
             )
         windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
+        widest = max((w for w in windows if w is not None), default=0)
+        if (
+            rotary.layer_type is not None
+            and widest >= self.strategy.trained_len
+            and hooks & {"position_ids", "inv_freq", "attention"}
+            and key != "none"
+        ):
+            raise MisfitError(
+                f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
+                f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
+                "give the trained_len of the model itself."
+            )
         if (
             rotary.layer_type is None
             and len(sliding) == 2
@@ -270,9 +339,13 @@ class Rotary(Family):
             rotation = Rotation(rotary.inv_freq, interleaved)
             if _turns_back(rotation, calls):
                 return rotation
+        # where sliding layers share the rotary module, pi and ntk are refused (Cohere 2 turns in these alone)
+        windows = [getattr(module, "sliding_window", None) for module, _, _ in calls]
+        shared = any(w is not None and w < self.strategy.trained_len for w in windows)
         raise ModelError(
             f"{type(model).__name__} rotates queries and keys in a way that we do not know, so "
-            f"{self.strategy.key()} cannot change it; use pi or ntk."
+            f"{self.strategy.key()} cannot change it; use "
+            f"{'pcw' if shared and rotary.layer_type is None else 'pi or ntk'}."
         )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:

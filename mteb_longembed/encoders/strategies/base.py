@@ -8,23 +8,29 @@ a parameter such as `short="scale"` asks for it. So an embedding depends on its 
 (`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
 no table of strategies and families.
 
+Modules of strategies import torch inside their methods: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
+
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mteb_longembed.encoders.attention.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,8 @@ class Strategy:
     @classmethod
     def key(cls) -> str:
         """The registry key: the stem of the file that defines the class."""
+        if cls.__module__ == "__main__":  # a script of its own has no other name
+            return Path(inspect.getfile(cls)).stem
         return cls.__module__.rpartition(".")[2]
 
     @classmethod
@@ -125,6 +133,8 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
+        import torch
+
         seen = n if seen is None else seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
@@ -143,6 +153,8 @@ class Strategy:
         Returns:
             float32 factors, all 1 unless a strategy overrides this.
         """
+        import torch
+
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------

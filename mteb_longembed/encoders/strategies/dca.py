@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,4 +73,6 @@ class DualChunkAttention(Strategy):
             )
 
     def attention(self) -> DualChunkPlan:
+        from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+
         return DualChunkPlan(self.chunk_len, self.largest)

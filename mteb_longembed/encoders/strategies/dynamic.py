@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class DynamicNTK(Strategy):
         factor: how fast the base grows with the length; 1 makes it follow `n / Lo`.
 
     Example:
+        >>> import torch
         >>> dynamic = DynamicNTK(trained_len=512, target_len=4096)
         >>> dynamic.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([512, 1024])).tolist()
         [[1.0, 0.0099...], [1.0, 0.0049...]]
@@ -38,6 +40,8 @@ class DynamicNTK(Strategy):
             raise InputError(f"dynamic's factor must be at least 1, got {self.factor}.")
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        import torch
+
         pairs = len(inv_freq)
         ratio = (self.factor * n.double() / self.trained_len - (self.factor - 1)).clamp(min=1)
         # (b * ratio^(d/(d-2)))^(-2i/d) = b^(-2i/d) * ratio^(-i/(d/2 - 1)): this product is also right for a base

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,7 @@ class GroupedPositions(Strategy):
         Here it depends on the document alone. `factor="target"` follows the paper's text, also for short inputs.
 
     Example:
+        >>> import torch
         >>> gp = GroupedPositions(trained_len=4, target_len=16)
         >>> gp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 0, 1, 1, 2, 2]
@@ -43,6 +44,8 @@ class GroupedPositions(Strategy):
         return n <= self.trained_len and self.factor == "document"
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
         group = (n + self.trained_len - 1) // self.trained_len

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,4 +27,6 @@ class NoExtension(Strategy):
     logn: bool = field(default=False, metadata={"help": "attention scaling by the document's length"})
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return p.expand(torch.broadcast_shapes(p.shape, n.shape))

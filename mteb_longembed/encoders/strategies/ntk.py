@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,7 @@ class NTKAware(Strategy):
         sigma: width of the Gaussian in table rows.
 
     Example:
+        >>> import torch
         >>> NTKAware(trained_len=512, target_len=4096).rope_factor
         10.0
         >>> ntk = NTKAware(trained_len=512, target_len=1024)
@@ -69,6 +70,8 @@ class NTKAware(Strategy):
         return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in hooks)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        import torch
+
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
@@ -78,6 +81,8 @@ class NTKAware(Strategy):
         return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)
 
     def position_table(self, table: Tensor) -> Tensor:
+        import torch
+
         body = table[1:].double()
         at = torch.arange(len(body), dtype=torch.float64)
         weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
@@ -92,4 +97,6 @@ class NTKAware(Strategy):
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
     def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(n > self.trained_len, p + self.trained_len, p)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,8 @@ class ParallelContextWindows(Strategy):
             InputError: if prefix and suffix leave no room for content in a window, or the overlap is not smaller
                 than the content of a window.
         """
+        import torch
+
         room = self.window_len - prefix - suffix
         if room < 1:
             raise InputError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class PositionInterpolation(Strategy):
         after row `(Lo-1)*s`.
 
     Example:
+        >>> import torch
         >>> pi = PositionInterpolation(trained_len=3, target_len=6)
         >>> pi.position_table(torch.tensor([[0.0], [2.0], [4.0]])).flatten().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
@@ -50,9 +51,13 @@ class PositionInterpolation(Strategy):
         return (n > self.trained_len) | (self.short == "scale")
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(self._squeezed(n), p / self.scale, p.float())
 
     def position_table(self, table: Tensor) -> Tensor:
+        import torch
+
         # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
         rows = torch.arange(self.trained_len * self.scale, dtype=torch.float64)
         place = (rows / self.scale).clamp(max=self.trained_len - 1)
@@ -63,4 +68,6 @@ class PositionInterpolation(Strategy):
         return torch.lerp(table[low], table[high], weight)
 
     def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return torch.where(self._squeezed(n), p, p * self.scale)

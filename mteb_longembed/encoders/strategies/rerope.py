@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,4 +50,6 @@ class RectifiedRoPE(Strategy):
             )
 
     def attention(self) -> ReRoPEPlan:
+        from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
+
         return ReRoPEPlan(self.window)

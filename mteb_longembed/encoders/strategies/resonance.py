@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from .yarn import YaRN
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class ResonanceYaRN(YaRN):
         up to the trained length keep the base's wavelengths.
 
     Example:
+        >>> import torch
         >>> resonance = ResonanceYaRN(trained_len=512, target_len=2048)
         >>> fast, slow = resonance.stretched(torch.tensor([1.0, 0.01]), 10_000.0).tolist()
         >>> round(2 * math.pi / fast, 3), round(2 * math.pi / slow, 2)
@@ -27,6 +29,8 @@ class ResonanceYaRN(YaRN):
     """
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
+        import torch
+
         turned = super().stretched(inv_freq, base)
         # dimensions that do not rotate have no wavelength
         wavelength = (2 * math.pi / turned.double()).round()

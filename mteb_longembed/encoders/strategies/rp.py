@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +20,18 @@ class RecurrentPositions(Strategy):
     In a learned table the rows are repeated, so that position tuning can train the new rows.
 
     Example:
+        >>> import torch
         >>> rp = RecurrentPositions(trained_len=4, target_len=8)
         >>> rp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 1, 2, 3, 0, 1]
     """
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        import torch
+
         return (p % self.trained_len).expand(torch.broadcast_shapes(p.shape, n.shape))
 
     def position_table(self, table: Tensor) -> Tensor:
+        import torch
+
         return table[torch.arange(self.target_len) % self.trained_len]

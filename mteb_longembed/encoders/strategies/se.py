@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from mteb_longembed.encoders.attention.plan import Plan
-from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,8 @@ class SelfExtend(Strategy):
         return i // group - j // group + (shift if i > j else -shift)
 
     def attention(self) -> Plan:
+        from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
+
         if self.g == "document":
             return DocumentSelfExtendPlan(self.sizes)
         return SelfExtendPlan(self.group, self.window)

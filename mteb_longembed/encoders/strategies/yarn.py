@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from mteb_longembed.errors import InputError
 
 from .base import Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class YaRN(Strategy):
         beta_slow: frequencies with fewer turns than this over the trained length are divided by `factor`.
 
     Example:
+        >>> import torch
         >>> yarn = YaRN(trained_len=512, target_len=2048)
         >>> yarn.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([2048])).tolist()
         [[1.0, 0.0024...]]
@@ -73,6 +74,8 @@ class YaRN(Strategy):
 
     def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
         """The `[d/2]` frequencies of a document that is extended."""
+        import torch
+
         d = 2 * len(inv_freq)
         low, high = (
             d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -85,10 +88,14 @@ class YaRN(Strategy):
         return inv_freq / self.stretch * ramp + inv_freq * (1 - ramp)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+        import torch
+
         changed = (n > self.trained_len) | (self.short == "scale")
         return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
 
     def rotary_scale(self, n: Tensor) -> Tensor:
+        import torch
+
         if self.logn:
             return super().rotary_scale(n)
         changed = (n > self.trained_len) | (self.short == "scale")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.in_results import ModelName, split_model_name
+from mteb_longembed.names.in_results import StoredName, split_model_name
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.bases import shortened
 
@@ -41,7 +41,7 @@ def given_name(kind: str, typed: str, known: Collection[str]) -> str:
     return fits[0]
 
 
-def _fits(wanted: ModelName, name: ModelName) -> bool:
+def _fits(wanted: StoredName, name: StoredName) -> bool:
     bases = {wanted.base, ZOO[wanted.base].hub_id} if wanted.base in ZOO else {wanted.base}
     return (
         bool(bases & {name.base, shortened(name.base)})

@@ -34,9 +34,7 @@ def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | No
     right = percent / 100 * n
     if abs(right - round(right)) > _ROUNDING * n:
         return None
-    found = proportion_interval(percent / 100, n)
-    # Rounding may put Wilson's ends a little below 0 or above 1.
-    return Interval(found.mean, max(0.0, found.low), min(1.0, found.high)).scaled(100)
+    return proportion_interval(percent / 100, n).scaled(100)
 
 
 def joined(parts: Sequence[Interval | None]) -> Interval | None:

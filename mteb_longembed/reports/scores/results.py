@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.names.in_results import ModelName, split_model_name
+from mteb_longembed.names.in_results import StoredName, split_model_name
 from mteb_longembed.reports.public.beir import BEIR_TASKS
 from mteb_longembed.reports.scores.columns import TASK_NAMES
 
@@ -35,7 +35,7 @@ class Model:
         max_tokens: The longest input in tokens, None if unknown.
     """
 
-    name: ModelName
+    name: StoredName
     revision: str
     n_parameters: int | None = field(default=None, compare=False)
     max_tokens: int | None = field(default=None, compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from statistics import fmean
 
@@ -9,17 +10,32 @@ from mteb_longembed.reports.public.beir import METRIC, BeirTask, beir_tasks
 from mteb_longembed.reports.scores.bases import shortened
 from mteb_longembed.reports.scores.given_names import given_name
 from mteb_longembed.reports.scores.results import Model, Result
-from mteb_longembed.reports.tables.table import Cell, Table, difference_cell, number_cell, text_cell
+from mteb_longembed.reports.scores.scoreboard import QueryScores
+from mteb_longembed.reports.tables.table import (
+    Cell,
+    Table,
+    difference_of_cells,
+    interval_notes,
+    number_cell,
+    text_cell,
+)
+from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 _NOTES = ("nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1.",)
 
 
-def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None) -> Table | None:
+def beir_table(
+    results: Iterable[Result],
+    models: tuple[str, str] | None = None,
+    by_query: QueryScores | None = None,
+) -> Table | None:
     """Two models side by side on BEIR's 15 tasks.
 
     Args:
         results: Rows of result files.
         models: Their names as in the results; by default the first two that have any BEIR result.
+        by_query: Scores of single queries, for the intervals.
 
     Returns:
         The table; None if no model has a BEIR result and `models` is None.
@@ -27,11 +43,11 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
     Raises:
         UnknownNameError: If a named model has no BEIR results.
     """
-    by_model: dict[Model, dict[tuple[str, str], float]] = {}
+    by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
     names = {name for task in beir_tasks() for name in (task.task, *task.parts)}
     for row in results:
         if row.task in names:
-            by_model.setdefault(row.model, {})[row.task, row.split] = 100 * row.metrics[METRIC]
+            by_model.setdefault(row.model, {})[row.task, row.split] = _measured(row, by_query or {})
     chosen = list(by_model)[:2] if models is None else [_find(name, by_model) for name in models]
     if not chosen:
         return None
@@ -42,7 +58,7 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
             text_cell(task.task),
             number_cell(task.query_words),
             number_cell(task.document_words),
-            *_side_by_side([number_cell(column[i]) for column in scores]),
+            *_side_by_side([_cell(column[i]) for column in scores]),
         )
         for i, task in enumerate(tasks)
     ]
@@ -60,30 +76,43 @@ def beir_table(results: Iterable[Result], models: tuple[str, str] | None = None)
     ]
     if len(chosen) == 2:
         header.append("Difference")
-    return Table("beir", "BEIR", tuple(header), (*rows, average), _NOTES)
+    lines = (*rows, average)
+    return Table("beir", "BEIR", tuple(header), lines, (*_NOTES, *interval_notes(lines)))
 
 
-def _find(name: str, by_model: dict[Model, dict[tuple[str, str], float]]) -> Model:
+def _find(name: str, by_model: dict[Model, dict[tuple[str, str], Interval]]) -> Model:
     models = {model.name.full: model for model in by_model}
     return models[given_name("model with BEIR results", name, models)]
 
 
-def _score(task: BeirTask, scores: dict[tuple[str, str], float]) -> float | None:
+def _measured(row: Result, by_query: QueryScores) -> Interval:
+    """A score in percent. Its ends are unknown if the scores of its queries are."""
+    queries = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
+    if queries:
+        return queries_interval(list(queries.values()), METRIC).scaled(100)
+    return Interval(100 * row.metrics[METRIC], math.nan, math.nan)
+
+
+def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:
     own = scores.get((task.task, task.split))
     if own is not None or not task.parts:
         return own
     parts = [scores[part, task.split] for part in task.parts if (part, task.split) in scores]
-    return fmean(parts) if len(parts) == len(task.parts) else None
+    return mean_of_intervals(parts) if len(parts) == len(task.parts) else None
 
 
-def _average(values: list[float | None]) -> Cell:
+def _average(values: list[Interval | None]) -> Cell:
     done = [value for value in values if value is not None]
     if len(done) == len(values):
-        return number_cell(fmean(done))
+        return _cell(mean_of_intervals(done))
     return Cell(f"({len(done)}/{len(values)})", is_partial=True)
+
+
+def _cell(score: Interval | None) -> Cell:
+    return number_cell(None if score is None else score.mean, interval=score)
 
 
 def _side_by_side(cells: list[Cell]) -> list[Cell]:
     if len(cells) == 2:
-        return [*cells, difference_cell(cells[1].number, cells[0].number)]
+        return [*cells, difference_of_cells(cells[1], cells[0])]
     return cells

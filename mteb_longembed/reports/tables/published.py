@@ -15,7 +15,7 @@ from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
     Table,
-    difference_cell,
+    difference_of_cells,
     interval_notes,
     length_cells,
     number_cell,
@@ -28,6 +28,11 @@ OTHER_DATA = "†"
 _OTHER_DATA_NOTE = (
     f"{OTHER_DATA} not the same data: ours is generated, theirs is the published set; "
     "so the difference also contains the change of data."
+)
+
+_DIFFERENCE_NOTE = (
+    "The interval of a difference is that of two independent scores; "
+    "a published mean without one counts as a fixed number."
 )
 
 
@@ -75,8 +80,8 @@ def _scores_table(data: str, pairs: Sequence[tuple[Line, list[PublishedLine]]]) 
             cells = [number_cell(value) for value in values]
             rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *cells))
             differences = [
-                difference_cell(cell.number, value, mark)
-                for cell, value, mark in zip(ours, values, marks, strict=True)
+                difference_of_cells(cell, reference, mark)
+                for cell, reference, mark in zip(ours, cells, marks, strict=True)
             ]
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     notes = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, ts in pairs for t in ts})]
@@ -84,7 +89,7 @@ def _scores_table(data: str, pairs: Sequence[tuple[Line, list[PublishedLine]]]) 
         notes.insert(0, _OTHER_DATA_NOTE)
     if any(cell.is_partial for row in rows for cell in row):
         notes.insert(0, PARTIAL_NOTE)
-    notes += interval_notes(rows)
+    notes += [*interval_notes(rows), _DIFFERENCE_NOTE]
     return Table(
         f"compared-{data_key(data)}",
         f"Ours beside the published numbers, {data_title(data)}",
@@ -104,18 +109,21 @@ def _lengths_table(column: str, data: str, pairs: Sequence[tuple[Line, list[Publ
             values = theirs.by_length.get(column)
             if not ours or not values:
                 continue
-            rows.append(
-                (text_cell(names[line.model]), text_cell("ours"), *length_cells(line, column, LENGTHS))
-            )
-            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *_authors(values)))
-            differences = [difference_cell(ours.get(n), values.get(n), mark) for n in LENGTHS]
+            own, other = length_cells(line, column, LENGTHS), _authors(values)
+            rows.append((text_cell(names[line.model]), text_cell("ours"), *own))
+            rows.append((text_cell(names[line.model]), text_cell(theirs.origin), *other))
+            differences = [difference_of_cells(*pair, mark) for pair in zip(own, other, strict=True)]
             rows.append((text_cell(names[line.model]), text_cell(f"ours - {theirs.origin}"), *differences))
     if not rows:
         return None
     what = data_words(data, "data")
     title = f"{column} by context length in tokens, ours beside the authors', Acc@1 in percent, {what}"
     header = ("Model", "Numbers", *(str(length) for length in LENGTHS))
-    notes = (() if data == PUBLISHED else (_OTHER_DATA_NOTE,)) + interval_notes(rows)
+    notes = (
+        *(() if data == PUBLISHED else (_OTHER_DATA_NOTE,)),
+        *interval_notes(rows),
+        _DIFFERENCE_NOTE,
+    )
     return Table(f"compared-{column.lower()}-{data_key(data)}", title, header, tuple(rows), notes)
 
 

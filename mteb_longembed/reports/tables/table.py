@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.intervals import NOTE as INTERVAL_NOTE
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 MISSING = "-"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
@@ -102,6 +102,20 @@ def difference_cell(value: float | None, reference: float | None, mark: str = ""
     # Adding zero turns a rounded -0.0 into 0.0.
     difference = round(value - reference, 6) + 0.0
     return Cell(f"{round(difference, 1) + 0.0:+.1f}{mark}", difference)
+
+
+def difference_of_cells(cell: Cell, reference: Cell, mark: str = "") -> Cell:
+    """As `difference_cell`, with an interval if the first cell has one.
+
+    The interval is that of two independent scores, so it is never too narrow. A reference without an interval counts as
+    a fixed number.
+    """
+    made = difference_cell(cell.number, reference.number, mark)
+    if cell.number is None or reference.number is None or cell.interval is None:
+        return made
+    first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
+    found = difference_of_intervals(first, Interval(cell.number, *cell.interval))
+    return replace(made, interval=(found.low, found.high))
 
 
 def score_cell(score: Score) -> Cell:

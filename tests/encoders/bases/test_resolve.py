@@ -203,7 +203,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         (ModelName("x", "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
         (ModelName("x", "se", params={"g": "banana"}), InputError, "^se's g must be a whole number"),
         (ModelName("x", "rp", params={"sigma": 2}), UnknownNameError, "unknown parameter of rp 'sigma'"),
-        (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of tokens"),
+        (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of at least 1 token"),
         (ModelName("x", "se", trained_len=0), InputError, "^trained_len must be a whole number .* got 0"),
         (
             ModelName("x", "se", vectors="banana"),

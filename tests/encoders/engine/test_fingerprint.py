@@ -153,6 +153,7 @@ def test_any_setting_of_any_module_is_another_key(
         "max_seq_length",
         "max_seq_len_cached",
         "saved_in",
+        "origin",
         "gradient_checkpointing",
         "_is_hf_initialized",
         "name_or_path",

@@ -145,7 +145,7 @@ def test_a_prompt_stands_in_every_window(tmp_path):
     text = tiny.text(30)
     features = model.preprocess([text], prompt="query : ")
     assert features["window_prefix"].tolist() == [3]
-    cut = model[0]._cut_windows(features, features["attention_mask"].sum(1))
+    cut, _ = model[0]._cut_windows(features, features["attention_mask"].sum(1))
     assert len(cut["input_ids"]) == 3
     assert (cut["input_ids"][:, :3] == features["input_ids"][0, :3]).all()
     assert cut["attention_mask"].all()

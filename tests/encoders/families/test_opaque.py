@@ -12,14 +12,20 @@ from mteb_longembed.encoders.families import Opaque, family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import MisfitError, ModelError
 from tests import tiny
+from tests.encoders.oracle_matrix import architectures
 
 from .test_rotary import LO, LT, extended, gap
 
 TEXTS = [tiny.text(n) for n in (5, LO, LT)]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
+@pytest.fixture(scope="module", params=["deberta-v2", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
+def base(request, tmp_path_factory):
+    if request.param != "deberta-v2":
+        # rotary positions in layers that we cannot reach: attention of their own, sinks, linear, complex angles
+        model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
+        assert family_of(model[0].config) is Opaque
+        return model
     # relative positions by an architecture of their own, which no family of ours knows
     config = {"position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
     config |= {"position_biased_input": False}

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from torch.nn.attention.flex_attention import flex_attention
 
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention import flex as flex_module
 from mteb_longembed.encoders.families import relative as family
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import MisfitError
@@ -110,6 +113,24 @@ def test_biases_come_in_blocks_and_never_as_a_whole(base, monkeypatch):
     monkeypatch.setattr(family, "_BLOCK", 4 * LT * 20)
     assert gap(extended(base, "gp").encode(TEXTS), want) < 1e-6
     assert {rows for n, rows in sizes if n == LT} == {20, 4}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("key", ["none", "gp", "rp", "pi", "se"])
+def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monkeypatch):
+    model = extended(base, key, logn=True)
+    want = model.encode(TEXTS)
+    asked = []
+
+    def flex(*args, **kwargs):
+        asked.append(args[0].shape[2])
+        return flex_attention(*args, **kwargs)  # not compiled: it scores n x n, which is the slow oracle
+
+    monkeypatch.setattr(flex_module, "compiled", lambda: flex)
+    monkeypatch.setattr(devices, "has_flex", lambda device: True)
+    assert gap(model.encode(TEXTS), want) < 2e-6
+    assert (LT in asked) == (key != "se"), "planned positions are no function of one distance"
+    assert LO in asked
 
 
 def test_frequency_strategies_do_not_fit(base):

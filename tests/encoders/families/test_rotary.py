@@ -16,6 +16,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import MisfitError, ModelError
 from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -263,3 +264,21 @@ def test_half_precision_stays_within_two_percent(make_base, name, key):
     half = extended(copy.deepcopy(base).bfloat16(), key).encode(TEXTS)
     # cosine distance of normalised vectors; bf16 keeps 8 bits, so weights alone are off by 0.4 %
     assert (1 - (exact * half).sum(1)).max() < 0.02
+
+
+def test_full_layers_without_positions_leave_windows_alone(tmp_path):
+    # Cohere 2 turns in its sliding layers only
+    base = tiny.sentence_transformer("cohere2", tmp_path, **{**GQA, **LAYERS})
+    with pytest.raises(ModelError, match=r"so se cannot change it; use pcw\."):
+        extended(base, "se")
+
+
+@pytest.mark.parametrize("key", ["se", "pi", "ntk"])
+def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than_training(key, tmp_path):
+    base = tiny.sentence_transformer("gemma3_text", tmp_path, **{**GEMMA, "sliding_window": LO})
+    with pytest.raises(
+        MisfitError,
+        match=r"sliding layers must see fewer tokens than the trained length of 16, got 16; use pcw",
+    ):
+        extended(base, key)
+    assert gap(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3])) < 2e-6

@@ -175,7 +175,7 @@ def test_models_that_turn_in_another_way_are_refused(make_llama, monkeypatch):
         return q * cos[:, None], k * cos[:, None]
 
     monkeypatch.setattr(llama, "apply_rotary_pos_emb", half_turn)
-    with pytest.raises(ModelError, match="in a way that se cannot follow"):
+    with pytest.raises(ModelError, match="so se cannot change it"):
         extended(make_llama, "se")
 
 

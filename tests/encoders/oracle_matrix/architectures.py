@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel
+from transformers import AutoModel, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
@@ -18,10 +19,17 @@ from tests.encoders.families.test_rotary_scaling import SCALINGS
 
 #: Sizes that most architectures of one kind share; the first that gives a small model is taken.
 CANDIDATES: list[dict] = [{"num_key_value_heads": 2, "head_dim": 8}, {"num_key_value_heads": 4}, {}]
-EXPERTS = {
+#: Sizes of parts that some architectures have: experts, and keys and values of a low rank.
+PARTS = {
     "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
     "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "moe_num_experts": 4, "moe_k": 2,
+    "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "first_k_dense_replace": 1, "expert_ffn_hidden_size": 16,
+    "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+    "qk_head_dim": 16, "ffn_hidden_size": 64, "mlp_ffn_hidden_size": 64, "zero_expert_num": 1, "num_layers": 2,
+    "global_head_dim": 8, "num_global_key_value_heads": 2, "hidden_size_per_layer_input": 4,
+    "vocab_size_per_layer_input": 500, "index_topk": 64, "index_n_heads": 2, "index_head_dim": 8,
 }  # fmt: skip
+_MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}
 #: What a tiny model of an architecture needs beside them.
 SPECIAL: dict[str, dict] = {
     **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
@@ -35,7 +43,17 @@ SPECIAL: dict[str, dict] = {
         for kind in ("t5", "mt5", "umt5")
     },
     **{kind: {"query_pre_attn_scalar": 8} for kind in ("gemma2", "gemma3_text")},
+    **{
+        kind: {"rope_parameters": _MROPE}
+        for kind in (
+            "glm4v_text", "glm4v_moe_text", "glm_image_text", "glm_ocr_text", "qwen2_vl_text", "qwen2_5_vl_text",
+            "qwen3_vl_text", "qwen3_vl_moe_text",
+        )
+    },
 }  # fmt: skip
+#: Behind a model type that has sliding and full layers: the sliding ones see fewer tokens than the trained length.
+SLIDING = "sliding"
+_WINDOW = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
 #: Bases with rope scaling of their own.
 SCALED = {f"llama, {kind}": {"rope_type": kind, "rope_theta": 500.0, **SCALINGS[kind]} for kind in SCALINGS}
 _LARGEST = 3_000_000
@@ -50,9 +68,28 @@ class NotBuilt(Exception):
 
 
 def names() -> Iterator[str]:
-    """Every model type that transformers can make a model of, and the scaled bases."""
+    """Every model type that transformers can make a model of, and the scaled bases; nothing is imported for it."""
     yield from (kind for kind in CONFIG_MAPPING_NAMES if kind in MODEL_MAPPING_NAMES)
     yield from SCALED
+
+
+def with_windows(name: str) -> list[str]:
+    """One of `names()`, and where its layers differ also itself with windows below the trained length."""
+    return [name, f"{name}, {SLIDING}"] if slides(name) else [name]
+
+
+def slides(kind: str) -> bool:
+    """Whether some but not all layers of a model type slide."""
+    try:
+        kinds = getattr(_default(kind), "layer_types", None) or ()
+    except Exception:
+        return False
+    return set(kinds) == {"full_attention", "sliding_attention"}
+
+
+@functools.cache
+def _default(kind: str) -> PretrainedConfig:
+    return CONFIG_MAPPING[kind]()
 
 
 def family(name: str) -> type[Family]:
@@ -62,7 +99,7 @@ def family(name: str) -> type[Family]:
         NotClaimed: if none but the opaque one does.
     """
     try:
-        found = family_of(CONFIG_MAPPING[name.partition(",")[0]]())
+        found = family_of(_default(name.partition(",")[0]))
     except ModelError as error:
         raise NotClaimed(str(error)) from None
     except Exception as error:
@@ -80,13 +117,24 @@ def build(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer
         NotBuilt: if no tiny one can be made.
     """
     family(name)
+    return built(name, folder, pooling)
+
+
+def built(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer:
+    """As `build`, whichever family claims it."""
     kind, _, scaled = name.partition(",")
     special = dict(SPECIAL.get(kind, {}))
-    if scaled:
+    if name in SCALED:
         special["rope_parameters"] = SCALED[name]
+    elif scaled:
+        special.update(_WINDOW)
+        if kind == "modernbert":
+            special["local_attention"] = 12
+    default = _default(kind)
+    parts = {key: value for key, value in PARTS.items() if hasattr(default, key)}
     problem: Exception = NotBuilt("too large")
     for number, candidate in enumerate(CANDIDATES):
-        config = {**EXPERTS, **candidate, **special}
+        config = {**parts, **candidate, **special}
         try:
             if _parameters(kind, config) > _LARGEST:
                 continue

@@ -1,16 +1,28 @@
-"""The dense oracle of rotary models: one document, float64, every pair of tokens turned by its definition."""
+"""The oracle of rotary models: the stock model in float64, one document at a time, with every position said outright.
+
+It knows nothing of how an architecture lays its rotary dimensions out, or what its layers do beside attention:
+
+- Positions and frequencies that a strategy changes are handed to the model's own rotary module.
+- Relative positions that differ from `i - j` are looked up: the layer runs once for each relative position that
+  occurs, with all tokens at that position, which gives every query turned by it; the scores of all pairs of tokens
+  are then put together from those, dense.
+"""
 
 from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
 
 from tests.encoders.families.test_rotary import LO, LT, S, frequencies, relative
 
@@ -34,15 +46,28 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dynamic": ("dynamic", {}),
     "resonance": ("resonance", {"beta_fast": 4.0}),
 }
+#: Changes nothing, by way of the dense scores: shows that these are the stock model's.
+DENSE = "dense"
+#: Labels of strategies that act inside attention.
+RELATIVE = frozenset(label for label, (key, _) in VARIANTS.items() if key in ("se", "rerope", "dca"))
+
+
+def position_at(label: str, p: int, n: int) -> float:
+    """The position that token p of a document of n tokens takes."""
+    if label == "gp target":
+        return p // S
+    if label == "pi scale":
+        return p / S
+    if n <= LO:
+        return p
+    return {"gp": p // math.ceil(n / LO), "rp": p % LO, "pi": p / S}.get(label, p)
 
 
 def relative_at(label: str, i: int, j: int, n: int) -> float:
-    """The relative position at which token i of a document of n tokens sees token j."""
-    if label == "gp target":
-        return i // S - j // S
-    if label == "pi scale":
-        return (i - j) / S
-    if n <= LO or label not in ("se document", "dca ChunkLlama"):
+    """The relative position at which token i of a document of n tokens sees token j, inside attention."""
+    if label == DENSE:
+        return i - j
+    if label not in ("se document", "dca ChunkLlama"):
         return relative(VARIANTS[label][0], i, j, n)
     if i < j:
         return -relative_at(label, j, i, n)
@@ -56,14 +81,15 @@ def relative_at(label: str, i: int, j: int, n: int) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def relative_matrix(label: str, n: int) -> Tensor:
-    """`relative_at` of every pair of tokens: `[n, n]` float64. Label "" is `i - j`."""
-    rows = [[relative_at(label, i, j, n) if label else i - j for j in range(n)] for i in range(n)]
-    return torch.tensor(rows, dtype=torch.float64)
+def relative_matrix(label: str, n: int) -> Tensor | None:
+    """`relative_at` of every pair of tokens: `[n, n]`; None where the model's own attention gives it."""
+    if label != DENSE and (n <= LO or label not in RELATIVE):
+        return None
+    return torch.tensor([[relative_at(label, i, j, n) for j in range(n)] for i in range(n)])
 
 
 def frequencies_at(label: str, inv_freq: Tensor, theta: float, n: int) -> Tensor:
-    if label == "ntk keep" and n <= LO:
+    if label == DENSE or (label == "ntk keep" and n <= LO):
         return inv_freq
     if label == "dynamic" and len(inv_freq) == 1:
         # the first frequency is 1 whatever the rope base
@@ -76,7 +102,7 @@ def own_frequencies(rope: dict[str, Any], inv_freq: Tensor, label: str, n: int, 
     kind = rope.get("rope_type")
     if kind not in ("dynamic", "longrope"):
         return inv_freq
-    n = n if label == "none" else min(n, LO)
+    n = n if label in ("none", DENSE) else min(n, LO)
     theta, d = rope["rope_theta"], 2 * len(inv_freq)
     steps = torch.arange(0, d, 2, dtype=torch.float64) / d
     if kind == "dynamic":
@@ -87,112 +113,202 @@ def own_frequencies(rope: dict[str, Any], inv_freq: Tensor, label: str, n: int, 
     return 1 / (factor * theta**steps)
 
 
-class Dense:
-    """A base with dense attention in float64 in the place of its own.
+class NotFollowed(Exception):
+    """The oracle cannot run an architecture, or is not the base on it, so that it says nothing about it."""
+
+
+class Oracle:
+    """A base with every position of a strategy said outright.
 
     Args:
         base: stays as it is.
-        label: one of `VARIANTS`.
-        neighbours: pairs are (0, 1), (2, 3) ... rather than halves.
+        label: one of `VARIANTS`, or `DENSE`.
         logn: whether attention scaling is on.
-        dtype: of everything but attention: float32 where an architecture runs in no other.
+        dtype: of everything that the architecture itself does not run in float32.
+
+    Raises:
+        NotFollowed: if the architecture is no rotary model of a kind known here.
     """
 
     def __init__(
-        self, base: SentenceTransformer, label: str, neighbours: bool, logn: bool,
-        dtype: torch.dtype = torch.float64,
-    ) -> None:  # fmt: skip
+        self, base: SentenceTransformer, label: str, logn: bool, dtype: torch.dtype = torch.float64
+    ) -> None:
         self.model = copy.deepcopy(base).to(dtype).eval()
-        self.label, self.neighbours, self.logn = label, neighbours, logn
+        self.label, self.logn = label, logn
         inner: Any = self.model[0].model
-        self.cap = getattr(inner.config, "attn_logit_softcapping", None)
+        self.config = inner.config
+        self.config.use_cache = False
         self.limit = inner.config.max_position_embeddings
-        (rotary,) = [
+        rotary = [
             m for m in inner.modules() if hasattr(m, "inv_freq") or hasattr(m, "full_attention_inv_freq")
         ]
-        nested = hasattr(rotary, "layer_types")
-        rope = inner.config.rope_parameters
-        self.ropes, self.inv_freq, self.size = {}, {}, {}
-        for kind in ("full_attention", "sliding_attention"):
-            if nested and kind not in rotary.layer_types:
-                continue
-            prefix = f"{kind}_" if nested else ""
-            self.ropes[kind] = rope[kind] if nested else rope
-            self.inv_freq[kind] = getattr(rotary, f"{prefix}inv_freq").double()
-            self.size[kind] = float(getattr(rotary, f"{prefix}attention_scaling", 1.0))
-        turn = rotary.forward
+        if len(rotary) != 1:
+            raise NotFollowed(f"{len(rotary)} rotary modules")
+        [self.rotary] = rotary
+        # the decorators of types that go by length would undo what is set here
+        self.turn: Callable[..., Any] = inspect.unwrap(type(self.rotary).forward)
+        self.own = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
+        self.handed_out: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.rotary.forward = self.rotate
+        self.n = 0
+        self.layers: dict[int, nn.Module] = {}
+        self.watched = False
+        #: relative position at which queries are being collected; None outside a collection
+        self.collecting: float | None = None
+        self.queries: dict[float, Tensor] = {}
+        self._register()
+        inner.set_attn_implementation("oracle")
 
-        def still(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-            cos, sin = turn(*args, **kwargs)
-            return torch.ones_like(cos), torch.zeros_like(sin)
+    def _register(self) -> None:
+        # another oracle may have taken the names since
+        AttentionInterface.register("oracle", self.attend)
+        AttentionMaskInterface.register("oracle", eager_mask)
 
-        rotary.forward = still
-        AttentionInterface.register("dense", self.attend)
-        AttentionMaskInterface.register("dense", lambda *args, **kwargs: None)
-        inner.set_attn_implementation("dense")
+    # ---- positions ------------------------------------------------------------------------------------------
+
+    def rotate(self, x: Tensor, position_ids: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """What the rotary module gives for the document's own positions: those of the strategy."""
+        kind = args[0] if args else kwargs.get("layer_type")
+        at = position_ids.double()
+        if kind in (None, "full_attention"):
+            at = at.cpu().apply_(lambda p: position_at(self.label, int(p), self.n))
+        given = self.rotated(x, at, *args, **kwargs)
+        self.handed_out.append((given, (x, *args), kwargs))
+        return given
+
+    def rotated(self, x: Tensor, at: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """What the rotary module gives for tokens at some positions, with the strategy's frequencies."""
+        kind = args[0] if args else kwargs.get("layer_type")
+        prefix = "" if kind is None else f"{kind}_"
+        if kind in (None, "full_attention"):
+            rope = self.config.rope_parameters
+            rope = rope if kind is None else rope[kind]
+            own = self.own[f"{prefix}inv_freq"].double()
+            own = own_frequencies(rope, own, self.label, self.n, self.limit)
+            changed = frequencies_at(self.label, own, rope.get("rope_theta", 1e4), self.n)
+            setattr(self.rotary, f"{prefix}inv_freq", changed)
+        given = self.turn(self.rotary, x, at, *args, **kwargs)
+        if kind in (None, "full_attention") and self._tempered():
+            given = tuple(part * (0.1 * math.log(S) + 1) for part in given)
+        return given
+
+    def _tempered(self) -> bool:
+        return (
+            self.label != DENSE
+            and VARIANTS[self.label][0] in ("yarn", "resonance")
+            and not self.logn
+            and self.n > LO
+        )
+
+    # ---- attention ------------------------------------------------------------------------------------------
+
+    def slides(self, module: Any, sliding_window: int | None) -> bool:
+        """Whether a layer sees no more than a window that training has felt."""
+        kinds = getattr(self.config, "layer_types", None)
+        if kinds is not None and kinds[module.layer_idx] == "full_attention":
+            return False
+        window = sliding_window if sliding_window is not None else getattr(module, "sliding_window", None)
+        # none keeps windows that cut something
+        return window is not None and window < (LT if self.label == "none" else LO)
 
     def attend(
-        self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-        scaling: float | None = None, sliding_window: int | None = None, is_causal: bool | None = None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:  # fmt: skip
-        q, k, v = (x.double() for x in (query, key, value))
-        n, groups = q.shape[2], q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-        label = self.label
-        if sliding_window is not None and sliding_window >= LO and label != "none":
-            sliding_window = None
-        full = sliding_window is None
-        kind = "full_attention" if full and "full_attention" in self.inv_freq else "sliding_attention"
-        kind = kind if kind in self.inv_freq else "full_attention"
-        inv_freq, rope = self.inv_freq[kind], self.ropes[kind]
-        at = relative_matrix(label if full else "", n)
-        size = self.size[kind] ** 2
-        if full:
-            inv_freq = own_frequencies(rope, inv_freq, label, n, self.limit)
-            inv_freq = frequencies_at(label, inv_freq, rope.get("rope_theta", 1e4), n)
-            if VARIANTS[label][0] in ("yarn", "resonance") and not self.logn and n > LO:
-                size *= (0.1 * math.log(S) + 1) ** 2
-        pairs = len(inv_freq)
-        angle = at[..., None] * inv_freq
-        if self.neighbours:
-            parts = (q[..., 0 : 2 * pairs : 2], q[..., 1 : 2 * pairs : 2])
-            others = (k[..., 0 : 2 * pairs : 2], k[..., 1 : 2 * pairs : 2])
-        else:
-            parts = (q[..., :pairs], q[..., pairs : 2 * pairs])
-            others = (k[..., :pairs], k[..., pairs : 2 * pairs])
-        (a, b), (c, d) = (
-            (x[:, :, :, None], y[:, :, :, None]) if first else (x[:, :, None], y[:, :, None])
-            for first, (x, y) in ((True, parts), (False, others))
-        )
-        turned = (a * angle.cos() - b * angle.sin()) * c + (b * angle.cos() + a * angle.sin()) * d
-        scores = turned.sum(-1) * size + q[..., 2 * pairs :] @ k[..., 2 * pairs :].transpose(-1, -2)
-        scores = scores * (q.shape[-1] ** -0.5 if scaling is None else scaling)
-        causal = module.is_causal if is_causal is None else is_causal
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+    ) -> tuple[Tensor, Any]:  # fmt: skip
+        self.layers.setdefault(id(module), module)
+        n = query.shape[2]
+        full = not self.slides(module, kwargs.get("sliding_window"))
+        if self.collecting is not None and full:
+            self.queries[self.collecting] = query
+            if self.collecting == 0:
+                self.keys = key
+            return query.new_zeros(query.shape[0], n, query.shape[1], value.shape[-1]), None
         if self.logn and full and n > LO:
-            seen = (
-                torch.arange(1, n + 1, dtype=torch.float64) if causal else torch.full((n,), float(n)).double()
-            )
-            scores = scores * (seen.log() / math.log(LO)).clamp(min=1)[:, None]
-        if self.cap is not None:
-            scores = torch.tanh(scores / self.cap) * self.cap
-        behind = torch.arange(n)[:, None] - torch.arange(n)
-        hidden = behind < 0 if causal else torch.zeros(n, n, dtype=torch.bool)
-        if sliding_window is not None:
-            hidden = hidden | (behind.abs() >= sliding_window)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
-        return (weights @ v).to(query.dtype).transpose(1, 2).contiguous(), None
+            causal = kwargs.get("is_causal")
+            causal = module.is_causal if causal is None else causal
+            seen = torch.arange(1.0, n + 1) if causal else torch.full((n,), float(n))
+            scale = (seen.double().log() / math.log(LO)).clamp(min=1)[:, None].to(query.dtype)
+            query = query * scale
+        else:
+            scale = query.new_ones(n, 1)
+        at = relative_matrix(self.label, n)
+        if at is None or not full:
+            stock = sys.modules[type(module).__module__].eager_attention_forward
+            return stock(module, query, key, value, attention_mask, **kwargs)
+        for name in ("softcap", "s_aux", "position_bias"):
+            if kwargs.get(name) is not None:
+                raise NotFollowed(f"{name} in dense attention")
+        groups = query.shape[1] // key.shape[1]
+        keys, values = (x.repeat_interleave(groups, 1).double() for x in (self.keys, value))
+        scores = query.new_zeros(*query.shape[:2], n, n, dtype=torch.float64)
+        for r, turned in self.queries.items():
+            scores = torch.where(at == r, (turned.double() @ keys.transpose(-1, -2)), scores)
+        scaling = kwargs.get("scaling")
+        scores = scores * scale.double() * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        if attention_mask is not None:
+            scores = scores + attention_mask[..., :n].double()
+        return (scores.softmax(-1) @ values).to(query.dtype).transpose(1, 2).contiguous(), None
 
-    def features(self, text: str) -> Tensor:
+    def _watch(self, module: Any) -> None:
+        """Have a layer's queries collected at each relative position before it runs."""
+        own = module.forward
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            at = relative_matrix(self.label, self.n)
+            if at is None or self.slides(module, None):
+                return own(*args, **kwargs)
+            self.queries = {}
+            for r in {0.0, *at.unique().tolist()}:
+                self.collecting = r
+                replaced = _Replacing(self, r)
+                own(*[replaced(a) for a in args], **{k: replaced(a) for k, a in kwargs.items()})
+                if not replaced.found:
+                    raise NotFollowed("a layer that does not get the rotary angles as they were handed out")
+            self.collecting = None
+            return own(*args, **kwargs)
+
+        module.forward = forward
+
+    # ---- documents ------------------------------------------------------------------------------------------
+
+    def features(self, text: str, limit: int = LT) -> Tensor:
         """The embedding of one document, with gradients."""
-        # another oracle may have taken the names since
-        AttentionInterface.register("dense", self.attend)
-        ids = self.model.tokenizer(text, truncation=True, max_length=LT, return_tensors="pt")
-        features = {name: ids[name] for name in ("input_ids", "attention_mask")}
+        self._register()
+        ids = self.model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
+        given = {name: ids[name] for name in ("input_ids", "attention_mask")}
+        self.n = given["input_ids"].shape[1]
+        self.handed_out = []
+        if relative_matrix(self.label, self.n) is not None and not self.watched:
+            self.watched = True
+            label, self.label = self.label, "none"
+            with torch.no_grad():
+                self.model[0](dict(given))
+            self.label, self.handed_out = label, []
+            for layer in self.layers.values():
+                self._watch(layer)
         for module in self.model:
-            features = module(features)
-        return features["sentence_embedding"][0]
+            given = module(given)
+        return given["sentence_embedding"][0]
 
     @torch.no_grad()
     def encode(self, text: str) -> Tensor:
         return self.features(text)
+
+
+class _Replacing:
+    """Puts the angles of one position in the place of those that the rotary module handed out."""
+
+    def __init__(self, oracle: Oracle, position: float) -> None:
+        self.oracle, self.position, self.found = oracle, position, False
+
+    def __call__(self, value: Any) -> Any:
+        for given, (x, *args), kwargs in self.oracle.handed_out:
+            parts = given if isinstance(given, tuple) else (given,)
+            places = [i for i, part in enumerate(parts) if part is value]
+            if value is given or places:
+                self.found = True
+                at = torch.full((1, self.oracle.n), self.position, dtype=torch.float64)
+                made = self.oracle.rotated(x, at, *args, **kwargs)
+                return made if value is given else made[places[0]]
+        if isinstance(value, tuple) and any(isinstance(part, Tensor) for part in value):
+            return tuple(self(part) for part in value)
+        return value

@@ -65,7 +65,7 @@ def test_the_answer_is_the_same_every_time():
 
 
 def test_other_queries_are_an_error():
-    with pytest.raises(DataError, match="have 2 and 3, 2 of them shared"):
+    with pytest.raises(DataError, match="got 2 and 3 queries, 2 of them shared"):
         compare("t", "s", [_scores([1, 1])], [_scores([1, 1, 1])])
 
 

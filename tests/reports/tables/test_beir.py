@@ -22,6 +22,12 @@ def _rows(name, value, skip=()):
     ]
 
 
+QUERIES = {
+    "a/b": {f"q{i}": 0.5 + 0.1 * (i % 3 - 1) for i in range(30)},
+    "a/c": {f"q{i}": 0.75 + 0.1 * (i % 3 - 1) for i in range(30)},
+}
+
+
 def test_fifteen_tasks_two_models_and_their_difference():
     table = beir_table(_rows("a/b", 0.4) + _rows("a/c", 0.45))
     assert len(table.rows) == 15 + 1
@@ -43,6 +49,20 @@ def test_cqadupstack_is_the_mean_of_its_twelve_parts_or_missing():
     by_task = {row[0].text: row[3].text for row in beir_table(_rows("a/b", 0.4, CQADUPSTACK_PARTS[:1])).rows}
     assert by_task["CQADupstackRetrieval"] == "-"
     assert by_task["Average"] == "(14/15)"
+
+
+def test_scores_have_intervals_if_their_queries_are_known():
+    rows = _rows("a/b", 0.5) + _rows("a/c", 0.75)
+    known = {
+        (row.model.name.full, "r", row.task): {row.split: dict(QUERIES[row.model.name.full])} for row in rows
+    }
+    table = beir_table(rows, by_query=known)
+    assert all(cell.interval is not None for row in table.rows for cell in row[3:])
+    low, high = table.rows[0][5].interval
+    assert low < 25 < high and table.rows[-1][5].interval[1] - table.rows[-1][5].interval[0] < high - low
+    assert any("95 %" in note for note in table.notes)
+    plain = beir_table(rows)
+    assert all(cell.interval is None for row in plain.rows for cell in row)
 
 
 def test_ms_marco_counts_on_its_development_split():

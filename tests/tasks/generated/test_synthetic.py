@@ -194,8 +194,8 @@ def test_a_variant_keeps_its_name_after_its_data_are_unloaded(task: type[Synthet
     ("wrong", "message"),
     [
         ({"depth": 1.5}, r"depth must be from 0 \(the beginning\) to 1 \(the end\), got 1.5"),
-        ({"n_documents": 49}, r"n_documents of \w+ must be 50 to [\d,]+ documents, got 49"),
-        ({"n_documents": 10_001}, r"n_documents of \w+ must be 50 to [\d,]+ documents, got 10001"),
+        ({"n_documents": 49}, r"n_documents of \w+ must be from 50 to [\d,]+ documents, got 49"),
+        ({"n_documents": 10_001}, r"n_documents of \w+ must be from 50 to [\d,]+ documents, got 10001"),
     ],
 )
 def test_values_outside_their_range_are_refused(

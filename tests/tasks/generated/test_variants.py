@@ -69,10 +69,10 @@ def test_other_names_are_no_variants(name) -> None:
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("LongEmbedPasskey-docs20", "must be 50 to 10000 documents, got 20"),
-        ("LongEmbedNeedle-docs101", "must be 50 to 100 documents, got 101"),
-        ("LongEmbedPasskey-queries101", "n_queries of LongEmbedPasskey must be 50 to .* 100, got 101"),
-        ("LongEmbedPasskey-docs200-queries49", "must be 50 to .* 200, got 49"),
+        ("LongEmbedPasskey-docs20", "must be from 50 to 10000 documents, got 20"),
+        ("LongEmbedNeedle-docs101", "must be from 50 to 100 documents, got 101"),
+        ("LongEmbedPasskey-queries101", "n_queries of LongEmbedPasskey must be from 50 to .* 100, got 101"),
+        ("LongEmbedPasskey-docs200-queries49", "must be from 50 to .* 200, got 49"),
         ("LongEmbedPasskey-depth1.5", "depth must be from 0 .* got 1.5"),
     ],
 )

@@ -152,7 +152,7 @@ except OSError as error: print(type(error).__name__, error)
 
 
 def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
-    with pytest.raises(HubError, match=rf"{REPOSITORY} cannot be had: RepositoryNotFoundError"):
+    with pytest.raises(HubError, match=rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"):
         load()
     serve(hub, {"README.md": "empty"})
     with pytest.raises(HubError, match=rf"qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
@@ -188,7 +188,7 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
         ),
         (
             {"qrels": lines(FILES["qrels"][:3])},
-            r"qrels\.jsonl: expected a relevant document .* 1 have none.*'q4'",
+            r"qrels\.jsonl: expected a relevant document .* 1 queries have none.*'q4'",
         ),
         ({"qrels": ""}, r"qrels\.jsonl: expected JSON lines with qid, doc_id, got an empty file"),
     ],

@@ -1,0 +1,485 @@
+"""Everything that has to be seen on an accelerator, in one call: kernels, speed, memory, a training run.
+
+    python benchmarks/accelerator.py --minutes 8 --out FOLDER
+    python benchmarks/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
+
+Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most.
+What no time is left for is listed as skipped. The parts, in this order:
+
+- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32
+  selves on the CPU, and a document alone against itself among others (batch invariance), for each number type.
+- `end to end`: our engine against sentence-transformers with its best settings (fp16 and bf16; SDPA, FlashAttention 2
+  with unpadded inputs where the `flash_attn` package is there; the best of several batch sizes).
+- `strategies`: each strategy relative to its base at the same length. Goal: `se` at most 1.15 at 32,768 tokens.
+- `utilisation`: FLOP/s of encoding over those of plain matrix products. Goal: 50 % at 4,096 tokens.
+- `memory`: the peak of one document's forward pass against its tokens.
+- `recipe`: the training recipe of the embedded models, for the time that is left.
+
+A bare machine. torch and transformers must be there; neither mteb, datasets nor an installed copy of this package is
+needed: the checkout that the script lies in is used. Missing packages travel as wheels in a folder beside it. On a
+machine with the package index:
+
+    python -m pip download --no-deps --only-binary=:all: -d wheels sentence-transformers==6.2.0 xxhash filelock tqdm
+
+Pick the platform of the bare machine with `--platform` and `--python-version` where it differs. There:
+
+    python -m pip install --no-index --no-deps --find-links wheels sentence-transformers xxhash
+
+The folder takes less than 2 MiB. Packages that are there already are left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+for place in (ROOT, ROOT / "benchmarks"):
+    if str(place) not in sys.path:
+        sys.path.insert(0, str(place))
+
+import end_to_end  # noqa: E402
+import memory  # noqa: E402
+import numpy as np  # noqa: E402
+import strategies  # noqa: E402
+import torch  # noqa: E402
+import utilisation  # noqa: E402
+from materials import ESSAYS, MIXES, SIZES, base_model, documents, table  # noqa: E402
+from materials import tokenizer as wordpiece  # noqa: E402
+from sentence_transformers import SentenceTransformer  # noqa: E402
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer  # noqa: E402
+from torch import Tensor  # noqa: E402
+from transformers import Qwen3Config, Qwen3Model  # noqa: E402
+
+import mteb_longembed as longembed  # noqa: E402
+from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
+from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan  # noqa: E402
+from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed  # noqa: E402
+from mteb_longembed.encoders.attention.plain import attend_plain  # noqa: E402
+from mteb_longembed.encoders.attention.plan import PlannedAttention  # noqa: E402
+from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
+from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan, SelfExtendPlan  # noqa: E402
+
+Rows = list[list[object]]
+
+
+@dataclass
+class Scale:
+    """How large everything is, and where it runs."""
+
+    device: str
+    half: tuple[str, ...]
+    size: str = "base"
+    lengths: tuple[int, ...] = (512, 4096, 32_768)
+    tokens_a_run: int = 262_144
+    strategy_lengths: tuple[int, ...] = (4096, 32_768)
+    memory_lengths: tuple[int, ...] = (4096, 16_384, 32_768, 65_536, 131_072)
+    kernel_lengths: tuple[int, ...] = (1, 513, 4096, 700, 64)
+    batch_sizes: tuple[int, ...] = (8, 32, 128)
+    rounds: int = 3
+    causal_shape: dict[str, int] = field(default_factory=lambda: {
+        "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+        "head_dim": 128, "intermediate_size": 3072,
+    })  # fmt: skip
+
+    @classmethod
+    def tiny(cls) -> Scale:
+        """What a CPU does in less than two minutes: the same code on small numbers."""
+        shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                 "head_dim": 16, "intermediate_size": 128}  # fmt: skip
+        return cls(
+            "cpu", ("bfloat16",), "tiny", (512,), 2048, (1024,), (1024,), (1, 70, 200, 64), (4,), 1, shape
+        )
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device != "cpu"
+
+
+# ---- correctness ------------------------------------------------------------------------------------------
+
+
+def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., Tensor]]]:
+    """Names and functions of documents' packed q, k, v: every call of a kernel, and the same one document a call."""
+    rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
+    plans = {
+        "none": None,
+        "se": PlannedAttention(SelfExtendPlan(9, 64), rotation),
+        "rerope": PlannedAttention(ReRoPEPlan(96), rotation),
+        "dca": PlannedAttention(DualChunkPlan(72, 95), rotation),
+    }
+
+    def packed(planned: PlannedAttention | None, causal: bool, window: int | None) -> Callable[..., Tensor]:
+        def run(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
+            held = PackedDocuments(lengths, q.device)
+            return attend_packed(held, q, k, v, scale=0.125, causal=causal, window=window, planned=planned)
+
+        return run
+
+    def padded(
+        planned: PlannedAttention | None, causal: bool, window: int | None = None
+    ) -> Callable[..., Tensor]:
+        def run(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
+            out = []
+            for parts in zip(*(x.split(lengths) for x in (q, k, v)), strict=True):
+                one = [x.transpose(0, 1)[None] for x in parts]
+                if window is not None:
+                    out.append(attend_plain(*one, scale=0.125, causal=causal, window=window))
+                elif planned is None:
+                    out.append(kernels.attend(*one, scale=0.125, causal=causal)[0])
+                else:
+                    out.append(planned(*one, scale=0.125, causal=causal))
+            return torch.cat([x[0].transpose(0, 1) for x in out])
+
+        return run
+
+    for causal in (False, True):
+        kind = "causal" if causal else "both ways"
+        for name, planned in plans.items():
+            alone = padded(planned, causal)
+            yield f"packed, {name}, {kind}", packed(planned, causal, None), alone
+            yield f"one document a call, {name}, {kind}", alone, alone
+        yield f"packed, window of 128, {kind}", packed(None, causal, 128), padded(None, causal, 128)
+
+
+def correctness(scale: Scale) -> dict[str, Any]:
+    """Largest differences to fp32 on the CPU, of kernels, models and batches."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = list(scale.kernel_lengths)
+    types = ("float32", *scale.half)
+    rows: Rows = []
+    for kv_heads in (4, 2):
+        q, k, v = (torch.randn(sum(lengths), h, 64, generator=generator) for h in (4, kv_heads, kv_heads))
+        for name, run, alone in kernel_paths():
+            # documents alone in fp32 on the CPU, so that packing itself is compared too
+            want = alone(q, k, v, lengths)
+            for dtype in types:
+                given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
+                got = run(*given, lengths).float().cpu()
+                rows.append(
+                    [f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())]
+                )
+    return {
+        "kernels": {"head": ["path", "type", "largest difference"], "rows": rows},
+        "models": {"head": ["model", "type", "path", "smallest cosine to fp32 on the CPU"], "rows": [
+            row for make, name, keys in models(scale) for row in model_rows(make, name, keys, scale)
+        ]},
+        "batch invariance": {"head": ["model", "type", "alone against in a batch"], "rows": [
+            row for make, name, _ in models(scale) for row in invariance(make, name, scale)
+        ]},
+    }  # fmt: skip
+
+
+def models(scale: Scale) -> list[tuple[Callable[..., SentenceTransformer], str, tuple[str, ...]]]:
+    """How each kind of model is made, its name, and strategies for it."""
+    return [
+        (lambda n, folder: base_model(scale.size, n, folder), "absolute", ("none", "pcw", "pi", "ntk")),
+        (lambda n, folder: strategies.rotary_model(scale.size, n, folder), "rotary", ("none", "ntk", "se", "dca")),
+        (lambda n, folder: causal_model(scale, n, folder), "causal", ("none", "ntk", "se")),
+    ]  # fmt: skip
+
+
+def causal_model(scale: Scale, max_len: int, folder: str) -> SentenceTransformer:
+    """A Qwen3 of the scale's shape with random weights."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=4000, max_position_embeddings=max_len, pad_token_id=0, **scale.causal_shape
+    )
+    Qwen3Model(config).save_pretrained(folder)
+    wordpiece(max_len).save_pretrained(folder)
+    width = scale.causal_shape["hidden_size"]
+    made = SentenceTransformer(modules=[Transformer(folder), Pooling(width, "lasttoken")], device="cpu")
+    made.model_card_data.model_name = "benchmark/qwen3"
+    return made
+
+
+def checked_texts(scale: Scale) -> list[str]:
+    """Documents around the trained length of 512 tokens, in order of nothing."""
+    longest = max(scale.kernel_lengths)
+    MIXES["checked"] = tuple(int(n) for n in (90, 5 * longest, 2600, 400, 4 * longest, 30))
+    return documents("checked", 6)
+
+
+def model_rows(
+    make: Callable[..., SentenceTransformer], name: str, keys: tuple[str, ...], scale: Scale
+) -> Rows:
+    """One row a strategy and type: our embeddings on the device against fp32 on the CPU."""
+    rows: Rows = []
+    target, texts = max(max(scale.kernel_lengths), 1024), checked_texts(scale)
+    with tempfile.TemporaryDirectory() as folder:
+        base = make(512, folder)
+    for key in keys:
+        target_len = 512 if key == "none" else target
+        want = longembed.extend(base, key, target_len=target_len).encode(texts)
+        for dtype in ("float32", *scale.half):
+            model = extended(base, key, target_len, dtype, scale.device)
+            rows.append([f"{name}+{key}", dtype, path(model, scale), cosine(model.encode(texts), want)])
+    return rows
+
+
+def extended(
+    base: SentenceTransformer, key: str, target: int, dtype: str, device: str
+) -> SentenceTransformer:
+    """The base extended, in a number type, on a device."""
+    model = longembed.extend(base, key, target_len=target)
+    model[0].model.to(getattr(torch, dtype))
+    return model.to(device)
+
+
+def path(model: SentenceTransformer, scale: Scale) -> str:
+    """The line that says what runs."""
+    config = model[0].model.config
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return devices.path(torch.device(scale.device), model[0].model.dtype, head)
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """The smallest cosine between rows."""
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return float(((a * b).sum(1) / norms).min())
+
+
+def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale) -> Rows:
+    """The largest difference of unit vectors between documents alone and the same ones in a batch."""
+    rows: Rows = []
+    texts = checked_texts(scale)
+    with tempfile.TemporaryDirectory() as folder:
+        base = make(512, folder)
+    for dtype in ("float32", *scale.half):
+        model = extended(base, "none", 512, dtype, scale.device)
+        together = model.encode(texts, normalize_embeddings=True)
+        alone = np.stack([model.encode(text, normalize_embeddings=True) for text in texts])
+        rows.append([name, dtype, float(np.abs(together - alone).max())])
+    return rows
+
+
+# ---- speed ------------------------------------------------------------------------------------------------
+
+
+def ends(scale: Scale) -> dict[str, Any]:
+    """(a) Ours against the best of sentence-transformers' settings."""
+    rows: Rows = []
+    for n in scale.lengths:
+        MIXES["full"] = (8 * n, 6 * n, 3 * n, 7 * n)
+        texts = documents("full", max(scale.tokens_a_run // n, 4))
+        for make, name, _ in models(scale):
+            if name == "rotary":
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                base = make(n, folder)
+                for dtype, attention, unpad in settings(scale):
+                    stock = Transformer(folder, model_kwargs={"dtype": getattr(torch, dtype), "attn_implementation": attention})  # fmt: skip  # noqa: E501
+                    stock.unpad_inputs = unpad
+                    theirs = SentenceTransformer(modules=[stock, base[1]], device=scale.device)
+                    ours = extended(base, "none", n, dtype, scale.device)
+                    sizes = [size for size in scale.batch_sizes if size * n <= 2 * scale.tokens_a_run] or [1]
+                    row = end_to_end.compare(
+                        theirs, ours, texts, n, f"{name}, {dtype}, {attention}", sizes, scale.rounds,
+                        our_batch=max(sizes),
+                    )  # fmt: skip
+                    rows.append(row)
+    return {"encoding": {"head": end_to_end.HEAD, "rows": rows}}
+
+
+def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
+    """Types, attention and unpadding that sentence-transformers is given."""
+    tried: list[tuple[str, str, bool | None]] = [(dtype, "sdpa", False) for dtype in scale.half]
+    try:
+        metadata.version("flash_attn")
+        tried += [(dtype, "flash_attention_2", None) for dtype in scale.half]
+    except metadata.PackageNotFoundError:
+        pass
+    return tried
+
+
+def costs(scale: Scale) -> dict[str, Any]:
+    """(b) Strategies relative to their base."""
+    rows = [
+        row
+        for n in scale.strategy_lengths
+        for family in strategies.PLANS
+        for row in strategies.compare(family, scale.size, n, scale.rounds, scale.device, scale.half[-1])
+    ]
+    return {"strategies": {"head": strategies.HEAD, "rows": rows}}
+
+
+def shares(scale: Scale) -> dict[str, Any]:
+    """(c) Utilisation."""
+    rows = [
+        utilisation.measure(
+            scale.size, n, max(scale.tokens_a_run // n, 2), scale.rounds, scale.device, scale.half[-1]
+        )
+        for n in scale.lengths
+    ]
+    return {"utilisation": {"head": utilisation.HEAD, "rows": rows}}
+
+
+def peaks(scale: Scale) -> dict[str, Any]:
+    """(d) Memory against length."""
+    rows: Rows = []
+    for strategy in ("absolute:pi", "rotary:se"):
+        for n in scale.memory_lengths:
+            if scale.on_gpu:
+                mib = gpu_peak(strategy, n, scale)
+            else:
+                mib = memory.peak(scale.size, strategy, str(n))
+            rows.append([strategy, n, mib, 1024 * mib / n])
+    return {"memory": {"head": ["strategy", "tokens", "peak MiB above start", "KiB a token"], "rows": rows}}
+
+
+def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
+    """MiB that the allocator's peak grows by while one document is encoded."""
+    family, key = strategy.split(":")
+    with tempfile.TemporaryDirectory() as folder:
+        base = (strategies.rotary_model if family == "rotary" else base_model)(scale.size, 512, folder)
+    model = extended(base, key, n, scale.half[-1], scale.device)
+    run = strategies.forward(model, n)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+# ---- the recipe -------------------------------------------------------------------------------------------
+
+
+def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
+    """(e) The embedded models' recipe until the time is over: steps, tokens a second, loss."""
+    from training.config import load_recipe
+    from training.corpus import open_corpus, read_texts
+    from training.train import train_steps
+    from training.vocabulary import open_vocabulary
+
+    plan = load_recipe(ROOT / "training" / "configs" / "mini.json")
+    rows: Rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        text = books or essays(out / "essays.jsonl.gz")
+        vocabulary = open_vocabulary(out / "tokenizer.json", read_texts(text), plan.shape.vocab_size)
+        corpus = open_corpus(out / "corpus.npz", text, vocabulary)
+        for positions, share in (("ape", 0.5), ("rope", 1.0)):
+            stop = time.monotonic() + share * max(until - time.monotonic(), 0)
+            begun, steps, first, last = time.monotonic(), 0, 0.0, 0.0
+            for step, loss, _ in train_steps(plan, positions, corpus, out, 10**9, scale.device):
+                first, last, steps = (loss if steps == 0 else first), loss, step
+                if time.monotonic() > stop:
+                    break
+            seconds = time.monotonic() - begun
+            rows.append([positions, steps, steps * plan.tokens_per_batch / seconds, first, last])
+    return {
+        "recipe": {"head": ["positions", "steps", "tokens a second", "first loss", "last loss"], "rows": rows}
+    }
+
+
+def essays(path: Path) -> Path:
+    """Our essays in the form that the recipe reads, many times over, where no books were given."""
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for i in range(4):
+            for essay in sorted(ESSAYS.glob("*.txt")):
+                row = {
+                    "book": f"essays {i}",
+                    "chapter": essay.stem,
+                    "text": essay.read_text(encoding="utf-8"),
+                }
+                file.write(json.dumps(row) + "\n")
+    return path
+
+
+# ---- the run ----------------------------------------------------------------------------------------------
+
+
+def machine(scale: Scale) -> dict[str, Any]:
+    """What everything ran on."""
+    versions = {}
+    for name in ("torch", "transformers", "sentence-transformers", "tokenizers", "flash_attn", "mteb"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    found: dict[str, Any] = {"python": platform.python_version(), **versions, "device": scale.device}
+    if scale.on_gpu:
+        found["device"] = torch.cuda.get_device_name(0)
+        found["memory, GiB"] = round(torch.cuda.mem_get_info(0)[1] / 2**30, 1)
+    for dtype in ("float32", *scale.half):
+        found[f"path in {dtype}"] = devices.path(torch.device(scale.device), getattr(torch, dtype))
+    return found
+
+
+def written(report: dict[str, Any], folder: Path) -> None:
+    """The report as JSON and as Markdown, both whole at every moment."""
+    lines = ["# Accelerator", ""]
+    lines += [f"- {name}: {value}" for name, value in report["machine"].items()]
+    for part, found in report["parts"].items():
+        lines += ["", f"## {part}", ""]
+        if "said" in found:
+            lines += [found["said"]]
+            continue
+        for title, made in found["tables"].items():
+            lines += [f"**{title}** ({found['seconds']:.0f} s)", "", table(made["head"], made["rows"]), ""]
+    texts = {"accelerator.json": json.dumps(report, indent=1), "accelerator.md": "\n".join(lines) + "\n"}
+    for name, text in texts.items():
+        part_file = folder / f"{name}.part"
+        part_file.write_text(text, encoding="utf-8")
+        part_file.replace(folder / name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true", help="on the CPU, small, for tests")
+    parser.add_argument(
+        "--books", type=Path, help="text for the recipe, as training.train's; default our essays"
+    )
+    parser.add_argument("--only", nargs="+", help="names of parts; default all")
+    args = parser.parse_args()
+    if not args.tiny and not torch.cuda.is_available():
+        parser.error("there is no CUDA device here: use --tiny.")
+    scale = Scale.tiny() if args.tiny else Scale("cuda", ("float16", "bfloat16"))
+    # a test must not depend on how busy its machine is
+    end = float("inf") if args.tiny else time.monotonic() + 60 * args.minutes
+    args.out.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "correctness": lambda: correctness(scale),
+        "end to end": lambda: ends(scale),
+        "strategies": lambda: costs(scale),
+        "utilisation": lambda: shares(scale),
+        "memory": lambda: peaks(scale),
+        "recipe": lambda: recipe(scale, args.books, time.monotonic() + 5 if args.tiny else end),
+    }
+    report: dict[str, Any] = {"machine": machine(scale), "sizes": SIZES[scale.size], "parts": {}}
+    for name, run in parts.items():
+        if args.only and name not in args.only:
+            continue
+        begun = time.monotonic()
+        if begun > end:
+            report["parts"][name] = {"said": "skipped: no time was left."}
+        else:
+            print(f"{name} ...", flush=True)
+            try:
+                tables = run()
+                report["parts"][name] = {"seconds": time.monotonic() - begun, "tables": tables}
+            except Exception as error:  # one part that fails must not take the others with it
+                traceback.print_exc()
+                report["parts"][name] = {"said": f"failed: {type(error).__name__}: {error}"}
+        written(report, args.out)
+    print((args.out / "accelerator.md").read_text(encoding="utf-8"))
+    if any(found.get("said", "").startswith("failed") for found in report["parts"].values()):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""LlamaIndex: an extended model as the embedding model of an index.
+
+pip install mteb-longembed llama-index-core llama-index-embeddings-huggingface
+"""
+
+import tempfile
+
+from documents import DOCUMENTS, QUESTION
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import TextNode
+from llama_index.embeddings.huggingface import HuggingFaceEmbedding
+
+import mteb_longembed as longembed
+
+model, folder = longembed.load("mini-rope+ntk@4k"), tempfile.mkdtemp()
+model.save_pretrained(folder)
+embedding = HuggingFaceEmbedding(
+    model_name=folder, trust_remote_code=True, device="cpu",
+    # LlamaIndex sets prompts of its own, so hand over those of the model
+    query_instruction=model.prompts.get("query"), text_instruction=model.prompts.get("document"),
+)  # fmt: skip
+
+# whole documents as nodes: nothing is split
+nodes = [TextNode(text=text, id_=name) for name, text in DOCUMENTS.items()]
+index = VectorStoreIndex(nodes, embed_model=embedding)
+found = index.as_retriever(similarity_top_k=3).retrieve(QUESTION)
+FOUND = [hit.node.node_id for hit in found]
+print(FOUND)

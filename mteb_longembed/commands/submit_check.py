@@ -1,0 +1,42 @@
+"""`mteb-longembed submit-check`: what the public results repository would refuse, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the sub-command."""
+    parser.description = (
+        "Check a folder of results by the rules of mteb's public results repository, and say what is missing. "
+        "Nothing is sent. The exit status is 1 if something is missing, otherwise 0."
+    )
+    parser.add_argument("results", help="folder that mteb run --output-folder wrote")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print what was found; the exit status: 1 if something is missing."""
+    import mteb  # noqa: F401  # the tasks and models are in its registries
+
+    from mteb_longembed.plugin.submission import check_submission
+
+    found = check_submission(args.results)
+    if args.json:
+        print(json.dumps([asdict(checked) for checked in found], indent=2))
+        return 1 if any(checked.missing for checked in found) else 0
+    for checked in found:
+        print(f"{checked.model} at {checked.revision}")
+        if checked.ready:
+            print(f"  accepted as they are: {', '.join(checked.ready)}")
+        if checked.local:
+            print(f"  stay here, since only this package has these tasks: {', '.join(checked.local)}")
+        for sentence in checked.missing:
+            print(f"  missing: {sentence}")
+        for sentence in checked.asked:
+            print(f"  to add: {sentence}")
+        if not checked.missing:
+            print(f"  can be sent: mteb submit-results --output-folder {args.results} -m {checked.model}")
+    return 1 if any(checked.missing for checked in found) else 0

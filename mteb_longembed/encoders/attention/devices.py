@@ -1,0 +1,108 @@
+"""What a device can do, asked in one place: which attention runs there, and how tensors are handed over to it.
+
+`packs` decides between the two paths of a forward pass. Where it says yes, the documents of a batch stand behind one
+another without padding, and `varlen_attn` (FlashAttention by documents) runs. Elsewhere batches are padded.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+#: Number types that FlashAttention computes in.
+_HALF = (torch.float16, torch.bfloat16)
+#: The widest head that it takes, and what the width must be a multiple of.
+_WIDEST_HEAD, _HEAD_STEP = 256, 8
+#: What we need of torch's `varlen_attn` beside q, k, v and the documents' places.
+_NEEDED = {"scale", "window_size", "return_aux"}
+
+
+def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
+    """Whether torch's FlashAttention takes heads of this width on a device.
+
+    Args:
+        device: where the model runs.
+        dtype: what it computes in.
+        head: dimensions of a head.
+    """
+    return (
+        device.type == "cuda"
+        and dtype in _HALF
+        and head <= _WIDEST_HEAD
+        and head % _HEAD_STEP == 0
+        and torch.cuda.get_device_capability(device) >= (8, 0)
+    )
+
+
+@functools.cache
+def varlen_kernel() -> Callable[..., Any] | None:
+    """torch's `varlen_attn`, None where this torch has none with windows, scales and log-sum-exps."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn if set(inspect.signature(varlen_attn).parameters) >= _NEEDED else None
+
+
+@functools.cache
+def varlen_options() -> dict[str, Any]:
+    """Settings of `varlen_attn` that only some versions of torch have.
+
+    `num_splits=1` gives a document equal numbers whatever else is in the batch; `enable_gqa` saves copies of keys.
+    """
+    kernel = varlen_kernel()
+    known = set() if kernel is None else set(inspect.signature(kernel).parameters)
+    return {name: value for name, value in (("num_splits", 1), ("enable_gqa", True)) if name in known}
+
+
+def packs(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
+    """Whether documents run packed, without padding; arguments as `has_flash`'s."""
+    return varlen_kernel() is not None and has_flash(device, dtype, head)
+
+
+def may_pack() -> bool:
+    """Whether this machine has a device on which documents run packed in half precision."""
+    if varlen_kernel() is None or not torch.cuda.is_available():
+        return False
+    return any(packs(torch.device("cuda", i), torch.bfloat16) for i in range(torch.cuda.device_count()))
+
+
+def has_flex(device: torch.device) -> bool:
+    """Whether FlexAttention is compiled for a device; elsewhere it would write down all scores."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def head_width(config: Any) -> int:
+    """Dimensions of a head, as a transformer's configuration says; 64 where it does not."""
+    heads = getattr(config, "num_attention_heads", None)
+    return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
+
+
+def path(device: torch.device, dtype: torch.dtype, head: int = 64, *, may_be_packed: bool = True) -> str:
+    """One line that says which path runs; arguments as `has_flash`'s, and whether the model lets documents be packed.
+
+    Example:
+        >>> path(torch.device("cpu"), torch.float32)
+        'padded batches, scaled_dot_product_flash_attention_for_cpu'
+    """
+    if may_be_packed and packs(device, dtype, head):
+        return "packed batches, varlen_attn (FlashAttention by documents)"
+    if device.type == "cpu":
+        return "padded batches, scaled_dot_product_flash_attention_for_cpu"
+    if has_flash(device, dtype, head):
+        return "padded batches, scaled_dot_product_flash_attention"
+    if device.type == "cuda" and dtype == torch.float32:
+        return "padded batches, scaled_dot_product_efficient_attention"
+    return "padded batches, matrix products, some rows at a time"
+
+
+def hand_over(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device; on CUDA from pinned memory, so that nobody waits for the copy."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -1,0 +1,91 @@
+"""Attention of documents that stand behind one another in one tensor, each over itself, with log-sum-exps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .devices import has_flash, varlen_kernel, varlen_options
+from .kernels import attend
+from .tiles import band_blocks
+
+#: How far a token sees, to the left and to the right; -1 stands for no bound.
+Window = tuple[int, int]
+FULL: Window = (-1, -1)
+CAUSAL: Window = (-1, 0)
+
+
+def attend_varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_q: Tensor,
+    cu_k: Tensor,
+    max_q: int,
+    max_k: int,
+    *,
+    scale: float,
+    window: Window = FULL,
+) -> tuple[Tensor, Tensor]:
+    """Softmax attention of each document's queries over its own keys.
+
+    Where there is no kernel, documents run one after the other: slow, and what kernels are compared with.
+
+    Args:
+        q: `[tokens, h, d]` queries of all documents.
+        k: `[keys, hk, d]`; `hk` divides `h` (grouped queries).
+        v: `[keys, hk, d]`.
+        cu_q: `[documents + 1]` int32, where each document's queries start, and where the last one's end.
+        cu_k: the same of the keys.
+        max_q: queries of the longest document.
+        max_k: keys of the longest document.
+        scale: what the scores are multiplied by.
+        window: token i sees keys `i - left` to `i + right`; other windows than `FULL` need as many keys as queries.
+
+    Returns:
+        `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input); -inf for a row that
+        sees nothing.
+    """
+    kernel = varlen_kernel()
+    if kernel is None or not has_flash(q.device, q.dtype, q.shape[-1]):
+        return _one_by_one(q, k, v, cu_q.tolist(), cu_k.tolist(), scale, window)
+    from torch.nn.attention.varlen import AuxRequest
+
+    options = varlen_options()
+    if k.shape[1] != q.shape[1] and "enable_gqa" not in options:
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+    out, lse = kernel(
+        q, k, v, cu_q, cu_k, max_q, max_k,
+        return_aux=AuxRequest(lse=True), scale=scale, window_size=window, **options,
+    )  # fmt: skip
+    # FlashAttention gives [h, tokens], and +inf for rows without a key
+    lse = lse.transpose(0, 1) if lse.shape == (q.shape[1], q.shape[0]) else lse
+    return out, lse.masked_fill(lse == torch.inf, -torch.inf)
+
+
+def _one_by_one(
+    q: Tensor, k: Tensor, v: Tensor, cu_q: list[int], cu_k: list[int], scale: float, window: Window
+) -> tuple[Tensor, Tensor]:
+    """Each document for itself, by the kernels that padded batches use."""
+    out = torch.empty(*q.shape[:2], v.shape[-1], dtype=q.dtype, device=q.device)
+    work = torch.promote_types(q.dtype, torch.float32)
+    lse = torch.empty(q.shape[:2], dtype=work, device=q.device)
+    for start_q, stop_q, start_k, stop_k in zip(cu_q, cu_q[1:], cu_k, cu_k[1:], strict=False):
+        own = q[start_q:stop_q].transpose(0, 1)[None]
+        keys, values = (x[start_k:stop_k].transpose(0, 1)[None] for x in (k, v))
+        n = stop_q - start_q
+        whole = slice(0, n), slice(0, stop_k - start_k), None
+        left, right = (n if side < 0 else min(side, n) for side in window)
+        parts = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right)
+        for rows, cols, mask in parts:
+            part, part_lse = attend(
+                own[:, :, rows],
+                keys[:, :, cols],
+                values[:, :, cols],
+                scale=scale,
+                causal=window == CAUSAL,
+                mask=None if mask is None else mask.to(q.device),
+            )
+            at = slice(start_q + rows.start, start_q + rows.stop)
+            out[at], lse[at] = part[0].transpose(0, 1), part_lse[0].transpose(0, 1).to(work)
+    return out, lse

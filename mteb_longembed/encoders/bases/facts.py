@@ -1,0 +1,179 @@
+"""What a model's files say of it beside how it runs: its size, its vectors, its licence and languages."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, SafetensorsParsingError
+from huggingface_hub.repocard import metadata_load
+
+from mteb_longembed.errors import HubError, ModelError
+from mteb_longembed.hub import hub_answers
+from mteb_longembed.names.grammar import is_folder
+
+from .describe import BaseInfo
+from .files import find_file, reader
+
+#: Bytes of a number by its type's name in safetensors files; 4 for any other.
+_BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+#: Bytes of the number at the start of a safetensors file, which says how long the header is.
+_LENGTH = 8
+_MEBI = 2**20
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a model; None where its files do not say.
+
+    Args:
+        counts: numbers in the weights by type, as safetensors files name types.
+        n_embedding_parameters: numbers in the table of word embeddings.
+        width: dimensions of a vector.
+        similarity: how vectors are compared, by sentence-transformers' name.
+        prompts: whether it puts something before queries or documents.
+        card: the data of its model card.
+        published: day on which its repository was made, as YYYY-MM-DD.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    n_embedding_parameters: int | None = None
+    width: int | None = None
+    similarity: str | None = None
+    prompts: bool | None = None
+    card: Mapping[str, Any] = field(default_factory=dict)
+    published: str | None = None
+
+    @property
+    def n_parameters(self) -> int | None:
+        """Numbers in the weights."""
+        return sum(self.counts.values()) or None
+
+    @property
+    def memory_mb(self) -> int | None:
+        """What the weights take in memory, in MiB."""
+        size = sum(count * _BYTES.get(kind, 4) for kind, count in self.counts.items())
+        return round(size / _MEBI) if size else None
+
+
+def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
+    """The data of a model card (between the dashes at the top of README.md); nothing where it cannot be read.
+
+    Args:
+        path: folder or hub id.
+        revision: commit, branch or tag on the hub.
+    """
+    if not path:
+        return {}
+    try:
+        file = find_file(path, "README.md", revision, optional=True)
+        found = None if file is None else metadata_load(file)
+    except Exception:  # YAML's errors have no class that we depend on, and a card is no reason to fail
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def facts(base: BaseInfo) -> Facts:
+    """Read what is known of a model, without its weights and without failing.
+
+    Args:
+        base: the model; for a saved one, its folder or repository.
+    """
+    if not base.path:  # a model that was made in memory
+        return Facts()
+    local = is_folder(base.path)
+    revision = None if local else base.revision
+    config = base.config
+    vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
+    read = reader(base.path, revision)
+    settings: Any = _quietly(read, "config_sentence_transformers.json") or {}
+    prompts = settings.get("prompts") if settings else None
+    counts, published = (_counts_in(Path(base.path)), None) if local else _ask_hub(base, read)
+    return Facts(
+        counts=counts,
+        n_embedding_parameters=vocabulary * hidden if vocabulary and hidden else None,
+        width=_width(read, hidden),
+        similarity=settings.get("similarity_fn_name"),
+        prompts=any(prompts.values()) if isinstance(prompts, dict) else None,
+        card=card_data(base.path, revision),
+        published=published,
+    )
+
+
+def _quietly(read: Any, name: str, kind: type = dict) -> Any:
+    try:
+        return read(name, optional=True, kind=kind)
+    except (HubError, ModelError):
+        return None
+
+
+def _width(read: Any, hidden: int | None) -> int | None:
+    """Dimensions of a vector: those of the last Dense, else of the pooling, else of a token."""
+    width = hidden
+    for entry in _quietly(read, "modules.json", list) or []:
+        kind, folder = str(entry.get("type", "")), str(entry.get("path", ""))
+        config = _quietly(read, f"{folder}/config.json") if folder else None
+        if not config:
+            continue
+        if kind.endswith("Pooling"):
+            one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
+            said = config.get("pooling_mode")
+            modes = len(said) if isinstance(said, list) else 1
+            if said is None:
+                modes = sum(bool(config.get(key)) for key in config if key.startswith("pooling_mode_")) or 1
+            width = one * modes if one else None
+        elif kind.endswith(".Dense"):
+            width = config.get("out_features", width)
+    return width
+
+
+def _counts_in(folder: Path) -> Counter[str]:
+    """Numbers by type in the safetensors files of a folder."""
+    counts: Counter[str] = Counter()
+    for file in folder.rglob("*.safetensors"):
+        try:
+            with file.open("rb") as stream:
+                (length,) = struct.unpack("<Q", stream.read(_LENGTH))
+                header = json.loads(stream.read(length))
+            for name, tensor in header.items():
+                if name != "__metadata__":
+                    counts[tensor["dtype"]] += _product(tensor["shape"])
+        except (OSError, ValueError, KeyError, TypeError, struct.error, OverflowError, MemoryError):
+            return Counter()
+    return counts
+
+
+def _product(shape: list[int]) -> int:
+    size = 1
+    for side in shape:
+        size *= side
+    return size
+
+
+def _ask_hub(base: BaseInfo, read: Any) -> tuple[Mapping[str, int], str | None]:
+    """Numbers by type, and the day on which a repository was made."""
+    if not hub_answers():
+        return {}, None
+    modules = {str(entry.get("path", "")) for entry in _quietly(read, "modules.json", list) or []} - {""}
+    try:
+        api = HfApi()
+        info = api.model_info(base.path, revision=base.revision)
+        published = info.created_at.strftime("%Y-%m-%d") if info.created_at else None
+        # the hub itself counts only what lies at the top
+        counts = Counter(dict(info.safetensors.parameters) if info.safetensors else {})
+        for sibling in info.siblings or []:
+            folder, _, name = sibling.rfilename.rpartition("/")
+            if folder in modules and name.endswith(".safetensors"):
+                found = api.parse_safetensors_file_metadata(
+                    base.path, sibling.rfilename, revision=base.revision
+                )
+                counts.update(found.parameter_count)
+    except (HfHubHTTPError, SafetensorsParsingError, OSError, ValueError):
+        return {}, None
+    return counts, published

@@ -1,0 +1,279 @@
+"""The model card of an extended model: what it is, what it was made of, how to load it, and how well it does."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from mteb_longembed.errors import DataError
+from mteb_longembed.names.canonical import canonical_name, results_folder
+from mteb_longembed.names.grammar import is_folder
+
+from .bases.facts import card_data
+from .bases.resolve import ResolvedModel
+from .plain import can_be_plain
+
+#: What a card inherits of the base's.
+_INHERITED = ("license", "license_name", "license_link", "language")
+_TAGS = ("mteb-longembed", "sentence-transformers", "sentence-similarity", "feature-extraction")
+#: The tag of models that a trainer changed, by which the hub knows them too.
+TRAINED = "generated_from_trainer"
+_CITATION = """\
+```bibtex
+@inproceedings{zhu-etal-2024-longembed,
+    title = "{L}ong{E}mbed: Extending Embedding Models for Long Context Retrieval",
+    author = "Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and Li, Sujian",
+    booktitle = "Proceedings of the 2024 Conference on Empirical Methods in Natural Language Processing",
+    year = "2024",
+    url = "https://arxiv.org/abs/2404.12096",
+}
+```
+"""
+_PYTHON = """\
+```python
+{lines}
+
+queries = model.encode_query(["Who keeps the lighthouse?"])
+documents = model.encode_document(["The lighthouse is kept by a woman named Ada. " * 50, "It rained all day. " * 50])
+print(model.similarity(queries, documents))
+```
+"""
+
+
+def extended_card(
+    model: Any, place: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
+) -> str:
+    """The card of a model that `save_pretrained` or `push_to_hub` writes.
+
+    Args:
+        model: extended model.
+        place: repository, or the folder's own name.
+        scores: what `scores_in` found.
+        is_repository: whether `place` is a hub id.
+    """
+    strategy, several = model.first.strategy, _several(model)
+    cls = "MultiVectorEncoder" if several else "SentenceTransformer"
+    ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
+    theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
+    where = "" if is_repository else " Run it where this folder is, or put the folder's path in its place."
+    parts = [
+        f"# {place}",
+        _made_of(model) + _trained(model),
+        f"It needs the package `mteb-longembed`: with stock code alone it does not load, so that nobody takes it for "
+        f"its base.{where}",
+        "```console\n$ pip install mteb-longembed\n```",
+        _PYTHON.format(lines=ours),
+        f"`{cls}` loads it too, where the package is installed:",
+        _PYTHON.format(lines=theirs),
+        f"```console\n$ mteb run -m {place if is_repository else './' + place} -t LongEmbedPasskey\n```",
+        _what_it_is(model),
+    ]
+    if not several and can_be_plain(model.first.family, strategy, model.first.model.config):
+        parts.append(
+            f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {place} "
+            "FOLDER` writes a plain checkpoint that needs no package of ours, and says what that does not do."
+        )
+    return _assembled(model, place, parts, scores)
+
+
+def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
+    """The card of a plain checkpoint that `export` writes.
+
+    Args:
+        model: the extended model.
+        place: the folder's own name.
+        lost: one sentence for each thing that the checkpoint does not do.
+        scores: what `scores_in` found for the extended model.
+    """
+    strategy = model.first.strategy
+    loading = (
+        f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{place}")'
+    )
+    parts = [
+        f"# {place}",
+        _made_of(model) + _trained(model),
+        "It was exported by mteb-longembed as a plain sentence-transformers checkpoint and needs no package of ours. "
+        "Run this where the folder is, or put the folder's path in its place.",
+        _PYTHON.format(lines=loading),
+    ]
+    if lost:
+        parts.append("What the plain checkpoint does not do as the extended model does:")
+        parts.append("\n".join(f"- {sentence}" for sentence in lost))
+    parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
+    if scores and lost:
+        parts.append("The scores below are of the extended model, not of this checkpoint.")
+    return _assembled(model, place, parts, () if lost else scores, shown=scores, ours=False)
+
+
+def _several(model: Any) -> bool:
+    resolved: ResolvedModel | None = model.resolved
+    return resolved is not None and resolved.representation.vectors is not None
+
+
+def _made_of(model: Any) -> str:
+    strategy = model.first.strategy
+    origin = model.first.origin
+    if origin is None:
+        base = "A text-embedding model"
+    elif origin.name.startswith("local/"):
+        base = f"`{origin.name}` (a local folder whose files hash to `{origin.revision}`)"
+    else:
+        at = f" at commit `{origin.revision}`" if origin.revision else ""
+        base = f"[{origin.name}](https://huggingface.co/{origin.name}){at}"
+    if strategy.key() == "none":
+        return f"{base}, for inputs of up to {strategy.target_len} tokens."
+    return (
+        f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
+        f"{strategy.target_len} tokens by the strategy `{strategy.key()}`."
+    )
+
+
+def _trained(model: Any) -> str:
+    if not _was_trained(model):
+        return ""
+    named = [str(each.get("name") or each.get("id")) for each in model.model_card_data.train_datasets or ()]
+    return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
+
+
+def _was_trained(model: Any) -> bool:
+    tags = list(model.model_card_data.tags or ())
+    if model.resolved is not None and model.resolved.saved:
+        tags += _card_of(model.resolved).get("tags") or ()
+    return TRAINED in tags
+
+
+def _what_it_is(model: Any) -> str:
+    strategy = model.first.strategy
+    lines = {
+        "strategy": strategy.key(),
+        "trained length": f"{strategy.trained_len} tokens",
+        "target length": f"{strategy.target_len} tokens",
+        "positions of the base": model.first.family.name,
+        **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
+    }
+    if _several(model):
+        lines["vectors a document"] = f"one for {model.resolved.representation.vectors}"
+    if full := _full_name(model):
+        lines["made by"] = f'mteb_longembed.load("{full}")'
+    table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())
+    return f"## What it is\n\n| | |\n|---|---|\n{table}\n\n```\n{model}\n```"
+
+
+def _full_name(model: Any) -> str | None:
+    """The name that makes the same model of its base; None where the base is a folder, or weights were trained."""
+    origin, resolved = model.first.origin, model.resolved
+    if origin is None or resolved is None or origin.name.startswith("local/") or _trained(model):
+        return None
+    if not resolved.saved:
+        return str(resolved.name)
+    strategy = resolved.strategy
+    settings = {**strategy.settings(), **resolved.representation.settings()}
+    return canonical_name(origin.name, strategy.key(), strategy.target_len, settings)
+
+
+def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
+    """What a folder of results holds of a model, in mteb's own form for model cards; nothing where none is given.
+
+    Args:
+        results: folder of results, as `mteb run --output-folder` wrote it.
+        model: extended model.
+
+    Raises:
+        DataError: if the folder has no results of this model.
+    """
+    if results is None:
+        return []
+    from mteb.results import TaskResult
+
+    name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
+    folder = results_folder(str(name))
+    root = Path(results)
+    found = [
+        file
+        for file in sorted(root.glob(f"**/{_escaped(folder)}/{revision}/*.json"))
+        if file.name != "model_meta.json"
+    ]
+    if not found:
+        raise DataError(
+            f"{root} must hold results of {name} at revision {revision}, got none: run mteb with --output-folder "
+            f"{root}, or leave results out."
+        )
+    scores: list[EvalResult] = []
+    for file in found:
+        try:
+            with warnings.catch_warnings():
+                # mteb calls its way to put scores into a card deprecated; the new one only writes to the hub
+                warnings.simplefilter("ignore", DeprecationWarning)
+                scores += TaskResult.from_disk(file).get_hf_eval_results()
+        except (ValueError, KeyError) as error:
+            raise DataError(
+                f"{file} is no result that mteb wrote: {str(error).partition(chr(10))[0]}."
+            ) from error
+    return scores
+
+
+def _escaped(folder: str) -> str:
+    return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in folder)
+
+
+def _assembled(
+    model: Any,
+    place: str,
+    parts: list[str],
+    scores: Sequence[EvalResult],
+    *,
+    shown: Sequence[EvalResult] | None = None,
+    ours: bool = True,
+) -> str:
+    origin, resolved = model.first.origin, model.resolved
+    on_hub = origin is not None and not origin.name.startswith("local/")
+    data = ModelCardData(
+        **_inherited(resolved),
+        base_model=origin.name if on_hub and origin is not None else None,
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[
+            *(tag for tag in _TAGS if ours or tag != "mteb-longembed"),
+            *(["mteb"] if scores else []),
+            *([TRAINED] if _was_trained(model) else []),
+        ],
+        model_name=place if scores else None,
+        eval_results=list(scores) or None,
+    )
+    if on_hub and origin is not None and origin.revision:
+        data["base_model_revision"] = origin.revision
+    table = scores if shown is None else shown
+    if table:
+        rows = "\n".join(
+            f"| {each.dataset_name} | {each.dataset_split} | {each.metric_name} | {100 * each.metric_value:.1f} |"
+            for each in table
+        )
+        parts.append(
+            f"## Scores\n\nBy mteb, times 100.\n\n| task | split | score | |\n|---|---|---|--:|\n{rows}"
+        )
+    if licence := data.get("license"):
+        parts.append(f"## Licence\n\n`{licence}`, as its base.")
+    parts.append(
+        "## Citation\n\nThe strategies and the benchmark are of this paper, beside which each strategy has a source "
+        f"of its own (`mteb-longembed list`):\n\n{_CITATION}"
+    )
+    return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
+    """The licence and the languages of the base's own card."""
+    if resolved is None:
+        return {}
+    said = _card_of(resolved)
+    kept = {key: said[key] for key in _INHERITED if said.get(key)}
+    return dict(json.loads(json.dumps(kept, default=str)))
+
+
+def _card_of(resolved: ResolvedModel) -> dict[str, Any]:
+    base = resolved.base
+    return card_data(base.path, None if is_folder(base.path) else base.revision)

@@ -1,0 +1,302 @@
+"""More than one machine: the texts of one call over the workers of a Ray cluster, each with one copy of the model.
+
+Ray starts workers and carries the model and the texts to them; what a part of the corpus is, what is stored, and what
+runs again where a worker has died is decided here. The driver alone reads and writes the store of
+embeddings, so a run that was killed goes on where it was, whichever machines it has then.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mteb_longembed.errors import CapacityError, InputError
+
+from .batching import split_by_cost
+from .blocks import estimated_tokens
+from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
+from .fingerprint import Fingerprint, fingerprint
+from .progress import TokenBar
+from .reading import Reading, warn_once
+from .store import EmbeddingStore
+
+logger = logging.getLogger(__name__)
+
+#: `ray` (the cluster of RAY_ADDRESS, else one on this machine), `ray:N` (with N workers), or `ray://HOST:PORT`.
+WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
+#: Parts for each worker: small enough that little is lost with one and none waits long for the last.
+_PARTS_PER_WORKER = 8
+#: Workers that may die of one part before it ends the run: one that needs too much memory kills them all.
+_DEATHS = 3
+_SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which workers are wanted.
+
+    Args:
+        address: of a cluster that runs already, as Ray spells it; None for RAY_ADDRESS or a new one on this machine.
+        count: workers; None for one a GPU, or one a machine where there are none.
+    """
+
+    address: str | None = None
+    count: int | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Cluster | None:
+        """What the environment asks for, None for this process alone.
+
+        Raises:
+            InputError: if it is no spelling of a Ray cluster.
+
+        >>> Cluster.from_environment({"MTEB_LONGEMBED_WORKERS": "ray:4"})
+        Cluster(address=None, count=4)
+        """
+        text = environ.get(WORKERS_VARIABLE, "")
+        if not text:
+            return None
+        match = _SPELLED.fullmatch(text)
+        if match is None:
+            raise InputError(f"{WORKERS_VARIABLE} must be ray, ray:N or ray://HOST:PORT, got {text!r}.")
+        count = match["count"]
+        return cls(text if match["place"] else None, int(count) if count else None)
+
+    def workers(self, model: Any) -> Workers:
+        """Workers that hold a copy of the model.
+
+        Raises:
+            InputError: if Ray is not installed.
+        """
+        try:
+            import ray
+        except ImportError:
+            raise InputError(
+                f"{WORKERS_VARIABLE} asks for Ray, which is not installed: pip install mteb-longembed[ray]."
+            ) from None
+        if not ray.is_initialized():
+            ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        count = self.count or gpus or sum(bool(node["Alive"]) for node in ray.nodes())
+        return Workers(model, count, on_gpu=gpus > 0)
+
+
+class _Worker:
+    """What runs in a worker's process.
+
+    Args:
+        model: extended model, on the CPU.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = model.to(self.device).eval()
+
+    def pid(self) -> int:
+        """The worker's process, on its machine."""
+        return os.getpid()
+
+    def kind(self) -> str:
+        """The kind of device that it computes on, which decides about roundings."""
+        return self.device.type
+
+    def encode(self, texts: list[str], settings: dict[str, Any]) -> tuple[list[np.ndarray], Reading]:
+        """Each text's array, and what was read of the texts."""
+        engine = Engine(self.model, self.device, to_host=True, **settings)
+        done: list[Any] = [None] * len(texts)
+        with torch.inference_mode():
+            for places, arrays in engine.encode(texts, show=False):
+                for place, array in zip(places, arrays, strict=True):
+                    done[place] = array.float().numpy()
+        return done, engine.reading
+
+
+class Workers:
+    """Ray actors that hold a model; they end with this object.
+
+    Args:
+        model: extended model; what it is when the workers start is what they have.
+        count: how many workers.
+        on_gpu: whether each has a GPU of its own.
+    """
+
+    def __init__(self, model: Any, count: int, *, on_gpu: bool) -> None:
+        import ray
+
+        shared = copy.copy(model)
+        shared.store = shared.cluster = None
+        device = model.device
+        # a GPU's tensors cannot be read on a machine without one
+        self._shipped = ray.put(shared.to("cpu"))
+        model.to(device)
+        resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": 1}
+        self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
+        self.actors: list[Any] = [self._started() for _ in range(count)]
+        self.device = torch.device(ray.get(self.actors[0].kind.remote()))
+        logger.debug("%d Ray workers on %s", count, self.device.type)
+
+    def _started(self) -> Any:
+        return self._kind.remote(self._shipped)
+
+    def run(
+        self, parts: Sequence[list[str]], settings: dict[str, Any]
+    ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
+        """The arrays of each part and its number, in the order in which they are done; a lost part runs again.
+
+        Raises:
+            CapacityError: if several workers died of the same part.
+            Exception: what a worker raised.
+        """
+        import ray
+
+        waiting = deque(range(len(parts)))
+        deaths = [0] * len(parts)
+        running: dict[Any, tuple[int, Any]] = {}
+        idle = list(self.actors)
+        while waiting or running:
+            while waiting and idle:
+                actor, number = idle.pop(), waiting.popleft()
+                running[actor.encode.remote(parts[number], settings)] = number, actor
+            done, _ = ray.wait(list(running), num_returns=1)
+            number, actor = running.pop(done[0])
+            try:
+                arrays, reading = ray.get(done[0])
+                idle.append(actor)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                # the worker or its machine is gone: another one is started, and the part goes to whoever is free
+                ray.kill(actor)
+                place = self.actors.index(actor)
+                self.actors[place] = self._started()
+                idle.append(self.actors[place])
+                deaths[number] += 1
+                if deaths[number] >= _DEATHS:
+                    longest = max(map(len, parts[number]))
+                    raise CapacityError(
+                        f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} "
+                        f"documents (the longest has {longest:,} characters), last: {type(error).__name__}; use a "
+                        "shorter target length, a smaller batch_size or workers with more memory; with a store, the "
+                        "documents finished before are kept."
+                    ) from None
+                logger.warning("a Ray worker died (%s); its part runs again.", type(error).__name__)
+                waiting.appendleft(number)
+                continue
+            yield number, arrays, reading
+
+    def close(self) -> None:
+        """End the workers."""
+        import ray
+
+        for actor in self.actors:
+            ray.kill(actor)
+
+
+class ClusterEngine:
+    """One call of `encode` over a cluster: as `Engine`, with the texts in parts of equal cost in tokens.
+
+    Args:
+        model: extended model, of which the workers have a copy.
+        workers: where the texts run.
+        prompt: put before every text.
+        batch_size: texts in a batch at most.
+        store: where finished arrays are kept; None keeps none.
+        collect: takes one array a document from the features after the model's last module.
+        form: says what `collect` does.
+        kwargs: what the call hands to the modules' `forward`.
+    """
+
+    def __init__(
+        self,
+        model: TextModel,
+        workers: Workers,
+        *,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        store: EmbeddingStore | None = None,
+        collect: Collect = sentence_embeddings,
+        form: str = "sentence_embedding",
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.workers = workers
+        self.store = store
+        self.settings: dict[str, Any] = {
+            "prompt": prompt, "batch_size": batch_size, "collect": collect, "form": form, "kwargs": kwargs or {}
+        }  # fmt: skip
+        self.reading = Reading()
+        self.fingerprint: Fingerprint | None = None
+        if store is not None:
+            self.fingerprint = fingerprint(model, workers.device, form, kwargs or {})
+
+    def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
+        """As `Engine.encode`: the places of some texts, and the array of each, on the host."""
+        first = self.model.first
+        tokens = [estimated_tokens(text, first.longest) for text in texts]
+        budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
+        keys = self._keys(texts)
+        found = self.store.get_many(keys) if self.store is not None and keys else {}
+        known = [i for i, key in enumerate(keys) if key in found]
+        missing = [i for i in range(len(texts)) if not keys or keys[i] not in found]
+        with TokenBar(sum(tokens), show=show) as bar:
+            if known:
+                yield known, [torch.from_numpy(found[keys[i]]) for i in known]
+                bar.advance(sum(tokens[i] for i in known))
+            costs = [budget.cost(tokens[i]) for i in missing]
+            parts = split_by_cost(costs, _PARTS_PER_WORKER * len(self.workers.actors))
+            places = [[missing[i] for i in part] for part in parts]
+            done = self.workers.run([[texts[i] for i in own] for own in places], self.settings)
+            for number, arrays, reading in done:
+                own = places[number]
+                self.reading.add(reading)
+                if self.store is not None and keys:
+                    self.store.put_many([keys[i] for i in own], arrays)
+                yield own, [torch.from_numpy(array) for array in arrays]
+                bar.advance(sum(tokens[i] for i in own))
+        if self.store is not None:
+            self.store.counts.rows_read += len(known)
+            self.store.counts.rows_encoded += len(missing)
+            self.store.counts.tokens_read += sum(tokens[i] for i in known)
+            self.store.counts.tokens_encoded += sum(tokens[i] for i in missing)
+        warn_once(self.model, self.reading, first.longest)
+
+    def _keys(self, texts: list[str]) -> list[bytes]:
+        """The names of the texts' rows in the store; none without one."""
+        if self.fingerprint is None:
+            return []
+        prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
+        ids = self.model.first.token_ids(texts, prompt, **kwargs)
+        return [] if ids is None else self.fingerprint.keys(ids, prompt)
+
+
+#: Workers by the model that they hold; they end with it.
+_WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
+
+
+def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Engine | ClusterEngine:
+    """What encodes the texts of one call: the model's cluster where it has one, else this process.
+
+    Args:
+        model: extended model; its `cluster` says which workers it runs on.
+        device: where it runs in this process.
+        settings: arguments of `Engine` beside both.
+    """
+    cluster = model.cluster
+    if cluster is None:
+        return Engine(model, device, **settings)
+    workers = _WORKERS.get(model)
+    if workers is None:
+        workers = _WORKERS[model] = cluster.workers(model)
+    own = {field: value for field, value in settings.items() if field != "to_host"}
+    return ClusterEngine(model, workers, **own)

@@ -1,0 +1,224 @@
+"""mteb's leaderboard on a folder of results: without network, and with two errors of mteb's mended.
+
+docs/leaderboard.md describes the two errors, each with a few lines that show it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
+
+from .cache_folder import cache_folder
+from .leaderboard import learn_models
+from .mteb_parts import part, rebind
+
+logger = logging.getLogger(__name__)
+#: The benchmarks for long documents, in the order of the menu: ours, mteb's, and that of mteb's long tasks.
+BENCHMARKS = ("LongEmbed+", "LongEmbed", "LongEmbed++")
+#: How mteb begins the name of a column of a benchmark's own groups, and what it writes between dimension and group.
+_GROUP, _BETWEEN = "__cg__", "::"
+#: The column that tells experiments apart: text, and no score.
+_EXPERIMENT = "_experiment_id"
+
+
+def make_board(folder: str | Path, first: str | None = None) -> Any:
+    """The leaderboard of a folder of results, as gradio's app.
+
+    Args:
+        folder: what `mteb run --output-folder` wrote.
+        first: the benchmark that is shown first; default the first of `BENCHMARKS` that has results.
+
+    Raises:
+        InputError: if the packages of mteb's leaderboard are not installed.
+        DataError: if the folder has no results of the benchmarks.
+        UnknownNameError: if `first` is none of the benchmarks that have results.
+    """
+    import mteb
+
+    results = cache_folder(folder)
+    shown = benchmarks_with_results(results, BENCHMARKS if first is None else (first, *BENCHMARKS))
+    try:
+        from mteb import leaderboard
+    except ImportError as error:
+        raise InputError(
+            f"the leaderboard needs packages of its own: pip install 'mteb[leaderboard]' ({error})."
+        ) from error
+    if first is None:
+        first = shown[0]
+    elif first not in shown:
+        raise UnknownNameError("benchmark with results", first, shown)
+    for model, tasks in without_whole_task(results, shown).items():
+        logger.warning(
+            "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
+            "shows them.",
+            model,
+            ", ".join(tasks),
+        )
+    mend_tables()
+    _show_only([mteb.get_benchmark(name) for name in shown], first)
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    from .loading import load_named
+
+    learn_models(results, registry, load_named, all_models=True)
+    with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
+        return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
+
+
+def serve(app: Any, host: str, port: int) -> None:
+    """Serve the leaderboard until it is interrupted, with fonts and style sheets of this machine only.
+
+    Args:
+        app: what `make_board` made.
+        host: address to listen at.
+        port: port to listen at.
+    """
+    themes = part("mteb.leaderboard.app", "gr").themes
+    theme = themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"])
+    app.launch(server_name=host, server_port=port, theme=theme, quiet=True)
+
+
+def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
+    """Those of some benchmarks that have a task with results.
+
+    Args:
+        results: folder that `mteb run --output-folder` wrote.
+        names: of benchmarks.
+
+    Raises:
+        DataError: if none has.
+        UnknownNameError: if there is no such benchmark.
+    """
+    import mteb
+
+    known = {benchmark.name for benchmark in mteb.get_benchmarks()}
+    run = {file.stem for file in results.glob("results/*/*/*.json")} - {"model_meta"}
+    found = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise UnknownNameError("benchmark", name, known)
+        if run & {task.metadata.name for task in mteb.get_benchmark(name).tasks}:
+            found.append(name)
+    if not found:
+        raise DataError(
+            f"{results} must hold results of {' or '.join(dict.fromkeys(names))}, as `mteb run --output-folder "
+            f"{results}` writes them, got results of {', '.join(sorted(run)) or 'no task'}."
+        )
+    return found
+
+
+def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
+    """The models that mteb leaves out of its tables, since they ran parts of tasks only, with these tasks.
+
+    Args:
+        results: folder that `mteb run --output-folder` wrote.
+        benchmarks: the benchmarks that are shown.
+    """
+    import mteb
+
+    tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
+    splits = {task.metadata.name: set(task.eval_splits) for task in tasks}
+    whole: set[str] = set()
+    parts: dict[str, set[str]] = {}
+    for file in results.glob("results/*/*/*.json"):
+        if file.stem not in splits:
+            continue
+        model = file.parts[-3].replace("__", "/", 1)
+        try:
+            run = set(json.loads(file.read_bytes())["scores"])
+        except (OSError, ValueError, KeyError, TypeError):  # mteb tells of files that it cannot read
+            continue
+        if splits[file.stem] <= run:
+            whole.add(model)
+        else:
+            parts.setdefault(model, set()).add(file.stem)
+    return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
+
+
+def mend_tables() -> None:
+    """Have mteb's tables show what they stop at: the column of experiments, and groups whose names are numbers."""
+    table, create = sys.modules["mteb.leaderboard.table"], sys.modules["mteb.benchmarks._create_table"]
+    split = part(create.__name__, "_split_on_capital")
+    if not hasattr(split, "__wrapped__"):  # mending again changes nothing
+        rebind("_split_on_capital", split, keeping_digits(split))
+    for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
+        style = part(table.__name__, name)
+        if not hasattr(style, "__wrapped__"):
+            rebind(name, style, without_experiments(style))
+
+
+def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
+    """mteb's way to write a heading, where a group of a benchmark's own keeps its name.
+
+    mteb keeps only letters, so that the groups 256 and 512 both get an empty heading.
+
+    Args:
+        split: mteb's function.
+    """
+
+    @functools.wraps(split)
+    def heading(name: str) -> str:
+        if not name.startswith(_GROUP):
+            return split(name) or name
+        dimension, _, group = name.removeprefix(_GROUP).partition(_BETWEEN)
+        return f"{group} ({dimension})"  # the group first, since the page cuts long headings
+
+    return heading
+
+
+def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
+    """mteb's styling of a table, without a column of text that it would round.
+
+    Args:
+        style: mteb's function of a data frame.
+    """
+
+    @functools.wraps(style)
+    def styled(frame: Any, *args: Any, **kwargs: Any) -> Any:
+        if _EXPERIMENT not in frame.columns:
+            return style(frame, *args, **kwargs)
+        frame = frame.copy()
+        experiments = frame.pop(_EXPERIMENT)
+        if "Model" in frame.columns:
+            told = experiments.fillna("").astype(str)
+            frame["Model"] = frame["Model"].where(told == "", frame["Model"] + " (" + told + ")")
+        return style(frame, *args, **kwargs)
+
+    return styled
+
+
+def _show_only(benchmarks: list[Any], first: str) -> None:
+    """Let the menu hold some benchmarks alone: mteb does not start where its own first one has no results."""
+    menu, app = "mteb.benchmarks._leaderboard_menu", "mteb.leaderboard.app"
+    entry = part(menu, "MenuEntry")("Long documents", benchmarks=benchmarks)
+    for name, entries in (("GP_BENCHMARK_ENTRIES", [entry]), ("R_BENCHMARK_ENTRIES", [])):
+        setattr(sys.modules[app], name, part(app, name) and entries)
+    for module in (app, "mteb.leaderboard.benchmark_selector"):
+        part(module, "DEFAULT_BENCHMARK_NAME")
+        setattr(sys.modules[module], "DEFAULT_BENCHMARK_NAME", first)  # noqa: B010
+
+
+def _local_results(results: Path, temporary: Path) -> Any:
+    """The results of a folder, to which mteb adds nothing from its public repository."""
+    import mteb
+
+    class LocalResults(mteb.ResultCache):
+        """Results that lie on this machine."""
+
+        def download_from_remote(self, *args: Any, **kwargs: Any) -> Path:
+            """The folder that is there."""
+            return Path(self.cache_path)
+
+        @property
+        def leaderboard_parquet_path(self) -> Path:
+            """Where mteb keeps its tables: not beside the results."""
+            return temporary / "tables.parquet"
+
+    return LocalResults(results)

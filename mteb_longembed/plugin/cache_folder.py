@@ -1,0 +1,31 @@
+"""A folder of results as mteb's `ResultCache` takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mteb_longembed.errors import InputError
+
+
+def cache_folder(folder: str | Path) -> Path:
+    """The folder that was given to `mteb run --output-folder`: it holds `results/MODEL/REVISION/TASK.json`.
+
+    Args:
+        folder: this folder, or `results` in it.
+
+    Raises:
+        InputError: if it is neither.
+    """
+    given = Path(folder)
+    for found in (given, given.resolve().parent):
+        inner = found / "results"
+        if (
+            inner.is_dir()
+            and (found == given or inner.resolve() == given.resolve())
+            and any(inner.glob("*/*/*.json"))
+        ):
+            return found
+    raise InputError(
+        f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
+        "results/MODEL/REVISION/TASK.json in it, got none."
+    )

@@ -1,0 +1,244 @@
+"""What the public results repository of mteb accepts, checked on this machine before anything is sent.
+
+Source: the tests of github.com/embeddings-benchmark/results (folder structure, metadata, task names, duplicate
+    results, run settings, size of files), and mteb's own test of new models (tests/test_models/test_model_meta.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from mteb_longembed.names.canonical import results_folder
+
+from .cache_folder import cache_folder
+from .mteb_parts import part
+
+#: The largest file that is taken, in bytes.
+MAX_BYTES = 10 * 1024 * 1024
+#: Results must come from a newer version of mteb than this.
+_NEWER_THAN = Version("2.0.0")
+_META, _SETTINGS = "model_meta.json", "run_settings.jsonl"
+_NO_REVISION = {None, "", "no_revision_available", "external"}
+#: What the maintainers ask of an entry, beside what their test demands.
+_ASKED_FOR = (
+    "release_date",
+    "languages",
+    "n_parameters",
+    "memory_usage_mb",
+    "max_tokens",
+    "embed_dim",
+    "license",
+    "open_weights",
+    "framework",
+    "reference",
+    "similarity_fn_name",
+    "use_instructions",
+    "training_datasets",
+)
+
+
+@dataclass
+class Checked:
+    """What was found about the results of one model at one revision.
+
+    Args:
+        model: name of the model, or of its folder where nothing else is known.
+        revision: name of the folder.
+        missing: one sentence for each thing without which the results are refused.
+        asked: one sentence for each thing that the maintainers will ask for.
+        local: tasks that only this package has, so that their results stay here.
+        ready: tasks whose results are accepted.
+    """
+
+    model: str
+    revision: str
+    missing: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    local: list[str] = field(default_factory=list)
+    ready: list[str] = field(default_factory=list)
+
+
+def check_submission(folder: str | Path) -> list[Checked]:
+    """Check all results of a folder, by model and revision.
+
+    Args:
+        folder: what `mteb run --output-folder` wrote.
+
+    Raises:
+        InputError: if it is no such folder.
+    """
+    results = cache_folder(folder) / "results"
+    found = [_check(place) for place in sorted(results.glob("*/*")) if any(place.glob("*.json"))]
+    _check_duplicates(found)
+    return found
+
+
+def _check(place: Path) -> Checked:
+    """Check the folder of one model at one revision."""
+    checked = Checked(place.parent.name, place.name)
+    meta = _read_meta(place / _META, checked)
+    if meta is not None:
+        _check_meta(meta, place, checked)
+    settings = _read_settings(place / _SETTINGS, checked)
+    from mteb_longembed.tasks.catalogue import TASKS
+
+    ours = {task.metadata.name for task in TASKS}
+    for file in sorted(place.glob("*.json")):
+        if file.name == _META:
+            continue
+        if file.stem in ours or file.stem.startswith("LongEmbed"):  # variants too
+            checked.local.append(file.stem)
+            continue
+        before = len(checked.missing)
+        _check_result(file, settings, checked)
+        if len(checked.missing) == before:
+            checked.ready.append(file.stem)
+    if not checked.ready and checked.local:
+        checked.missing.append(
+            "no result of a task of mteb's: the public pages do not have the tasks of this package, so run "
+            "`mteb run -b LongEmbed`."
+        )
+    elif checked.ready or not checked.local:
+        _check_benchmark(place, checked)
+    return checked
+
+
+def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
+    try:
+        found = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        checked.missing.append(f"{_META}: every folder of results must have one, as `mteb run` writes it.")
+    except (OSError, ValueError) as error:
+        checked.missing.append(f"{_META} must be JSON, got {type(error).__name__}: {str(error)[:80]}.")
+    else:
+        if isinstance(found, dict) and isinstance(found.get("name"), str):
+            checked.model = found["name"]
+            return found
+        checked.missing.append(f"{_META} must hold the model's name, got {str(found)[:80]!r}.")
+    return None
+
+
+def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
+    name, revision = checked.model, meta.get("revision")
+    wanted = results_folder(name)
+    if place.parent.name != wanted:
+        checked.missing.append(f"the folder of {name} must be called {wanted}, got {place.parent.name}.")
+    if revision in _NO_REVISION:
+        checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
+    elif revision != place.name:
+        checked.missing.append(
+            f"the folder in it must be called {revision}, as {_META} says, got {place.name}."
+        )
+    if name.startswith("local/"):
+        checked.missing.append(
+            "a public model: a name with local/ means nothing to others, so upload the model "
+            "(model.push_to_hub) and run it under its hub id."
+        )
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    if not dict.__contains__(registry, name):
+        checked.missing.append(
+            f"an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
+            f"{name} and the revision {revision}."
+        )
+    if meta.get("adapted_from") == name:
+        checked.missing.append("adapted_from must be another model than the model itself.")
+    if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
+        checked.missing.append(
+            "n_embedding_parameters: mteb's test demands it of new models with open weights."
+        )
+    unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
+    if unknown:
+        checked.asked.append(f"{_META} does not know {', '.join(unknown)}: write it into the entry.")
+
+
+def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | None:
+    """What was run, as task, split and subset; None where nothing says it."""
+    expand = part("mteb.results.task_result", "_expand_run_settings_entry")
+    try:
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return {key for line in lines for key, _, _ in expand(json.loads(line))}
+    except FileNotFoundError:
+        checked.missing.append(
+            f"{_SETTINGS}: mteb writes it beside the results; run the tasks again with this mteb."
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        checked.missing.append(
+            f"{_SETTINGS} must have one object of JSON a line, got {type(error).__name__}: {str(error)[:80]}."
+        )
+    return None
+
+
+def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checked: Checked) -> None:
+    from mteb.results import TaskResult
+
+    size = file.stat().st_size
+    if size > MAX_BYTES:
+        checked.missing.append(f"{file.name} must have at most {MAX_BYTES:,} bytes, got {size:,}.")
+    try:
+        result = TaskResult.from_disk(file)
+    except Exception as error:  # pydantic's, JSON's and mteb's own
+        reason = " ".join(str(error).split())[:120]
+        checked.missing.append(
+            f"{file.name} must be a result that mteb reads, got {type(error).__name__}: {reason}."
+        )
+        return
+    if result.task_name != file.stem:
+        checked.missing.append(f"{file.name} must be called {result.task_name}.json, as the task in it.")
+    if not _is_new(result.mteb_version):
+        checked.missing.append(
+            f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
+        )
+    if settings is not None:
+        submitted = {
+            (result.task_name, split, entry["hf_subset"])
+            for split, entries in result.scores.items()
+            for entry in entries
+        }
+        without = sorted(f"{split} of {subset}" for _, split, subset in submitted - settings)
+        if without:
+            checked.missing.append(f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}.")
+
+
+def _is_new(version: str | None) -> bool:
+    try:
+        return version is not None and Version(version) > _NEWER_THAN
+    except InvalidVersion:
+        return False
+
+
+def _check_benchmark(place: Path, checked: Checked) -> None:
+    """What of mteb's benchmark for long documents has no results: its page shows whole models only."""
+    import mteb
+
+    lacking = []
+    for task in mteb.get_benchmark("LongEmbed").tasks:
+        name, wanted = task.metadata.name, set(task.eval_splits)
+        try:
+            run = set(json.loads((place / f"{name}.json").read_bytes())["scores"])
+        except (OSError, ValueError, KeyError, TypeError):
+            run = set()
+        if wanted - run:
+            lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
+    if lacking:
+        checked.asked.append(f"of the benchmark LongEmbed, these have no results: {', '.join(lacking)}.")
+
+
+def _check_duplicates(found: Iterable[Checked]) -> None:
+    """A task may have results at one revision of a model only."""
+    places: dict[tuple[str, str], list[Checked]] = defaultdict(list)
+    for checked in found:
+        for task in checked.ready:
+            places[checked.model, task].append(checked)
+    for (_, task), several in places.items():
+        for checked in several if len(several) > 1 else ():
+            others = ", ".join(other.revision for other in several if other is not checked)
+            checked.missing.append(
+                f"{task} must have results at one revision only, got some at {others} too."
+            )

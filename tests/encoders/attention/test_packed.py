@@ -1,0 +1,130 @@
+"""Packed documents: each gets the attention that it has alone, through one kernel call for all of them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from torch.nn.attention import varlen as torchs
+
+from mteb_longembed.encoders.attention import devices, varlen
+from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed, calls_of
+from mteb_longembed.encoders.attention.plain import attend_plain
+from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.rotation import Rotation
+
+from . import oracles
+from .test_plan import PLANS, inputs, inv_freq
+
+CPU = torch.device("cpu")
+LENGTHS = [1, 2, 40, 7, 6, 150, 40, 13]
+
+
+def rotated(n: int, seed: int, kv_heads: int = 4):
+    """q, k, v `[1, h, n, d]` in float64, and q and k turned to positions 0..n-1 as a model does."""
+    q, k, v = inputs(n, b=1, kv_heads=kv_heads, seed=seed)
+    at = torch.arange(n).double()
+    return (q, k, v), [oracles.turned(x, at, inv_freq(4).double()) for x in (q, k)]
+
+
+def packed(parts: list[torch.Tensor]) -> torch.Tensor:
+    """`[1, h, n, d]` of each document -> `[tokens, h, d]`."""
+    return torch.cat([x[0].transpose(0, 1) for x in parts])
+
+
+def everything(kv_heads: int = 4):
+    drawn = [rotated(n, seed, kv_heads) for seed, n in enumerate(LENGTHS)]
+    plain = [d[0] for d in drawn]
+    q, k = (packed([d[1][i] for d in drawn]).float() for i in (0, 1))
+    return plain, q, k, packed([x[2] for x in plain]).float()
+
+
+def pieces(out: torch.Tensor) -> list[torch.Tensor]:
+    return [x.transpose(0, 1)[None] for x in out.split(LENGTHS)]
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_planned_positions_equal_the_dense_form_of_each_document(name, causal, kv_heads):
+    plan, relative = PLANS[name]
+    plain, q, k, v = everything(kv_heads)
+    documents = PackedDocuments(LENGTHS, CPU)
+    planned = PlannedAttention(plan, Rotation(inv_freq(4)))
+    out = attend_packed(documents, q, k, v, scale=0.3, causal=causal, planned=planned)
+    for (a, b, c), got in zip(plain, pieces(out), strict=True):
+        want = oracles.attention(a, b, c, relative, inv_freq(4), 0.3, causal)
+        assert (got - want).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("window", [None, 1, 5, 1000])
+@pytest.mark.parametrize("causal", [False, True])
+def test_plain_and_windowed_attention_equals_that_of_each_document_alone(causal, window):
+    plain, _, _, _ = everything()
+    q, k, v = (packed([x[i] for x in plain]).float() for i in range(3))
+    documents = PackedDocuments(LENGTHS, CPU)
+    out = attend_packed(documents, q, k, v, scale=0.3, causal=causal, window=window)
+    for (a, b, c), got in zip(plain, pieces(out), strict=True):
+        want = attend_plain(a, b, c, scale=0.3, causal=causal, window=window)
+        assert (got - want).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
+    planned = PlannedAttention(PLANS[name][0], Rotation(inv_freq(4)))
+    calls = calls_of(planned, PackedDocuments([40, 40, 41], CPU), causal=causal)
+    alone = calls_of(planned, PackedDocuments([40], CPU), causal=causal)
+    assert len(calls) == len(alone)
+    for call in calls:
+        assert len(call.rows.unique()) == len(call.rows)
+        assert call.starts_q[-1] == len(call.rows) and call.starts_k[-1] == len(call.cols)
+
+
+def test_torchs_kernel_is_asked_as_its_signature_says_and_its_answer_read_as_flash_attention_gives_it(
+    monkeypatch,
+):
+    """A stand-in with torch's signature, that gives log-sum-exps as `[h, tokens]`, +inf for rows without a key."""
+    asked = []
+    real = inspect.signature(torchs.varlen_attn)
+
+    def kernel(*args, **kwargs):
+        bound = real.bind(*args, **kwargs).arguments
+        asked.append(bound)
+        scale, window = bound["scale"], bound["window_size"]
+        q, k, v = (bound[name] for name in ("query", "key", "value"))
+        out, lse = varlen._one_by_one(
+            q, k, v, bound["cu_seq_q"].tolist(), bound["cu_seq_k"].tolist(), scale, window
+        )
+        lse[0] = torch.inf
+        return out, lse.T.contiguous()
+
+    monkeypatch.setattr(varlen, "varlen_kernel", lambda: kernel)
+    monkeypatch.setattr(varlen, "has_flash", lambda *given: True)
+    _, q, k, v = everything(kv_heads=2)
+    starts = PackedDocuments(LENGTHS, CPU).starts()
+    out, lse = varlen.attend_varlen(q, k, v, starts, starts, 150, 150, scale=0.3, window=(4, 0))
+    want, want_lse = varlen._one_by_one(q, k, v, starts.tolist(), starts.tolist(), 0.3, (4, 0))
+    assert torch.equal(out, want) and torch.equal(lse[1:], want_lse[1:])
+    assert bool((lse[0] == -torch.inf).all())
+    (bound,) = asked
+    assert starts.dtype == torch.int32 and bound["return_aux"].lse
+    assert bound["num_splits"] == 1, "a document's numbers would depend on its batch mates"
+    assert bound["enable_gqa"]
+
+
+def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():
+    assert devices.varlen_kernel() is torchs.varlen_attn
+    assert not devices.packs(CPU, torch.bfloat16)
+    assert devices.path(CPU, torch.float32).startswith("padded batches")
+
+
+def test_half_precision_on_a_new_gpu_packs_and_full_precision_does_not(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    gpu = torch.device("cuda", 0)
+    assert devices.packs(gpu, torch.bfloat16) and "varlen_attn" in devices.path(gpu, torch.bfloat16)
+    assert not devices.packs(gpu, torch.float32) and "efficient" in devices.path(gpu, torch.float32)
+    assert not devices.packs(gpu, torch.bfloat16, head=260)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    assert not devices.packs(gpu, torch.bfloat16)

@@ -1,0 +1,175 @@
+"""More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import mteb
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.encoders.engine.cluster import WORKERS_VARIABLE, Cluster, ClusterEngine, Workers
+from mteb_longembed.encoders.engine.store import STORE_VARIABLE, Counts, EmbeddingStore
+from mteb_longembed.errors import CapacityError, InputError, NumberError
+from tests import tiny
+
+LENGTHS = [5, 16, 17, 64, 100, 40, 33, 8] * 8
+TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
+
+
+def test_the_environment_says_which_cluster() -> None:
+    read = Cluster.from_environment
+    assert read({}) is None and read({WORKERS_VARIABLE: ""}) is None
+    assert read({WORKERS_VARIABLE: "ray"}) == Cluster()
+    assert read({WORKERS_VARIABLE: "ray:3"}) == Cluster(count=3)
+    assert read({WORKERS_VARIABLE: "ray://head:10001"}) == Cluster(address="ray://head:10001")
+    for wrong in ("spark", "ray:0", "ray:x", "ray://", "2"):
+        with pytest.raises(InputError, match="must be ray, ray:N or ray://HOST:PORT"):
+            read({WORKERS_VARIABLE: wrong})
+
+
+def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install mteb-longembed\[ray\]"):
+        Cluster().workers(None)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """Two nodes with one CPU each, as two machines would be."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster as Nodes
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    sources = str(Path(__file__).parents[3])
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 0})
+    nodes.add_node(num_cpus=1, num_gpus=0)
+    # the workers read this checkout, as machines with the package installed would
+    ray.init(address=nodes.address, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": sources}})
+    yield
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory):
+    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
+    base.model_card_data.model_name = "tiny/bert"
+    return longembed.extend(base, "pi", 128)
+
+
+@pytest.fixture
+def workers(cluster: None, model) -> Iterator[Workers]:
+    made = Cluster().workers(model)
+    yield made
+    made.close()
+
+
+def collected(engine: ClusterEngine) -> np.ndarray:
+    done: list[np.ndarray | None] = [None] * len(TEXTS)
+    for places, arrays in engine.encode(TEXTS, show=False):
+        for place, array in zip(places, arrays, strict=True):
+            assert done[place] is None, "a document came twice"
+            done[place] = array.numpy()
+    return np.stack(done)
+
+
+@pytest.mark.ray
+def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
+    assert len(workers.actors) == 2
+    engine = ClusterEngine(model, workers)
+    assert np.abs(collected(engine) - model.encode(TEXTS)).max() < 1e-6
+    assert engine.reading == model.reading
+
+
+@pytest.mark.ray
+def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -> None:
+    import ray
+
+    store = EmbeddingStore(tmp_path)
+    engine = ClusterEngine(model, workers, store=store)
+    before = list(workers.actors)
+    victim = ray.get(before[0].pid.remote())
+    done: list[np.ndarray | None] = [None] * len(TEXTS)
+    killed = False
+    for places, arrays in engine.encode(TEXTS, show=False):
+        for place, array in zip(places, arrays, strict=True):
+            assert done[place] is None
+            done[place] = array.numpy()
+        if not killed:
+            os.kill(victim, signal.SIGKILL)
+            killed = True
+    assert np.abs(np.stack(done) - model.encode(TEXTS)).max() < 1e-6
+    assert store.counts.rows_encoded == len(TEXTS)
+    # the next call has two living workers again, whether or not the dead one was met in this one
+    again = ClusterEngine(model, workers)
+    assert np.abs(collected(again) - np.stack(done)).max() < 1e-6
+    assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
+
+
+@pytest.mark.ray
+def test_a_run_that_stopped_goes_on_from_the_store(workers, model, tmp_path) -> None:
+    first = ClusterEngine(model, workers, store=EmbeddingStore(tmp_path))
+    run = first.encode(TEXTS, show=False)
+    finished = sum(len(next(run)[0]) for _ in range(3))
+    run.close()
+    again = ClusterEngine(model, workers, store=EmbeddingStore(tmp_path))
+    found = collected(again)
+    assert again.store is not None and again.store.counts.rows_read == finished > 0
+    assert again.store.counts.rows_encoded == len(TEXTS) - finished
+    assert np.abs(found - model.encode(TEXTS)).max() < 1e-6
+    # and one process reads what the cluster wrote
+    model.store = EmbeddingStore(tmp_path)
+    try:
+        model.encode(TEXTS)
+        assert model.store.counts == Counts(0, 0, len(TEXTS), sum(LENGTHS))
+    finally:
+        model.store = None
+
+
+def dies(features: dict[str, Tensor]) -> list[Tensor]:
+    """What a document that is too large does to its worker."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+def never_finite(features: dict[str, Tensor]) -> list[Tensor]:
+    return list(features["sentence_embedding"] * torch.nan)
+
+
+@pytest.mark.ray
+def test_a_part_that_kills_every_worker_ends_the_run_in_one_sentence(workers, model) -> None:
+    with pytest.raises(CapacityError, match="3 Ray workers died while they encoded the same"):
+        list(ClusterEngine(model, workers, collect=dies).encode(TEXTS[:1], show=False))
+
+
+@pytest.mark.ray
+def test_an_error_of_a_worker_is_the_one_that_one_process_raises(workers, model) -> None:
+    with pytest.raises(NumberError, match="is not finite"):
+        list(ClusterEngine(model, workers, collect=never_finite).encode(TEXTS[:1], show=False))
+
+
+@pytest.mark.ray
+def test_an_evaluation_on_a_cluster_has_the_scores_of_one_process(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STORE_VARIABLE, "0")
+    scores = []
+    for workers in ("", "ray"):
+        monkeypatch.setenv(WORKERS_VARIABLE, workers)
+        encoder = LongEncoder(longembed.load("mini-rope+se@1k"))
+        assert (encoder.model.cluster is None) == (workers == "")
+        (task,) = mteb.get_tasks(["LongEmbedPasskey"], eval_splits=["test_256"])
+        cache = mteb.ResultCache(tmp_path / (workers or "alone"))
+        result = mteb.evaluate(encoder, [task], cache=cache, show_progress_bar=False)
+        scores.append(result.task_results[0].scores["test_256"][0])
+    for name, value in scores[0].items():
+        if isinstance(value, float):
+            assert scores[1][name] == pytest.approx(value, abs=1e-6), name

@@ -1,0 +1,87 @@
+"""Results that are read behind the work: the same numbers, the same store, the same errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.engine import engine as engine_module
+from mteb_longembed.encoders.engine.batching import Budget
+from mteb_longembed.encoders.engine.memory import FEWEST, MOST, tokens_that_fit
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.engine.transfers import Results, lagging
+from mteb_longembed.errors import NumberError
+from tests import tiny
+
+TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 40, 100, 3, 90])]
+
+
+@pytest.fixture
+def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
+    base.model_card_data.model_name = "tiny/bert"
+    return longembed.extend(base, "pi", 128)
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are read two batches late, as on an accelerator."""
+
+    def late(items: Iterable[Any], ahead: int) -> Iterator[Any]:
+        return lagging(items, 2)
+
+    monkeypatch.setattr(engine_module, "lagging", late)
+
+
+def test_embeddings_and_store_are_the_same_bit_for_bit(
+    model: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    plain = model.encode(TEXTS, batch_size=2)
+    request.getfixturevalue("behind")
+    assert model.encode(TEXTS, batch_size=2).tobytes() == plain.tobytes()
+    for read in (0, len(TEXTS)):
+        model.store = EmbeddingStore(tmp_path)
+        assert model.encode(TEXTS, batch_size=2).tobytes() == plain.tobytes()
+        assert model.store.counts.rows_read == read
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_document_that_is_not_finite_is_named_although_later_ones_ran_already(model: Any) -> None:
+    original = model[1].forward
+
+    def poisoned(features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        features = original(features, **kwargs)
+        bad = features["attention_mask"].sum(1) == 40
+        features["sentence_embedding"][bad] = torch.nan
+        return features
+
+    model[1].forward = poisoned
+    with pytest.raises(NumberError, match=r"document 5 \(40 tokens"):
+        model.encode(TEXTS, batch_size=1)
+
+
+def test_arrays_of_any_shape_come_back_with_their_flags() -> None:
+    arrays = [torch.ones(2, 3), torch.tensor([1.0, torch.inf]), torch.zeros(0, 4)]
+    found, bad = Results(arrays, fetch=True).read()
+    assert [a.shape for a in found] == [a.shape for a in arrays] and bad == [1]
+    assert np.array_equal(found[0].numpy(), np.ones((2, 3)))
+
+
+def test_a_budget_is_a_power_of_two_within_its_bounds() -> None:
+    assert tokens_that_fit(1e9, 1) == FEWEST and tokens_that_fit(1, 1 << 50) == MOST
+    for free in (3e9, 17e9, 80e9):
+        tokens = tokens_that_fit(150_000, int(free))
+        assert tokens & (tokens - 1) == 0
+        assert tokens * 150_000 <= 0.6 * free < 2 * tokens * 150_000
+
+
+def test_measured_tokens_and_the_length_decide_on_cuda_alone() -> None:
+    cuda = Budget.for_device("cuda", width=768, trained_len=512, batch_size=32, tokens=16384)
+    assert cuda.tokens == 16384 and cuda.cost(8192) == 8192
+    assert Budget.for_device("cpu", 768, 512, 32).cost(4608) == 2 * 4608

@@ -1,0 +1,112 @@
+"""Whole models on packed batches, on a CPU with the slow kernel in the place of FlashAttention: equal embeddings."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.families import interface
+from tests import tiny
+
+from .families import test_rotary as rotary
+
+TEXTS = rotary.TEXTS
+ABSOLUTE = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
+
+
+@pytest.fixture
+def packed(monkeypatch) -> list[int]:
+    """While this is used, documents run packed; the tokens of each attention call."""
+    calls: list[int] = []
+    original = interface.attend_packed
+
+    def counted(documents, *args, **kwargs):
+        calls.append(documents.tokens)
+        return original(documents, *args, **kwargs)
+
+    monkeypatch.setattr(interface, "attend_packed", counted)
+    monkeypatch.setattr(devices, "may_pack", lambda: True)
+    monkeypatch.setattr(devices, "packs", lambda *given: True)
+    return calls
+
+
+def gap(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max())
+
+
+@pytest.mark.parametrize("key", ["none", "pi", "se", "dynamic"])
+@pytest.mark.parametrize("name", ["jina-v3", "modernbert", "gte", "qwen3", "mistral", "embeddinggemma"])
+def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
+    base = rotary.make(name, tmp_path_factory)
+    model = rotary.extended(base, key, logn=True)
+    oracle = rotary.Oracle(base, key)
+    for text, got in zip(TEXTS, model.encode(TEXTS), strict=True):
+        assert gap(got, oracle.encode(text)) < 1e-5
+    assert packed
+
+
+@pytest.mark.parametrize("key", sorted(rotary.STRATEGY_PARAMETERS) + ["pcw"])
+def test_every_strategy_on_a_rotary_model_equals_its_padded_form(key, monkeypatch, tmp_path_factory, request):
+    base = rotary.make("qwen3", tmp_path_factory)
+    params = rotary.STRATEGY_PARAMETERS.get(key, {})
+    padded = rotary.extended(base, key, **params).encode(TEXTS)
+    calls = request.getfixturevalue("packed")
+    assert gap(rotary.extended(base, key, **params).encode(TEXTS), padded) < 2e-6
+    assert calls
+
+
+@pytest.fixture(scope="module", params=ABSOLUTE)
+def absolute(request, tmp_path_factory) -> SentenceTransformer:
+    made = tiny.sentence_transformer(request.param, tmp_path_factory.mktemp(request.param))
+    made.model_card_data.model_name = f"tiny/{request.param}"
+    return made
+
+
+@pytest.mark.parametrize("key", ["none", "pcw", "gp", "pi", "ntk"])
+def test_every_strategy_on_absolute_positions_equals_its_padded_form(absolute, key, request):
+    kwargs = {} if key == "none" else {"target_len": 64, "logn": key != "pcw"}
+    texts = TEXTS + ["[PAD] ab [PAD] cd " * 3]
+    padded = longembed.extend(absolute, key, **kwargs).encode(texts)
+    calls = request.getfixturevalue("packed")
+    model = longembed.extend(absolute, key, **kwargs)
+    assert gap(model.encode(texts), padded) < 2e-6
+    assert calls and model[0].model.config._attn_implementation == interface.PACKED
+    # one document with a short and a long mate, in one forward pass
+    alone = model.encode(texts[-2:-1])
+    assert gap(model.encode(texts)[-2], alone[0]) < 2e-6
+
+
+def test_half_precision_pools_in_fp32(packed, tmp_path_factory):
+    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("half"))
+    base.model_card_data.model_name = "tiny/bert"
+    full = longembed.extend(base, "pi", 64).encode(TEXTS)
+    half = copy.deepcopy(base)
+    half[0].model.bfloat16()
+    model = longembed.extend(half, "pi", 64)
+    features = model[0](model.preprocess(TEXTS[-1:]))
+    assert features["token_embeddings"].dtype == torch.float32
+    got = model.encode(TEXTS)
+    cosines = (got * full).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(full, axis=1)
+    assert got.dtype == np.float32 and cosines.min() > 0.99
+
+
+def test_training_and_models_with_attention_of_their_own_stay_padded(packed, tmp_path_factory):
+    base = tiny.sentence_transformer("mpnet", tmp_path_factory.mktemp("mpnet"))
+    base.model_card_data.model_name = "tiny/mpnet"
+    longembed.extend(base, "pi", 64).encode(TEXTS)
+    model = rotary.extended(rotary.make("jina-v3", tmp_path_factory), "se")
+    model(model.preprocess(TEXTS))
+    assert not packed
+    with torch.no_grad():
+        model(model.preprocess(TEXTS))
+    assert packed
+
+
+def test_a_machine_without_the_kernel_keeps_transformers_own_attention(absolute):
+    assert longembed.extend(absolute, "none")[0].model.config._attn_implementation == "sdpa"

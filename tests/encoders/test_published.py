@@ -1,0 +1,278 @@
+"""A model that `push_to_hub` uploaded is loaded again by everything that takes a hub id."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mteb
+import numpy as np
+import pytest
+from huggingface_hub import constants
+from mteb.models import model_implementations
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed import hub as hub_module
+from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.errors import HubError, InputError
+from tests import tiny
+from tests.loopback_hub import LoopbackHub
+
+TEXTS = [tiny.text(n, n) for n in (9, 16, 40, 100)]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bases")
+    for kind in ("bert", "modernbert"):
+        more = {"local_attention": 8} if kind == "modernbert" else {}
+        prompts = {"query": "query: ", "document": "passage: "}
+        tiny.sentence_transformer(kind, folder / kind, prompts=prompts, **more)
+    with LoopbackHub() as hub:
+        for kind in ("bert", "modernbert"):
+            hub.add(f"org/{kind}", folder / kind / "model")
+        yield hub
+
+
+@pytest.fixture
+def online(hub, monkeypatch, tmp_path_factory):
+    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-published")
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
+    for kept in ("_made", "_asked"):
+        monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
+    hub.requests.clear()
+    return hub
+
+
+def push(name: str, repository: str, **settings) -> object:
+    model = longembed.load(name, device="cpu")
+    model.push_to_hub(repository, token="hf_of_a_test", **settings)
+    return model
+
+
+def commit(hub: LoopbackHub, repository: str, branch: str = "main") -> str:
+    return hub.find("model", repository, branch).sha
+
+
+@pytest.mark.parametrize("strategy", ["pi@128", "gp@128", "pcw@128", "ntk@128"])
+def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
+    repository = f"me/bert-{strategy.partition('@')[0]}"
+    model = push(f"org/bert+{strategy}", repository)
+    found = longembed.load(repository, device="cpu")
+    np.testing.assert_allclose(found.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(found.encode_query(TEXTS), model.encode_query(TEXTS), atol=1e-6)
+    assert found.model_card_data.model_name == repository
+    assert found.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
+
+
+def test_sentence_transformers_loads_it_where_our_package_is_installed(online) -> None:
+    model = push("org/bert+pi@128", "me/by-others")
+    stock = SentenceTransformer("me/by-others", trust_remote_code=True, device="cpu")
+    np.testing.assert_allclose(stock.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    assert "LongTransformer" in str(stock)
+    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
+        SentenceTransformer("me/by-others", device="cpu")
+
+
+def test_several_vectors_a_document_make_the_round_trip(online) -> None:
+    model = push("org/bert+pi@128:vectors=8", "me/several")
+    found = longembed.load("me/several", device="cpu")
+    assert isinstance(found, MultiVectorEncoder)
+    stock = MultiVectorEncoder("me/several", trust_remote_code=True, device="cpu")
+    for expected, ours, theirs in zip(
+        model.encode_document(TEXTS), found.encode_document(TEXTS), stock.encode_document(TEXTS), strict=True
+    ):
+        np.testing.assert_allclose(ours, expected, atol=1e-6)
+        np.testing.assert_allclose(theirs, expected, atol=1e-6)
+
+
+def test_every_revision_stays_loadable(online) -> None:
+    old = push("org/bert+pi@128", "me/moving")
+    first = commit(online, "me/moving")
+    new = push("org/bert+gp@64", "me/moving", exist_ok=True)
+    third = push("org/bert+rp@64", "me/moving", exist_ok=True, revision="trial")
+    assert not np.allclose(old.encode(TEXTS), new.encode(TEXTS), atol=1e-3)
+    for revision, expected in ((first, old), ("main", new), (None, new), ("trial", third)):
+        found = longembed.load("me/moving", revision=revision, device="cpu")
+        np.testing.assert_allclose(found.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+        sha = commit(online, "me/moving", revision or "main")
+        assert found.model_card_data.base_model_revision == f"{sha}-{ALGORITHM}"
+        stock = SentenceTransformer("me/moving", revision=revision, trust_remote_code=True, device="cpu")
+        np.testing.assert_allclose(stock.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+    by_name = longembed.load(f"me/moving+none:revision={first}", device="cpu")
+    np.testing.assert_allclose(by_name.encode(TEXTS), old.encode(TEXTS), atol=1e-6)
+
+
+# ---- in mteb -----------------------------------------------------------------------------------------------
+
+
+def test_mteb_knows_it_by_the_hub_id_and_its_commit(online) -> None:
+    model = push("org/modernbert+se@64:g=9", "me/modernbert-se")
+    meta = mteb.get_model_meta("me/modernbert-se")
+    sha = commit(online, "me/modernbert-se")
+    assert (meta.name, meta.revision) == ("me/modernbert-se", f"{sha}-{ALGORITHM}")
+    assert (meta.adapted_from, meta.max_tokens) == ("org/modernbert", 64)
+    loaded = mteb.get_model("me/modernbert-se", device="cpu")
+    assert loaded.mteb_model_meta.name == "me/modernbert-se"
+    np.testing.assert_allclose(loaded.model.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+
+
+def test_mteb_takes_any_of_its_revisions(online) -> None:
+    push("org/bert+pi@128", "me/moved")
+    first = commit(online, "me/moved")
+    push("org/bert+gp@64", "me/moved", exist_ok=True)
+    second = commit(online, "me/moved")
+    seen = {
+        revision: mteb.get_model_meta("me/moved", revision)
+        for revision in (None, first, f"{first}-{ALGORITHM}", "main", second)
+    }
+    assert [meta.max_tokens for meta in seen.values()] == [64, 128, 128, 64, 64]
+    assert {meta.revision for meta in seen.values()} == {f"{sha}-{ALGORITHM}" for sha in (first, second)}
+    assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == f"{first}-{ALGORITHM}"
+
+
+def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(online) -> None:
+    push("org/bert+pi@128", "me/loaded-by-others")
+    stock = SentenceTransformer("me/loaded-by-others", trust_remote_code=True, device="cpu")
+    meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
+    same = mteb.get_model_meta("me/loaded-by-others")
+    assert (meta.name, meta.revision, meta.adapted_from) == (same.name, same.revision, "org/bert")
+
+
+def test_search_parameters_are_added_to_a_published_name(online) -> None:
+    push("org/bert+pi@128", "me/searched")
+    meta = mteb.get_model_meta("me/searched+none:center=corpus")
+    assert meta.name == "me/searched+none,center=corpus"
+    assert mteb.get_model_meta(meta.name).revision == meta.revision
+
+
+@pytest.mark.parametrize("name", ["org/plain", "org/nothing"])
+def test_the_hub_is_asked_once_for_a_plain_name_and_the_answer_is_kept(online, tmp_path, name) -> None:
+    if name == "org/plain":
+        online.add(name, {"config.json": "{}", "modules.json": "[]", "README.md": ""})
+    registry = model_implementations.MODEL_REGISTRY
+    for _ in range(3):
+        assert registry.ask_hub(name) is None
+    assert [each for each in online.requests if name in each and "modules.json" in each] == [
+        f"{method} /{name}/resolve/main/modules.json"
+        for method in ("HEAD", "GET")[: 2 if "plain" in name else 1]
+    ]
+    assert name not in registry and registry.get(name) is None
+
+
+def test_looking_a_published_model_up_again_asks_nobody(online) -> None:
+    push("org/bert+pi@128", "me/asked")
+    first = mteb.get_model_meta("me/asked")
+    online.requests.clear()
+    registry = model_implementations.MODEL_REGISTRY
+    assert "me/asked" in registry and registry["me/asked"] is registry.get("me/asked") is first
+    assert mteb.get_model_meta("me/asked") is first
+    assert online.requests == []
+
+
+def test_mteb_own_names_and_look_ups_of_bases_ask_nobody(online) -> None:
+    mteb.get_model_meta("intfloat/e5-base-v2")
+    mteb.get_model_meta("intfloat/e5-base-v2").get_training_datasets()
+    for name in ("me/never-made", "no-slash", "./a/folder"):
+        with pytest.raises(KeyError):
+            mteb.get_model_meta(name, fetch_from_hf=False)
+    assert online.requests == []
+
+
+def test_a_dead_hub_is_not_asked_again_for_other_names(online, monkeypatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    asked = []
+    session = hub_module.get_session
+    monkeypatch.setattr(hub_module, "get_session", lambda: asked.append(1) or session())
+    registry = model_implementations.MODEL_REGISTRY
+    assert [registry.ask_hub(f"org/some-{i}") for i in range(5)] == [None] * 5
+    assert asked == [1]
+
+
+def test_what_is_in_the_cache_loads_without_the_hub(online, monkeypatch) -> None:
+    model = push("org/bert+pi@128", "me/cached")
+    longembed.load("me/cached", device="cpu")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    found = longembed.load("me/cached", device="cpu")
+    np.testing.assert_allclose(found.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    assert mteb.get_model_meta("me/cached").name == "me/cached"
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------
+
+
+def test_a_published_model_cannot_be_extended_again(online) -> None:
+    push("org/bert+pi@128", "me/extended")
+    for name in ("me/extended+gp@64", "me/extended+none@64", "me/extended+none:dtype=bf16"):
+        with pytest.raises(InputError, match=r"^me/extended is extended already and takes no strategy"):
+            longembed.load(name)
+    with pytest.raises(HubError, match="'me/extended' at revision nowhere"):
+        longembed.load("me/extended", revision="nowhere")
+
+
+def test_files_outside_of_the_repository_are_not_read(online) -> None:
+    entry = {
+        "idx": 0,
+        "name": "0",
+        "path": "../../elsewhere",
+        "type": "mteb_longembed.encoders.modules.LongTransformer",
+    }
+    online.add("me/hostile", {"modules.json": json.dumps([entry])})
+    with pytest.raises(TypeError, match="must list modules with a type and a path"):
+        longembed.load("me/hostile")
+
+
+WITHOUT_US = """
+import importlib.abc, importlib.metadata, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "mteb_longembed":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+version = importlib.metadata.version
+def hidden(name):
+    if name.replace("_", "-") == "mteb-longembed":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+importlib.metadata.version = hidden
+from sentence_transformers import SentenceTransformer
+try:
+    SentenceTransformer("me/needs-us", trust_remote_code=%s, device="cpu")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_without_our_package_it_fails_and_names_what_is_missing(online, tmp_path: Path, trusted) -> None:
+    push("org/bert+pi@128", "me/needs-us", exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_US % trusted],
+        env=online.env(tmp_path, MTEB_LONGEMBED_AUTOLOAD="0"),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ImportError"), done.stdout
+    assert "mteb-longembed" in done.stdout and "pip install" in done.stdout
+
+
+def test_the_mteb_command_runs_a_published_model(online, tmp_path: Path) -> None:
+    push("org/bert+pi@128", "me/commanded")
+    command = [sys.executable, "-m", "mteb", "run", "-m", "me/commanded", "-t", "LongEmbedPasskey"]
+    done = subprocess.run(
+        [*command, "--eval-splits", "test_256", "--output-folder", str(tmp_path / "out")],
+        env=online.env(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    [file] = (tmp_path / "out").rglob("LongEmbedPasskey.json")
+    assert file.parts[-3:-1] == ("me__commanded", f"{commit(online, 'me/commanded')}-{ALGORITHM}")

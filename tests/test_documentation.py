@@ -1,0 +1,162 @@
+"""What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mteb_longembed import cli
+from mteb_longembed.encoders import families
+from mteb_longembed.encoders.strategies import STRATEGIES
+from tests import tiny
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def module(path: Path):
+    """A file as a module under its own name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+# ---- pictures --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", STRATEGIES)
+def test_a_picture_is_what_the_strategy_draws(key) -> None:
+    drawn = module(DOCS / "pictures.py").draw(key)
+    assert (DOCS / "images" / f"{key}.svg").read_text(encoding="utf-8") == drawn, (
+        "run python docs/pictures.py"
+    )
+
+
+def test_a_picture_shows_the_strategy_s_own_definition() -> None:
+    relative = module(DOCS / "pictures.py").relative
+    # rp: token 10 and token 2 stand at the same place; gp: three neighbours do; pi: a third of the distance
+    assert relative("rp")[10, 2] == 0 and relative("gp")[2, 0] == 0
+    assert relative("pi")[23, 2] == pytest.approx(7)
+    # pcw: other windows are not seen; se: g=4 and w=2, so 9 sees 0 at 9//4 - 0 + (2 - 0)
+    assert torch.isnan(relative("pcw")[8, 7]) and relative("se")[9, 0] == 4
+
+
+def test_every_strategy_has_its_section_with_its_picture() -> None:
+    text = page("strategies.md")
+    for key in STRATEGIES:
+        (section,) = re.findall(rf"^### `{key}`: .*?(?=^##)", text + "\n##", re.DOTALL | re.MULTILINE)
+        assert f"(images/{key}.svg)" in section
+
+
+# ---- which strategy --------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_measurements_is_the_evidence() -> None:
+    evidence = json.loads((ROOT / "mteb_longembed/comparing/evidence.json").read_text(encoding="utf-8"))
+    labels = {"base": "the base", "none": "`none` at 4,096 tokens"}
+    rows = []
+    for key in ("base", "none", "pcw", "gp", "rp", "pi", "ntk", "se"):
+        missing = "does not fit" if key == "none" else "not measured"
+        cells = (evidence["absolute"].get(key, missing if key != "se" else "does not fit"),)
+        cells += (evidence["rotary"].get(key, "not measured"),)
+        rows.append(f"| {labels.get(key, f'`{key}`')} | {cells[0]} | {cells[1]} |")
+    assert "\n".join(rows) in page("which-strategy.md"), "the table must be\n" + "\n".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "name"), [("learned", "absolute"), ("rotary", "rotary"), ("relative", "relative")]
+)
+def test_the_table_of_families_is_what_fits(row, name) -> None:
+    (line,) = re.findall(rf"^\| {row}.*$", page("which-strategy.md"), re.MULTILINE)
+    cells = line.split("|")
+    (family,) = [f for f in families.FAMILIES if f.name == name and f.__name__ != "RoFormer"]
+    for key in re.findall(r"`(\w+)(?:@TARGET)?`", cells[3] + cells[4]):
+        assert family.fits(STRATEGIES[key])
+    misfits = {key for key, strategy in STRATEGIES.items() if not family.fits(strategy)}
+    assert set(re.findall(r"`(\w+)`", cells[5])) == misfits
+
+
+# ---- extending -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """The files of `extending.md`, each loaded as its reader would; registries go back afterwards."""
+    monkeypatch.setattr(families, "FAMILIES", families.FAMILIES)
+    before = dict(STRATEGIES)
+
+    def load(name: str):
+        blocks = dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page("extending.md"), re.DOTALL))
+        (tmp_path / name).write_text(blocks[name], encoding="utf-8")
+        return module(tmp_path / name)
+
+    yield load
+    STRATEGIES.clear()
+    STRATEGIES.update(before)
+
+
+def test_the_strategy_of_the_docs_folds_positions(written) -> None:
+    model = written("fold.py").model
+    fold = model[0].strategy
+    p = torch.arange(0, 1024)
+    ids = fold.position_ids(p, torch.tensor(1024))
+    assert ids[511] == 511 and ids[512] == 511 and ids[1023] == 0
+    assert model.model_card_data.model_name.endswith("mini-rope+fold@1024")
+    assert model.encode(["a word " * 700]).shape == (1, 192)
+
+
+def test_the_family_of_the_docs_takes_positions(written, tmp_path) -> None:
+    import mteb_longembed as longembed
+
+    tiny.sentence_transformer("megatron-bert", tmp_path / "base", max_position_embeddings=32)
+    written("megatron.py")
+    extended = longembed.extend(tmp_path / "base" / "model", "rp", 64, 32, logn=False, device="cpu")
+    assert type(extended[0].family).__name__ == "Megatron"
+    assert extended.encode(["word " * 50]).shape[0] == 1
+
+
+def test_the_task_of_the_docs_is_scored(written) -> None:
+    (result,) = written("recipes.py").results.task_results
+    assert result.task_name == "Recipes" and 0 < result.get_score() <= 1
+
+
+# ---- messages --------------------------------------------------------------------------------------------------
+
+
+def test_every_message_of_troubleshooting_is_in_the_code() -> None:
+    code = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "mteb_longembed").rglob("*.py")))
+    joined = re.sub(r'"\s*\n\s*f?"', "", code)
+    fragments = re.sub(r"\{[^{}]*\}", "...", joined)
+    for heading in re.findall(r"^### `(.*)`$", page("troubleshooting.md"), re.MULTILINE):
+        for part in heading.split("..."):
+            assert part.strip(" ,") in fragments, heading
+
+
+# ---- links and commands ----------------------------------------------------------------------------------------
+
+
+def test_the_readme_links_to_every_page_and_names_every_command() -> None:
+    for path in DOCS.glob("*.md"):
+        assert f"docs/{path.name}" in README, path.name
+    for command in cli.COMMANDS:
+        assert f"mteb-longembed {command}" in README, command
+
+
+def test_every_link_to_a_file_leads_to_one() -> None:
+    for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", text):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"

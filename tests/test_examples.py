@@ -1,0 +1,62 @@
+"""Every example in `examples/` runs, offline, and finds the right document.
+
+`tox -e examples` installs the frameworks. Elsewhere an example without its framework is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+#: Example -> what must be installed beside this package.
+NEEDS = {
+    "faiss_search": "faiss",
+    "haystack_search": "haystack",
+    "langchain_search": "langchain_huggingface",
+    "llama_index_search": "llama_index",
+    "onnx_export": "onnxruntime",
+    "qdrant_search": "qdrant_client",
+}
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run one example in an empty folder, without the hub; its names afterwards."""
+
+    def running(name: str) -> dict:
+        if importlib.util.find_spec(NEEDS[name]) is None:
+            assert os.environ.get("LONGEMBED_EXAMPLES") != "all", f"{NEEDS[name]} is not installed"
+            pytest.skip(f"needs {NEEDS[name]}: tox -e examples")
+        monkeypatch.syspath_prepend(str(EXAMPLES))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        monkeypatch.delitem(sys.modules, "documents", raising=False)
+        return runpy.run_path(str(EXAMPLES / f"{name}.py"))
+
+    return running
+
+
+def test_every_example_is_tested_and_at_most_forty_lines_long() -> None:
+    files = {path.stem: path for path in EXAMPLES.glob("*.py")}
+    assert set(files) == {*NEEDS, "documents"}
+    for path in files.values():
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 40, path.name
+
+
+@pytest.mark.parametrize("name", [name for name in NEEDS if name.endswith("_search")])
+def test_the_right_document_comes_first(name, run) -> None:
+    found = run(name)
+    assert found["FOUND"][0] == "library"
+    assert sorted(found["FOUND"]) == ["harbour", "library", "station"]
+    if "CHUNK" in found:
+        assert "90577" in found["CHUNK"]
+
+
+def test_onnx_gives_the_checkpoint_s_embeddings(run) -> None:
+    assert run("onnx_export")["DIFFERENCE"] < 1e-4
