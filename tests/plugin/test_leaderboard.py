@@ -114,6 +114,14 @@ def test_the_leaderboard_shows_the_extended_models_of_its_cache(registry, board,
     assert board.get_leaderboard_app() == [NAME, "org/other+ntk@1024,logn=off"]
 
 
+def test_a_model_with_a_repository_of_its_own_is_known_by_its_revision(registry, board, tmp_path) -> None:
+    describe(tmp_path, "me/e5-base-se", "abc-le2")
+    describe(tmp_path, "me/another", "abc")
+    board.get_leaderboard_app()
+    assert "me/e5-base-se" in dict.keys(registry) and "me/another" not in dict.keys(registry)
+    assert registry["me/e5-base-se"].loader.func is load_named
+
+
 def test_the_cache_is_found_however_it_is_given(registry, board, tmp_path) -> None:
     describe(tmp_path / "mine", NAME)
     cache = mteb.ResultCache(tmp_path / "mine")
