@@ -87,9 +87,30 @@ class Cluster:
             ) from None
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, logging_level=logging.WARNING)
-        gpus = int(ray.cluster_resources().get("GPU", 0))
-        count = self.count or gpus or sum(bool(node["Alive"]) for node in ray.nodes())
-        return Workers(model, count, on_gpu=gpus > 0)
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        gpus = int(sum(node.get("GPU", 0) for node in alive))
+        cpus = [int(node["CPU"]) for node in alive if node.get("CPU", 0) >= 1]
+        count = self.count or gpus or max(len(cpus), 1)
+        return Workers(model, count, on_gpu=gpus > 0, cpus=cpus_of_a_worker(cpus, count))
+
+
+def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
+    """CPUs that each worker takes where there are no GPUs, and so the threads that Ray gives it.
+
+    Args:
+        cpus: of each machine; those without any left out.
+        count: workers, spread over the machines.
+
+    Example:
+        >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
+        8
+        >>> cpus_of_a_worker([16], count=5)
+        3
+    """
+    if not cpus:
+        return 1
+    on_one = -(-count // len(cpus))
+    return max(min(cpus) // on_one, 1)
 
 
 class _Worker:
@@ -129,9 +150,10 @@ class Workers:
         model: extended model; what it is when the workers start is what they have.
         count: how many workers.
         on_gpu: whether each has a GPU of its own.
+        cpus: that each takes where it has none.
     """
 
-    def __init__(self, model: Any, count: int, *, on_gpu: bool) -> None:
+    def __init__(self, model: Any, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
 
         shared = copy.copy(model)
@@ -140,7 +162,7 @@ class Workers:
         # a GPU's tensors cannot be read on a machine without one
         self._shipped = ray.put(shared.to("cpu"))
         model.to(device)
-        resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": 1}
+        resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
         self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
         self.actors: list[Any] = [self._started() for _ in range(count)]
         self.device = torch.device(ray.get(self.actors[0].kind.remote()))
@@ -262,7 +284,8 @@ class ClusterEngine:
                 self.reading.add(reading)
                 if self.store is not None and keys:
                     self.store.put_many([keys[i] for i in own], arrays)
-                yield own, [torch.from_numpy(array) for array in arrays]
+                # copies: Ray's arrays are read-only, and keep its shared memory
+                yield own, [torch.tensor(array) for array in arrays]
                 bar.advance(sum(tokens[i] for i in own))
         if self.store is not None:
             self.store.counts.rows_read += len(known)
