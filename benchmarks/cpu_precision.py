@@ -35,9 +35,11 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="parts of the names of ways; default all")
+    parser.add_argument("--no-roofline", action="store_true", help="leave the matrix products out")
     args = parser.parse_args()
     print(f"{torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads\n", flush=True)
-    print(roofline(args.size, args.rounds), "\n", flush=True)
+    if not args.no_roofline:
+        print(roofline(args.size, args.rounds), "\n", flush=True)
     for n in args.tokens:
         print(encoding(args.size, n, args.docs, args.rounds, args.only), "\n", flush=True)
 
@@ -46,48 +48,58 @@ def main() -> None:
 
 
 def roofline(size: str, rounds: int) -> str:
-    """GFLOP/s of products `[2048, width] x [width, 4 width]`, the largest of a layer, by number type."""
+    """GFLOP/s of products `[2048, width] x [width, 4 width]`, the largest of a layer, by number type.
+
+    Types for which the processor has no instructions are slow by a factor of ten or more: fewer rows show that.
+    """
     _, width, _ = SIZES[size]
     a, b = torch.randn(2048, width), torch.randn(4 * width, width)
-    half_a, half_b = a.bfloat16(), b.bfloat16()
-    whole = [(x * 20).clamp(-127, 127).to(torch.int8) for x in (a, b)]
-    products: dict[str, Callable[[], object]] = {
-        "float32": lambda: torch.mm(a, b.T),
-        "bfloat16": lambda: torch.mm(half_a, half_b.T),
-        "int8 (torch._int_mm)": lambda: torch._int_mm(whole[0], whole[1].T),
-        "int8 (quantized linear)": quantized_product(b, a),
+    half_a, half_b = a[:64].bfloat16(), b.bfloat16()
+    whole = [(x * 20).clamp(-127, 127).to(torch.int8) for x in (a[:64], b)]
+    products: dict[str, tuple[int, Callable[[], object]]] = {
+        "float32": (2048, lambda: torch.mm(a, b.T)),
+        "int8 (quantised linear, fbgemm)": (2048, quantized_product(b, a, "fbgemm")),
+        "int8 (quantised linear, onednn)": (2048, quantized_product(b, a, "onednn")),
+        "bfloat16, 64 rows": (64, lambda: torch.mm(half_a, half_b.T)),
+        "int8 (torch._int_mm), 64 rows": (64, lambda: torch._int_mm(whole[0], whole[1].T)),
     }
-    flops = 2 * 2048 * width * 4 * width
-    rows = []
-    for name, run in products.items():
+    done: dict[str, tuple[int, Callable[[], object]]] = {}
+    rows: list[list[object]] = []
+    for name, (count, run) in products.items():
         try:
             run()
-            repeats = max(1, int(4e10 / flops)) if name == "float32" else 2
-            (seconds,) = alternating(rounds, lambda run=run, repeats=repeats: [run() for _ in range(repeats)])
-            rows.append([name, repeats * flops / seconds / 1e9])
+            done[name] = count, run
         except (RuntimeError, AttributeError) as error:
             rows.append([name, f"cannot: {str(error).splitlines()[0][:60]}"])
-    return table(["matrix product", "GFLOP/s"], rows)
+    seconds = alternating(rounds, *(run for _, run in done.values()))
+    rates = [
+        2 * done[name][0] * width * 4 * width / took / 1e9 for name, took in zip(done, seconds, strict=True)
+    ]
+    rows = [[name, rate, rate / rates[0]] for name, rate in zip(done, rates, strict=True)] + rows
+    return table(
+        ["matrix product", "GFLOP/s", "relative to float32"], [row + [""] * (3 - len(row)) for row in rows]
+    )
 
 
-def quantized_product(weight: torch.Tensor, x: torch.Tensor) -> Callable[[], object]:
-    """torch's own int8 linear layer with activations quantised on the way (fbgemm)."""
-
-    def make() -> Callable[[], object]:
-        scale = weight.abs().max() / 127
-        packed = torch.ops.quantized.linear_prepack(
-            torch.quantize_per_tensor(weight, float(scale), 0, torch.qint8), None
-        )
-        return lambda: torch.ops.quantized.linear_dynamic(x, packed, reduce_range=True)
-
-    made: list[Callable[[], object]] = []
+def quantized_product(weight: torch.Tensor, x: torch.Tensor, backend: str) -> Callable[[], object]:
+    """torch's own int8 linear layer with activations quantised on the way."""
+    made: list[torch.Tensor] = []
 
     def run() -> object:
+        torch.backends.quantized.engine = backend
         if not made:
-            made.append(make())
-        return made[0]()
+            made.append(packed(weight, None))
+        return torch.ops.quantized.linear_dynamic(x, made[0], reduce_range=True)
 
     return run
+
+
+def packed(weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """A weight in int8, one scale an output, in the layout of the backend."""
+    scales = weight.abs().amax(1).clamp(min=1e-9).double() / 127
+    zeros = torch.zeros(len(weight), dtype=torch.long)
+    whole = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+    return torch.ops.quantized.linear_prepack(whole, bias)
 
 
 # ---- ways to encode ---------------------------------------------------------------------------------------
@@ -107,7 +119,8 @@ def encoding(size: str, n: int, docs: int, rounds: int, only: list[str] | None) 
             "ours, bf16": lambda: engine_run(in_bf16(stock), texts),
             "ours, int8 (torchao, dynamic)": lambda: engine_run(in_int8(stock, "dynamic"), texts),
             "ours, int8 (torchao, weights)": lambda: engine_run(in_int8(stock, "weights"), texts),
-            "ours, int8 (fbgemm)": lambda: engine_run(in_fbgemm(stock), texts),
+            "ours, int8 (fbgemm)": lambda: engine_run(in_torch_int8(stock, "fbgemm"), texts),
+            "ours, int8 (onednn)": lambda: engine_run(in_torch_int8(stock, "onednn"), texts),
             "ours, compiled": lambda: engine_run(compiled(longembed.extend(stock, "none")), texts),
             "ours, int8 (torchao, dynamic), compiled": lambda: engine_run(compiled(in_int8(stock, "dynamic")), texts),
             "ONNX Runtime, fp32": lambda: onnx_run(stock, texts, folder, n, quantised=False),
@@ -163,29 +176,27 @@ def in_int8(stock: SentenceTransformer, kind: str) -> SentenceTransformer:
     return model
 
 
-class FbgemmLinear(torch.nn.Module):
-    """A linear layer in int8, activations quantised on the way, by torch's own fbgemm kernels."""
+class QuantisedLinear(torch.nn.Module):
+    """A linear layer in int8, activations quantised on the way, by torch's own kernels."""
 
-    def __init__(self, linear: torch.nn.Linear) -> None:
+    def __init__(self, linear: torch.nn.Linear, backend: str) -> None:
         super().__init__()
-        weight = linear.weight.detach()
-        scales = weight.abs().amax(1).clamp(min=1e-9) / 127
-        zeros = torch.zeros(len(weight), dtype=torch.long)
-        packed = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
-        self.packed = torch.ops.quantized.linear_prepack(packed, linear.bias)
+        self.backend = torch.backends.quantized.engine = backend
+        self.packed = packed(linear.weight.detach(), linear.bias)
         self.weight = linear.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.backends.quantized.engine = self.backend
         return torch.ops.quantized.linear_dynamic(x, self.packed, reduce_range=True)
 
 
-def in_fbgemm(stock: SentenceTransformer) -> SentenceTransformer:
-    """The linear layers in int8 by fbgemm."""
+def in_torch_int8(stock: SentenceTransformer, backend: str) -> SentenceTransformer:
+    """The linear layers in int8 by torch's own kernels."""
     model = longembed.extend(stock, "none")
     for module in list(model[0].model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, torch.nn.Linear):
-                setattr(module, name, FbgemmLinear(child))
+                setattr(module, name, QuantisedLinear(child, backend))
     return model
 
 

@@ -26,6 +26,7 @@ from .bases.e5rope import native_folder
 from .bases.files import find_file, unreachable
 from .bases.resolve import ResolvedModel, check_first_module, resolve
 from .bases.saved import OUR_CLASSES, saved_files, saved_modules
+from .int8 import check_int8, in_int8
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .multi_vector import LongMultiVectorEncoder
@@ -46,7 +47,7 @@ def build(
         device: where the model goes; default the best there is, or where `loaded` is.
 
     Raises:
-        InputError: if the base has changed since it was resolved.
+        InputError: if the base has changed since it was resolved, or int8 cannot run on the device.
         ModelError: if the base does not start with a transformer, or its files are not of a known form.
         MisfitError: if the base's modules leave no place for the strategy.
     """
@@ -103,14 +104,19 @@ def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: Resolve
 
 def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
     """The base as its own files say, completed by the zoo where they say nothing."""
+    whole = resolved.dtype == "int8"
+    if whole:
+        check_int8(device)
+        device = "cpu"
     info = resolved.base
     entry = info.entry or ZooEntry(hub_id=info.name)
     source = info.path
     revision = None if Path(source).is_dir() else info.revision
+    dtype = "float32" if whole else resolved.dtype
     kwargs: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": info.runs_code,
-        "model_kwargs": {} if resolved.dtype is None else {"dtype": getattr(torch, resolved.dtype)},
+        "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
         "config_kwargs": dict(entry.config),
         # no retries for each file where the hub does not answer: its small files came from the cache too
         "local_files_only": not Path(source).is_dir() and not hub_answers(),
@@ -128,6 +134,9 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
             model = SentenceTransformer(modules=modules, device=device, prompts=said)
     if entry.append_eos:
         _append_eos(model.tokenizer)
+    if whole:
+        check_first_module(info.name, model)
+        in_int8(model[0].model)
     return model
 
 

@@ -27,6 +27,7 @@ from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_
 from .engine.engine import DOCUMENT_LENGTHS
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
+from .int8 import has_int8
 from .strategies import Strategy
 
 #: Token-wise features that windows cut and that are padded with zeros.
@@ -357,7 +358,15 @@ class LongTransformer(Transformer):
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights, the strategy and what the base was; `longembed.load` reads them back."""
+        """Save the extended weights, the strategy and what the base was; `longembed.load` reads them back.
+
+        Raises:
+            InputError: if layers are in int8, which no file of a checkpoint says.
+        """
+        if has_int8(self.model):
+            raise InputError(
+                "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
+            )
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
         config = what_is_saved(self.strategy, self.origin)
         path = Path(output_path, STRATEGY_FILE)

@@ -12,8 +12,8 @@ from mteb_longembed.names.parameters import Parameter, read_parameters, read_tok
 
 from .representation import Representation, SearchSettings
 
-#: Short spellings of compute types -> torch's names.
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+#: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 
 
 @dataclass(frozen=True)
