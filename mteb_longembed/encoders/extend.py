@@ -98,7 +98,7 @@ def load(
         trust_remote_code: run the base repository's own model code. What we saved never needs it.
 
     Raises:
-        as `extend`.
+        LongEmbedError: for the same reasons as `extend`.
     """
     if is_saved_extended(name):
         return build(resolve(ModelName(str(name), revision=revision)), device=device)
