@@ -25,7 +25,7 @@ from materials import SIZES, base_model, documents, table
 from mteb_longembed.comparing import comparison
 from mteb_longembed.comparing.contenders import contenders_of
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.store import STORE_VARIABLE
+from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 
 

@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.plugin.results_on_disk import LOCK
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny

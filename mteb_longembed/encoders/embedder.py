@@ -15,8 +15,8 @@ from .card import extended_card, scores_in
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.running import Features
-from .engine.store import EmbeddingStore
 from .modules import LongTransformer, WindowPooling
+from .store.store import EmbeddingStore
 
 #: The oldest version of ours that reads what we save.
 _READ_SINCE = "0.1.0"

@@ -13,8 +13,8 @@ from mteb.types import PromptType
 
 from .engine.cluster import Cluster
 from .engine.reading import Reading
-from .engine.store import EmbeddingStore
 from .multi_vector import LongMultiVectorEncoder
+from .store.store import EmbeddingStore
 
 #: Bytes of vectors that are in memory at once while documents of several vectors are searched.
 CHUNK_BYTES = 1 << 30

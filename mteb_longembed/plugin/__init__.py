@@ -48,13 +48,13 @@ def _benchmark() -> tuple[Register, ...]:
 
 
 def _menu() -> tuple[Register, ...]:
-    from .leaderboard import register_in_menu
+    from .leaderboard.shown import register_in_menu
 
     return (register_in_menu,)
 
 
 def _shown_models() -> tuple[Register, ...]:
-    from .leaderboard import register_shown_models
+    from .leaderboard.shown import register_shown_models
 
     return (register_shown_models,)
 

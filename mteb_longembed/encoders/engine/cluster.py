@@ -21,15 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import split_by_cost
 from .blocks import estimated_tokens
 from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
-from .fingerprint import Fingerprint, fingerprint
 from .progress import TokenBar
 from .reading import Reading, warn_once
-from .store import EmbeddingStore
 
 logger = logging.getLogger(__name__)
 

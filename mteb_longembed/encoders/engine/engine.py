@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
+from mteb_longembed.encoders.store.fingerprint import fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
-from .fingerprint import fingerprint
 from .memory import measured_tokens
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
-from .store import EmbeddingStore
 from .tokenizing import Ids
 from .transfers import AHEAD, Results, lagging
 

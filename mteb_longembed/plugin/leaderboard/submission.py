@@ -16,9 +16,9 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from mteb_longembed.names.canonical import results_folder
+from mteb_longembed.plugin.mteb_parts import part
 
 from .cache_folder import cache_folder
-from .mteb_parts import part
 
 #: The largest file that is taken, in bytes.
 MAX_BYTES = 10 * 1024 * 1024

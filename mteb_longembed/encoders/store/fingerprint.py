@@ -28,8 +28,8 @@ from .checksum import checksum
 from .code import code_of, is_library, read_again
 
 if TYPE_CHECKING:
-    from .engine import TextModel
-    from .tokenizing import Ids
+    from mteb_longembed.encoders.engine.engine import TextModel
+    from mteb_longembed.encoders.engine.tokenizing import Ids
 
 #: `(id(owner), name)` -> what inputs up to the trained length read of it, None for nothing. The owner is a module or
 #: a configuration, and the name one of its tensors, attributes or entries.

@@ -17,8 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.names.grammar import is_extended_name
-
-from .mteb_parts import moved, part, rebind
+from mteb_longembed.plugin.mteb_parts import moved, part, rebind
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -134,7 +133,7 @@ def register_in_menu(menu: ModuleType) -> None:
 
 def register_shown_models(board: ModuleType) -> None:
     """Have the leaderboard enter the extended models of its results into mteb's registry when it starts."""
-    from .loading import load_named
+    from mteb_longembed.plugin.loading import load_named
 
     def learn(cache: Path) -> None:
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")

@@ -15,7 +15,7 @@ import pytest
 
 from mteb_longembed import cli
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin import board
+from mteb_longembed.plugin.leaderboard import board
 
 from .results import write_results
 

@@ -17,9 +17,9 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.checksum import checksum, sums
-from mteb_longembed.encoders.engine.fingerprint import Fingerprint, fingerprint
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.checksum import checksum, sums
+from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.plugin.mteb_parts import part, rebind
 
 from .cache_folder import cache_folder
-from .leaderboard import learn_models
-from .mteb_parts import part, rebind
+from .shown import learn_models
 
 logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's, and that of mteb's long tasks.
@@ -65,7 +65,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
     mend_tables()
     _show_only([mteb.get_benchmark(name) for name in shown], first)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    from .loading import load_named
+    from mteb_longembed.plugin.loading import load_named
 
     learn_models(results, registry, load_named, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
