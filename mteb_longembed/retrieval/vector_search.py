@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb._create_dataloaders import create_dataloader
+from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, MisfitError
