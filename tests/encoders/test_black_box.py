@@ -187,7 +187,7 @@ def test_a_window_smaller_than_one_character_is_refused():
 
 def test_what_does_not_fit_is_said_in_one_sentence():
     base = mteb.get_model_meta(ADA)
-    with pytest.raises(MisfitError, match="se acts inside a model, and nobody can look into openai"):
+    with pytest.raises(MisfitError, match="se acts inside a model, and the inside of openai"):
         windowed(base, parse_name(f"{ADA}+se"))
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
         windowed(base.model_copy(update={"max_tokens": None}), parse_name(f"{ADA}+pcw"))
