@@ -66,7 +66,7 @@ class SpanPooling(WindowPooling):
             model[0].tells_content = True
 
     def forward(self, features: dict[str, Any], task: str | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. `vector_counts` `[b]` counts those of each document."""
+        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. `vector_counts` `[b]`: how many per document."""
         if task != "query" and self.vectors == "window" and "window_counts" in features:
             counts = features["window_counts"]
             windows = Pooling.forward(self, dict(features))["sentence_embedding"]

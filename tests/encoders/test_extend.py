@@ -160,7 +160,11 @@ def test_a_multi_process_pool_gives_the_same_embeddings(base):
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
-        (lambda b: extend(b, "gp", revision="main"), InputError, r"revision can be set only when a base is loaded"),
+        (
+            lambda b: extend(b, "gp", revision="main"),
+            InputError,
+            r"revision can be set only when a base is loaded",
+        ),
         (
             lambda b: extend("no-such/dir/at-all", "gp"),
             ModelError,
