@@ -89,7 +89,7 @@ def count_calls(run: SmallRun, folder: Path) -> list[str]:
 def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
     """One run with a fault and one without; whether the fault was met."""
     with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
-        warnings.simplefilter("ignore", RuntimeWarning)  # the store says that it goes on without the disk
+        warnings.simplefilter("ignore", RuntimeWarning)  # the store warns that the run continues without it
         with contextlib.suppress(OSError):
             run.evaluate(folder)
     met = len(faults.calls) > fail_at

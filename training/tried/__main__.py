@@ -1,4 +1,4 @@
-"""Measure the methods of this folder beside their nearest relatives in the package.
+"""Measure the methods of this folder, each beside the nearest strategy of the package (its relative).
 
 `python -m training.tried` prints one table for each model: Acc@1 at 4,096 tokens, its 95 % interval, and the p-value of
 the paired randomisation test against the relative.

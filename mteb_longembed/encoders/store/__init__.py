@@ -1,5 +1,5 @@
-"""Finished work on disk: the key of everything that determines a document's numbers, and the rows under that key.
+"""Finished work on disk: rows, and the key of each row, which covers everything that determines its embedding.
 
-May import torch, transformers, `xxhash`, `strategies` (the version of the numbers) and `errors`; nothing of the engine,
-which writes and reads the rows.
+This room may import torch, transformers, `xxhash`, `strategies` (for the version of the algorithms) and `errors`. It
+may not import the engine, which writes and reads the rows.
 """

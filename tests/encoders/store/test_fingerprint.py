@@ -363,7 +363,7 @@ def test_a_hook_that_is_not_ours_switches_the_store_off_with_a_warning(
     handle = register[where]()
     try:
         with pytest.warns(
-            RuntimeWarning, match="has a forward hook .* the store of embeddings is off for it"
+            RuntimeWarning, match="has a forward hook .* the store of embeddings is off for this model"
         ):
             model.encode([tiny.text(5)])
     finally:

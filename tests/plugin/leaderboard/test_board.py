@@ -17,7 +17,7 @@ from mteb_longembed import cli
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.plugin.leaderboard import board
 
-from .results import write_results
+from ..results import write_results
 
 NAME = "org/base+pi@4096"
 PLUS = {"LongEmbedPasskey": 0.4321, "LongEmbedNeedle": 0.25}
