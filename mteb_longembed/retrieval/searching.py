@@ -25,7 +25,8 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
         device: where the model runs; default the best device of this machine.
 
     Raises:
-        the same errors as `load`; ModelError if the packages for `fuse=bm25` are missing.
+        LongEmbedError: for the same reasons as `load`.
+        ModelError: the packages for `fuse=bm25` are missing.
     """
     import mteb
     from mteb.models.search_wrappers import SearchEncoderWrapper
