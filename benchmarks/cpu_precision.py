@@ -2,9 +2,10 @@
 
 `python benchmarks/cpu_precision.py --size base --tokens 512 4096 --docs 4 --rounds 3`
 
-All run in one process, in turns, on the same documents of exactly so many tokens, and give the same vectors (mean of
-the token embeddings). The roofline is the rate of plain matrix products of the model's shapes in each number type: no
-way to encode is faster than its products. Rows that need torchao, onnx or onnxruntime say so where they are missing.
+All ways run in one process, in turns, on the same documents with exactly `--tokens` tokens, and give the same vectors
+(mean of the token embeddings). The roofline is the rate of plain matrix products with the model's shapes in each
+number type: no way to encode is faster than its matrix products. Rows that need torchao, onnx or onnxruntime say so
+if these are not installed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[512, 4096])
     parser.add_argument("--docs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", help="parts of the names of ways; default all")
+    parser.add_argument("--only", nargs="+", help="parts of the names of ways; default: all ways")
     args = parser.parse_args()
     print(f"{torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads\n", flush=True)
     print(roofline(args.size, args.rounds), "\n", flush=True)
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def roofline(size: str, rounds: int) -> str:
-    """GFLOP/s of products `[2048, width] x [width, 4 width]`, the largest of a layer, by number type."""
+    """GFLOP/s of the largest product of a layer, `[2048, width] x [width, 4 width]`, by number type."""
     _, width, _ = SIZES[size]
     a, b = torch.randn(2048, width), torch.randn(4 * width, width)
     half_a, half_b = a.bfloat16(), b.bfloat16()
@@ -70,7 +71,7 @@ def roofline(size: str, rounds: int) -> str:
 
 
 def quantized_product(weight: torch.Tensor, x: torch.Tensor) -> Callable[[], object]:
-    """torch's own int8 linear layer with activations quantised on the way (fbgemm)."""
+    """torch's own int8 linear layer, which quantises activations in each call (fbgemm)."""
 
     def make() -> Callable[[], object]:
         scale = weight.abs().max() / 127
@@ -93,7 +94,7 @@ def quantized_product(weight: torch.Tensor, x: torch.Tensor) -> Callable[[], obj
 
 
 def encoding(size: str, n: int, docs: int, rounds: int, only: list[str] | None) -> str:
-    """One table: seconds and cosines of every way, documents of `n` tokens."""
+    """One table: seconds and cosines of every way, for documents of `n` tokens."""
     MIXES["full"] = (8 * n,)
     texts = documents("full", docs)
     with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +163,7 @@ def in_int8(stock: SentenceTransformer, kind: str) -> SentenceTransformer:
 
 
 class FbgemmLinear(torch.nn.Module):
-    """A linear layer in int8, activations quantised on the way, by torch's own fbgemm kernels."""
+    """A linear layer in int8 that quantises activations in each call, with torch's own fbgemm kernels."""
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
@@ -193,7 +194,7 @@ def compiled(model: SentenceTransformer) -> SentenceTransformer:
 
 
 def onnx_run(stock: SentenceTransformer, texts: list[str], folder: str, n: int, *, quantised: bool) -> Run:
-    """The transformer in ONNX Runtime on as many threads, with the mean of the token embeddings in numpy."""
+    """The transformer in ONNX Runtime with the same number of threads. numpy computes the mean of the tokens."""
     import onnxruntime
 
     path = Path(folder, "model.onnx")

@@ -16,7 +16,7 @@ from torch import Tensor
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.engine.cluster import WORKERS_VARIABLE, Cluster, ClusterEngine, Workers
-from mteb_longembed.encoders.engine.store import STORE_VARIABLE, Counts, EmbeddingStore
+from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
 
