@@ -1,31 +1,33 @@
-"""Everything that has to be seen on an accelerator, in one call: kernels, speed, memory, a training run.
+"""All measurements that need an accelerator, in one call: kernels, speed, memory, a training run.
 
     python benchmarks/accelerator.py --minutes 8 --out FOLDER
     python benchmarks/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
 
-Writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so that a kill loses one part at most.
-What no time is left for is listed as skipped. The parts, in this order:
+The script writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so a kill loses at most one
+part. Parts for which no time is left are listed as skipped. The parts run in this order:
 
-- `correctness`: every kernel path against the same function in fp32 on the CPU, whole models against their fp32
-  selves on the CPU, and a document alone against itself among others (batch invariance), for each number type.
-- `end to end`: our engine against sentence-transformers with its best settings (fp16 and bf16; SDPA, FlashAttention 2
-  with unpadded inputs where the `flash_attn` package is there; the best of several batch sizes).
-- `strategies`: each strategy relative to its base at the same length. Goal: `se` at most 1.15 at 32,768 tokens.
-- `utilisation`: FLOP/s of encoding over those of plain matrix products. Goal: 50 % at 4,096 tokens.
-- `memory`: the peak of one document's forward pass against its tokens.
+- `correctness`: every kernel path compared with the same function in fp32 on the CPU, whole models compared with the
+  same models in fp32 on the CPU, and a document alone compared with the same document in a batch (batch invariance),
+  for each number type.
+- `end to end`: our engine compared with sentence-transformers with its best settings (fp16 and bf16; SDPA;
+  FlashAttention 2 with unpadded inputs if the `flash_attn` package is installed; the best of several batch sizes).
+- `strategies`: the cost of each strategy relative to its base at the same length. Goal: `se` at most 1.15 at 32,768
+  tokens.
+- `utilisation`: FLOP/s of encoding divided by FLOP/s of plain matrix products. Goal: 50 % at 4,096 tokens.
+- `memory`: the peak of one document's forward pass, for several numbers of tokens.
 - `recipe`: the training recipe of the embedded models, for the time that is left.
 
-A bare machine. torch and transformers must be there; neither mteb, datasets nor an installed copy of this package is
-needed: the checkout that the script lies in is used. Missing packages travel as wheels in a folder beside it. On a
-machine with the package index:
+The machine may be bare: only torch and transformers must be installed. mteb, datasets and an installed copy of this
+package are not needed, because the script uses the checkout that it is in. Missing packages come as wheels in a folder
+beside it. On a machine with the package index:
 
     python -m pip download --no-deps --only-binary=:all: -d wheels sentence-transformers==6.2.0 xxhash filelock tqdm
 
-Pick the platform of the bare machine with `--platform` and `--python-version` where it differs. There:
+If the bare machine has another platform, name it with `--platform` and `--python-version`. On the bare machine:
 
     python -m pip install --no-index --no-deps --find-links wheels sentence-transformers xxhash
 
-The folder takes less than 2 MiB. Packages that are there already are left alone.
+The folder has less than 2 MiB. Packages that are installed already are not changed.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ Rows = list[list[object]]
 
 @dataclass
 class Scale:
-    """How large everything is, and where it runs."""
+    """The sizes of everything, and the device."""
 
     device: str
     half: tuple[str, ...]
@@ -95,7 +97,7 @@ class Scale:
 
     @classmethod
     def tiny(cls) -> Scale:
-        """What a CPU does in less than two minutes: the same code on small numbers."""
+        """Sizes for a CPU, which then takes less than two minutes. The code is the same."""
         shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
                  "head_dim": 16, "intermediate_size": 128}  # fmt: skip
         return cls(
@@ -111,7 +113,7 @@ class Scale:
 
 
 def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., Tensor]]]:
-    """Names and functions of documents' packed q, k, v: every call of a kernel, and the same one document a call."""
+    """Names and functions of packed q, k, v: each kernel path, and the same path with one document in each call."""
     rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
     plans = {
         "none": None,
@@ -154,7 +156,7 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
 
 
 def correctness(scale: Scale) -> dict[str, Any]:
-    """Largest differences to fp32 on the CPU, of kernels, models and batches."""
+    """The largest differences from fp32 on the CPU, for kernels, models and batches."""
     generator = torch.Generator().manual_seed(0)
     lengths = list(scale.kernel_lengths)
     types = ("float32", *scale.half)
@@ -162,7 +164,7 @@ def correctness(scale: Scale) -> dict[str, Any]:
     for kv_heads in (4, 2):
         q, k, v = (torch.randn(sum(lengths), h, 64, generator=generator) for h in (4, kv_heads, kv_heads))
         for name, run, alone in kernel_paths():
-            # documents alone in fp32 on the CPU, so that packing itself is compared too
+            # each document alone in fp32 on the CPU, so that packing itself is tested too
             want = alone(q, k, v, lengths)
             for dtype in types:
                 given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
@@ -182,7 +184,7 @@ def correctness(scale: Scale) -> dict[str, Any]:
 
 
 def models(scale: Scale) -> list[tuple[Callable[..., SentenceTransformer], str, tuple[str, ...]]]:
-    """How each kind of model is made, its name, and strategies for it."""
+    """For each kind of model: the function that makes it, its name, and strategies for it."""
     return [
         (lambda n, folder: base_model(scale.size, n, folder), "absolute", ("none", "pcw", "pi", "ntk")),
         (lambda n, folder: strategies.rotary_model(scale.size, n, folder), "rotary", ("none", "ntk", "se", "dca")),
@@ -205,7 +207,7 @@ def causal_model(scale: Scale, max_len: int, folder: str) -> SentenceTransformer
 
 
 def checked_texts(scale: Scale) -> list[str]:
-    """Documents around the trained length of 512 tokens, in order of nothing."""
+    """Documents around the trained length of 512 tokens, in no particular order."""
     longest = max(scale.kernel_lengths)
     MIXES["checked"] = tuple(int(n) for n in (90, 5 * longest, 2600, 400, 4 * longest, 30))
     return documents("checked", 6)
@@ -214,7 +216,7 @@ def checked_texts(scale: Scale) -> list[str]:
 def model_rows(
     make: Callable[..., SentenceTransformer], name: str, keys: tuple[str, ...], scale: Scale
 ) -> Rows:
-    """One row a strategy and type: our embeddings on the device against fp32 on the CPU."""
+    """One row for each strategy and type: our embeddings on the device compared with fp32 on the CPU."""
     rows: Rows = []
     target, texts = max(max(scale.kernel_lengths), 1024), checked_texts(scale)
     with tempfile.TemporaryDirectory() as folder:
@@ -231,27 +233,27 @@ def model_rows(
 def extended(
     base: SentenceTransformer, key: str, target: int, dtype: str, device: str
 ) -> SentenceTransformer:
-    """The base extended, in a number type, on a device."""
+    """The extended base, in a number type, on a device."""
     model = longembed.extend(base, key, target_len=target)
     model[0].model.to(getattr(torch, dtype))
     return model.to(device)
 
 
 def path(model: SentenceTransformer, scale: Scale) -> str:
-    """The line that says what runs."""
+    """The line that says which path runs."""
     config = model[0].model.config
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return devices.path(torch.device(scale.device), model[0].model.dtype, head)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """The smallest cosine between rows."""
+    """The smallest cosine between rows with the same index."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return float(((a * b).sum(1) / norms).min())
 
 
 def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale) -> Rows:
-    """The largest difference of unit vectors between documents alone and the same ones in a batch."""
+    """The largest difference between the unit vectors of documents alone and of the same documents in a batch."""
     rows: Rows = []
     texts = checked_texts(scale)
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +270,7 @@ def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale
 
 
 def ends(scale: Scale) -> dict[str, Any]:
-    """(a) Ours against the best of sentence-transformers' settings."""
+    """(a) Our engine compared with the best of sentence-transformers' settings."""
     rows: Rows = []
     for n in scale.lengths:
         MIXES["full"] = (8 * n, 6 * n, 3 * n, 7 * n)
@@ -293,7 +295,7 @@ def ends(scale: Scale) -> dict[str, Any]:
 
 
 def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
-    """Types, attention and unpadding that sentence-transformers is given."""
+    """The types, attention and unpadding with which sentence-transformers runs."""
     tried: list[tuple[str, str, bool | None]] = [(dtype, "sdpa", False) for dtype in scale.half]
     try:
         metadata.version("flash_attn")
@@ -304,7 +306,7 @@ def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
 
 
 def costs(scale: Scale) -> dict[str, Any]:
-    """(b) Strategies relative to their base."""
+    """(b) The cost of strategies relative to their base."""
     rows = [
         row
         for n in scale.strategy_lengths
@@ -326,7 +328,7 @@ def shares(scale: Scale) -> dict[str, Any]:
 
 
 def peaks(scale: Scale) -> dict[str, Any]:
-    """(d) Memory against length."""
+    """(d) Memory by length."""
     rows: Rows = []
     for strategy in ("absolute:pi", "rotary:se"):
         for n in scale.memory_lengths:
@@ -339,7 +341,7 @@ def peaks(scale: Scale) -> dict[str, Any]:
 
 
 def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
-    """MiB that the allocator's peak grows by while one document is encoded."""
+    """By how many MiB the allocator's peak grows while one document is encoded."""
     family, key = strategy.split(":")
     with tempfile.TemporaryDirectory() as folder:
         base = (strategies.rotary_model if family == "rotary" else base_model)(scale.size, 512, folder)
@@ -357,7 +359,7 @@ def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
 
 
 def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
-    """(e) The embedded models' recipe until the time is over: steps, tokens a second, loss."""
+    """(e) The recipe of the embedded models until the time is over: steps, tokens per second, loss."""
     from training.config import load_recipe
     from training.corpus import open_corpus, read_texts
     from training.train import train_steps
@@ -385,7 +387,7 @@ def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
 
 
 def essays(path: Path) -> Path:
-    """Our essays in the form that the recipe reads, many times over, where no books were given."""
+    """Our essays in the form that the recipe reads, repeated many times. Used if no books were given."""
     with gzip.open(path, "wt", encoding="utf-8") as file:
         for i in range(4):
             for essay in sorted(ESSAYS.glob("*.txt")):
@@ -402,7 +404,7 @@ def essays(path: Path) -> Path:
 
 
 def machine(scale: Scale) -> dict[str, Any]:
-    """What everything ran on."""
+    """A description of the machine."""
     versions = {}
     for name in ("torch", "transformers", "sentence-transformers", "tokenizers", "flash_attn", "mteb"):
         try:
@@ -419,7 +421,7 @@ def machine(scale: Scale) -> dict[str, Any]:
 
 
 def written(report: dict[str, Any], folder: Path) -> None:
-    """The report as JSON and as Markdown, both whole at every moment."""
+    """Write the report as JSON and as Markdown. Both files are complete at every moment."""
     lines = ["# Accelerator", ""]
     lines += [f"- {name}: {value}" for name, value in report["machine"].items()]
     for part, found in report["parts"].items():
@@ -442,9 +444,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true", help="on the CPU, small, for tests")
     parser.add_argument(
-        "--books", type=Path, help="text for the recipe, as training.train's; default our essays"
+        "--books", type=Path, help="text for the recipe, as for training.train; default: our essays"
     )
-    parser.add_argument("--only", nargs="+", help="names of parts; default all")
+    parser.add_argument("--only", nargs="+", help="names of parts; default: all")
     args = parser.parse_args()
     if not args.tiny and not torch.cuda.is_available():
         parser.error("there is no CUDA device here: use --tiny.")
@@ -472,7 +474,7 @@ def main() -> None:
             try:
                 tables = run()
                 report["parts"][name] = {"seconds": time.monotonic() - begun, "tables": tables}
-            except Exception as error:  # one part that fails must not take the others with it
+            except Exception as error:  # if one part fails, the others must still run
                 traceback.print_exc()
                 report["parts"][name] = {"said": f"failed: {type(error).__name__}: {error}"}
         written(report, args.out)

@@ -1,10 +1,10 @@
-"""SelfExtend as three passes against plain attention and against its dense form: time and peak memory.
+"""SelfExtend in three passes, compared with plain attention and with its dense form: time and peak memory.
 
     python benchmarks/attention.py [--device cpu] [--lengths 4096 8192 16384 32768] [--heads 12] [--width 64]
 
-All forms run in one process, in turns, so that the load of the machine is the same for all. The ratio is that of
-their medians. Peak memory is the memory that a form adds while it runs: on the CPU the largest resident set of its
-own process, on a GPU the allocator's peak.
+All forms run in one process, in turns, so that the load of the machine is the same for all. A ratio is the ratio of two
+medians. Peak memory is the memory that a form adds while it runs: on the CPU the largest resident set of a process that
+runs only this form, on a GPU the allocator's peak.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mteb_longembed.encoders.attention.self_extend import SelfExtendPlan
 from mteb_longembed.encoders.strategies.se import SelfExtend
 
 TRAINED = 512
-#: the dense form scores n x n for all heads: 51 GiB at 32,768 tokens and 12 heads
+#: The dense form stores n x n scores for all heads: 51 GiB at 32,768 tokens and 12 heads.
 DENSE_UP_TO = 4096
 
 
@@ -37,7 +37,7 @@ def plain(q: Tensor, k: Tensor, v: Tensor, plan: SelfExtendPlan, causal: bool) -
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor, plan: SelfExtendPlan, causal: bool) -> Tensor:
-    """Two full score matrices, near and far, chosen from by distance, as the authors' code does."""
+    """Two full score matrices, near and far. The distance decides which score is used, as in the authors' code."""
     n = q.shape[2]
     rotation = rotation_of(q)
     grouped = torch.arange(n, device=q.device) // plan.group
@@ -63,7 +63,7 @@ def three_pass(q: Tensor, k: Tensor, v: Tensor, plan: SelfExtendPlan, causal: bo
     return planned(q, k, v, scale=q.shape[-1] ** -0.5, causal=causal)
 
 
-#: As in a model, where all layers share the tables of angles.
+#: All layers of a model share the tables of angles, so they are shared here too.
 _PLANNED: dict[object, PlannedAttention] = {}
 FORMS: dict[str, Callable[..., Tensor]] = {"plain": plain, "three-pass": three_pass, "dense": dense}
 
@@ -93,7 +93,7 @@ def seconds(form: Callable[..., Tensor], n: int, args: argparse.Namespace, data:
 
 
 def added_memory(name: str, n: int, args: argparse.Namespace) -> float:
-    """MiB that one form needs beyond its inputs."""
+    """How many MiB one form needs in addition to its inputs."""
     if args.device != "cpu":
         data = inputs(n, args)
         torch.cuda.reset_peak_memory_stats()
@@ -115,10 +115,10 @@ def _resident(name: str, n: int, args: argparse.Namespace) -> float:
 
 
 def _peak(reset: bool = False) -> float:
-    """Largest resident set of this process in MiB, on Linux since the last reset."""
+    """Largest resident set of this process in MiB. On Linux, since the last reset."""
     status = Path("/proc/self/status")
     if not status.is_file():
-        # KiB, on macOS bytes; there a child starts with its parent's peak, so small forms may show 0
+        # in KiB, on macOS in bytes; on macOS a child starts with its parent's peak, so small forms may show 0
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
             2**20 if sys.platform == "darwin" else 2**10
         )
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="CPU threads; default torch's")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's own number")
     args = parser.parse_args()
     args.kv_heads = args.kv_heads or args.heads
     if args.threads:

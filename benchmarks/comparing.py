@@ -1,10 +1,10 @@
-"""(h) What `compare` costs beside its distinct rows, and beside one run for each contender.
+"""(h) The cost of `compare`, compared with its distinct rows and with one run for each contender.
 
 `python benchmarks/comparing.py --size small --documents 12`
 
-It runs the same contenders, documents and queries in three ways, and each way starts with empty stores: `compare`;
-each contender on its own through mteb, as with `mteb run`; and only the forward passes of `compare`, which are those
-of the distinct rows. Probes are counted separately. Each takes about a second, whatever the corpus.
+It runs the same contenders, documents and queries in three ways: with `compare`; with mteb for each contender alone,
+as with `mteb run`; and with only the forward passes of `compare`, which are those of the distinct rows. Each way
+starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from materials import SIZES, base_model, documents, table
 from mteb_longembed.comparing import comparison
 from mteb_longembed.comparing.contenders import contenders_of
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.store import STORE_VARIABLE
+from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 
 
 class Watch:
-    """Seconds inside a method while `with Watch(owner, name) as watch:` lasts, and how often it ran."""
+    """The seconds inside a method and the number of its calls, within `with Watch(owner, name) as watch:`."""
 
     def __init__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
@@ -55,7 +55,7 @@ class Watch:
 
 
 def write(folder: Path, mix: str, n: int, n_queries: int) -> list[Path]:
-    """Documents with the lengths of a mix; each query is a piece of one of them."""
+    """Documents with the lengths of a mix. Each query is a piece of one document."""
     texts = documents(mix, n)
     queries = [texts[i % n][7 * i : 7 * i + 100] for i in range(n_queries)]
     rows = {

@@ -2,9 +2,10 @@
 
 `python benchmarks/cpu_precision.py --size base --tokens 512 4096 --docs 4 --rounds 3`
 
-All run in one process, in turns, on the same documents of exactly so many tokens, and give the same vectors (mean of
-the token embeddings). The roofline is the rate of plain matrix products of the model's shapes in each number type: no
-way to encode is faster than its products. Rows that need torchao, onnx or onnxruntime say so where they are missing.
+All ways run in one process, in turns, on the same documents with exactly `--tokens` tokens, and give the same vectors
+(mean of the token embeddings). The roofline is the rate of plain matrix products with the model's shapes in each
+number type: no way to encode is faster than its matrix products. Rows that need torchao, onnx or onnxruntime say so
+if these are not installed.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def packed(weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
 
 
 def encoding(size: str, n: int, docs: int, rounds: int, only: list[str] | None) -> str:
-    """One table: seconds and cosines of every way, documents of `n` tokens."""
+    """One table: seconds and cosines of every way, for documents of `n` tokens."""
     MIXES["full"] = (8 * n,)
     texts = documents("full", docs)
     with tempfile.TemporaryDirectory() as folder:
@@ -206,7 +207,7 @@ def compiled(model: SentenceTransformer) -> SentenceTransformer:
 
 
 def onnx_run(stock: SentenceTransformer, texts: list[str], folder: str, n: int, *, quantised: bool) -> Run:
-    """The transformer in ONNX Runtime on as many threads, with the mean of the token embeddings in numpy."""
+    """The transformer in ONNX Runtime with the same number of threads. numpy computes the mean of the tokens."""
     import onnxruntime
 
     path = Path(folder, "model.onnx")

@@ -1,9 +1,10 @@
-"""(i) What encoding identical windows once would save: `pcw`, on the length mixes and on the generated tasks.
+"""(i) How much work `pcw` would save if it encoded equal windows once, on length mixes and on the generated tasks.
 
 `python benchmarks/duplicates.py --docs 40 --trained 512 --target 4096 32768`
 
-A window is its token ids. Counted are all windows of a corpus, those that differ, and those that differ within their
-own document; what repeats is what encoding a window once would save, whatever the model.
+Two windows are equal if they have the same token ids. The script counts all windows of a corpus, the windows that
+repeat an earlier window of the corpus, and those that repeat an earlier window of their own document. The saving is
+the share of repeated windows, for every model.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def generated(name: str, docs: int) -> list[str]:
 
 
 def counted(texts: Iterable[str], trained: int, target: int) -> tuple[int, str, str]:
-    """How many windows there are, and how many of them an earlier one in the corpus, or in the document, equals."""
+    """The number of windows, and the shares of those that repeat an earlier one of the corpus or of the document."""
     cut = CutTokenizer(tokenizer(target), IdCache(0))
     strategy = ParallelContextWindows(trained_len=trained, target_len=target)
     seen: set[bytes] = set()

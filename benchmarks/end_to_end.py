@@ -1,4 +1,4 @@
-"""(a) Encoding LongEmbed's length mixes: our engine against sentence-transformers' own loop, same model.
+"""(a) Encoding documents with LongEmbed's lengths: our engine compared with sentence-transformers' own loop.
 
 `python benchmarks/end_to_end.py --size small --lengths 512 4096 --docs 8 --rounds 3`
 """
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 4096])
     parser.add_argument("--mixes", nargs="+", choices=MIXES, default=list(MIXES))
     parser.add_argument(
-        "--docs", type=int, default=16, help="documents of each mix (queries: 16 times as many)"
+        "--docs", type=int, default=16, help="documents of each mix (there are 16 times as many queries)"
     )
     parser.add_argument(
         "--batch-sizes", type=int, nargs="+", default=[4, 32], help="tried for the stock loop"
@@ -53,7 +53,7 @@ HEAD = [
 
 
 def compare(stock, ours, texts, length, mix, batch_sizes, rounds, our_batch=32):  # type: ignore[no-untyped-def]
-    """One row: the best of the stock loop's batch sizes against ours, ids never from our cache."""
+    """One row: the stock loop with its best batch size, compared with ours. Our cache of ids is not used."""
 
     def run_ours() -> np.ndarray:
         CACHE.clear()

@@ -1,4 +1,4 @@
-"""What the benchmarks run on: random models of real sizes, English text of LongEmbed's lengths, medians."""
+"""Material for the benchmarks: random models of real sizes, English text with LongEmbed's lengths, medians."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import mteb_longembed
 
 ESSAYS = Path(mteb_longembed.__file__).parent / "tasks" / "generated" / "data" / "essays"
 
-#: layers, width, heads
+#: Layers, width and heads of each size.
 SIZES = {"tiny": (2, 128, 2), "small": (6, 384, 12), "base": (12, 768, 12)}
 
-#: Characters of a document: mean and spread, as in the published data (Passkey: every length as often).
+#: Characters of a document: mean and spread, as in the published data (Passkey: all lengths equally often).
 MIXES: dict[str, tuple[int, ...]] = {
     "qmsum": (20_000, 35_000, 45_000, 52_000, 60_000, 75_000, 95_000),
     "narrativeqa": (120_000, 200_000, 270_000, 330_000, 420_000),
@@ -41,7 +41,7 @@ def sentences() -> list[str]:
 
 
 def documents(mix: str, n: int, seed: int = 0) -> list[str]:
-    """`n` documents with the lengths of a mix, each of other sentences."""
+    """`n` documents with the lengths of a mix. Each has different sentences."""
     draw, pool, lengths = random.Random(seed), sentences(), MIXES[mix]
     made = []
     for i in range(n):
@@ -90,9 +90,9 @@ def base_model(size: str, max_len: int, folder: str, device: str = "cpu") -> Sen
 
 
 def alternating(rounds: int, *runs: Callable[[], object]) -> list[float]:
-    """Median seconds of each run, taken in turns (A, B, A, B ...) so that other load meets all alike.
+    """Median seconds of each run. Runs take turns (A, B, A, B ...), so other load on the machine slows all equally.
 
-    `BENCHMARK_CLOCK=cpu` counts seconds of processor time, for machines where others run too.
+    `BENCHMARK_CLOCK=cpu` counts seconds of processor time, for machines that also do other work.
     """
     clock = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "cpu" else time.perf_counter
     times: list[list[float]] = [[] for _ in runs]

@@ -1,4 +1,4 @@
-"""(e) Memory against length: the peak of one document's forward pass, each in a process of its own.
+"""(e) Memory by length: the peak of one document's forward pass, each measured in its own process.
 
 `python benchmarks/memory.py --strategies none pi --tokens 1024 2048 4096 8192`
 """
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def peak(size: str, strategy: str, tokens: str) -> float:
-    """MiB that the largest resident size grows by while one document is encoded."""
+    """By how many MiB the largest resident size grows while one document is encoded."""
     family, key = strategy.split(":")
     with tempfile.TemporaryDirectory() as folder:
         base = (rotary_model if family == "rotary" else base_model)(size, 512, folder)

@@ -1,4 +1,4 @@
-"""(f) What mteb adds: wall time of an evaluation minus the time inside `encode`.
+"""(f) The time that mteb adds: wall time of an evaluation minus the time inside `encode`.
 
 `python benchmarks/mteb_overhead.py --docs 197 --queries 1527` (QMSum's size)
 """
@@ -20,7 +20,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 
 class SizedTask(LongEmbedPasskey):
-    """A retrieval task with as many documents and queries as asked for; its scores mean nothing."""
+    """A retrieval task with a chosen number of documents and queries. Its scores have no meaning."""
 
     n_documents = n_queries = 0
     mix = "qmsum"

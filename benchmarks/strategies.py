@@ -1,4 +1,4 @@
-"""(c) What each strategy costs: a forward pass against the base's own at the same number of tokens.
+"""(c) The cost of each strategy: a forward pass, compared with the base's own at the same number of tokens.
 
 `python benchmarks/strategies.py --size small --tokens 2048 --rounds 5`
 """
@@ -59,7 +59,7 @@ HEAD = ["positions", "strategy", "tokens", "base s", "strategy s", "strategy / b
 def compare(
     family: str, size: str, tokens: int, rounds: int, device: str = "cpu", dtype: str = "float32"
 ) -> list[list[object]]:
-    """One row a strategy: one document of so many tokens, extended and in the base itself."""
+    """One row for each strategy: one document of `n` tokens, in the extended model and in the base itself."""
     make = base_model if family == "absolute" else rotary_model
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def compare(
 
 
 def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:
-    """One document of `n` tokens through the model, after a first pass that does not count."""
+    """A function that runs one document of `n` tokens through the model. A first pass is made here."""
     ids = torch.randint(5, 4000, (1, n))
     ids[0, 0], ids[0, -1] = 2, 3
     ids = ids.to(model.device)

@@ -1,4 +1,4 @@
-"""(b) Tokenisation alone: ids of the first tokens of long documents, full reading against ours.
+"""(b) Only tokenisation: ids of the first tokens of long documents, with full reading and with ours.
 
 `python benchmarks/tokenising.py --words 50000 --lengths 512 4096 --docs 4 --rounds 5`
 """

@@ -1,4 +1,4 @@
-"""(d) How much of the machine is used: FLOP/s of encoding over FLOP/s of plain matrix products of its shapes.
+"""(d) How much of the machine is used: FLOP/s of encoding, divided by FLOP/s of matrix products of the same shapes.
 
 `python benchmarks/utilisation.py --size base --tokens 512 --docs 4 --rounds 3`
 """
@@ -33,7 +33,7 @@ HEAD = ["tokens", "documents", "encoding GFLOP/s", "matrix product GFLOP/s", "sh
 def measure(
     size: str, n: int, docs: int, rounds: int, device: str = "cpu", dtype: str = "float32"
 ) -> list[object]:
-    """One row: what encoding `docs` documents of `n` tokens achieves, and what plain products do in as many steps."""
+    """One row: the rate of encoding `docs` documents of `n` tokens, and of plain products with as many operations."""
     layers, width, _ = SIZES[size]
     kind = getattr(torch, dtype)
     MIXES["full"] = (8 * n,)

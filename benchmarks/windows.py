@@ -1,9 +1,10 @@
-"""(g) What small windows and several vectors cost: encoding, search with memory, FAISS.
+"""(g) The cost of small windows and several vectors: encoding, search with its memory, FAISS.
 
 `python benchmarks/windows.py --size tiny --documents 10000 --vectors 64`
 
-The search part compares queries with random unit vectors, since what they say costs nothing: exact search through
-`VectorSearch`'s blocks, and through the FAISS index of windows, beside one vector a document.
+The search part compares queries with random unit vectors, because the cost does not depend on the values of vectors.
+It measures exact search in blocks (`VectorSearch`) and the FAISS index of windows, with several vectors and with one
+vector for each document.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mteb_longembed.retrieval.windows_index import WindowIndex
 
 
 class Ready(VectorSearch):
-    """A search over vectors that are there already."""
+    """A search over vectors that exist already."""
 
     def __init__(self, vectors: CorpusVectors) -> None:
         self._forget()
@@ -32,7 +33,7 @@ class Ready(VectorSearch):
 
 
 def encoding(size: str, rounds: int) -> str:
-    """Seconds for documents of 4,096 tokens: windows of 128 and 64 tokens against those of the trained length."""
+    """Seconds for documents of 4,096 tokens: windows of 128 and 64 tokens, and windows of the trained length."""
     texts = [text * 3 for text in documents("passkey", 8)[5:7]]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +47,7 @@ def encoding(size: str, rounds: int) -> str:
 
 
 def filled(n: int, vectors: int, width: int) -> CorpusVectors:
-    """`n` documents of random unit vectors, fp16 where a document has several."""
+    """`n` documents of random unit vectors, in fp16 if a document has several."""
     draw = np.random.default_rng(0)
     kept = CorpusVectors("float16" if vectors > 1 else "float32")
     for _ in range(n):
@@ -56,7 +57,7 @@ def filled(n: int, vectors: int, width: int) -> CorpusVectors:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MiB."""
+    """The largest memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -87,7 +88,7 @@ def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> st
 
 
 def faiss_alone(n: int, width: int, rounds: int, queries: int) -> str:
-    """The index on `n` single vectors."""
+    """The index with `n` documents of one vector each."""
     draw = np.random.default_rng(2)
     vectors = draw.normal(size=(n, width)).astype(np.float32)
     index = WindowIndex()

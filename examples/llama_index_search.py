@@ -16,11 +16,11 @@ model, folder = longembed.load("mini-rope+ntk@4k"), tempfile.mkdtemp()
 model.save_pretrained(folder)
 embedding = HuggingFaceEmbedding(
     model_name=folder, trust_remote_code=True, device="cpu",
-    # LlamaIndex sets prompts of its own, so hand over those of the model
+    # LlamaIndex sets its own prompts, so pass the prompts of the model
     query_instruction=model.prompts.get("query"), text_instruction=model.prompts.get("document"),
 )  # fmt: skip
 
-# whole documents as nodes: nothing is split
+# each document is one node and is not split
 nodes = [TextNode(text=text, id_=name) for name, text in DOCUMENTS.items()]
 index = VectorStoreIndex(nodes, embed_model=embedding)
 found = index.as_retriever(similarity_top_k=3).retrieve(QUESTION)

@@ -10,7 +10,7 @@ and model names as soon as mteb is imported (`autoload.py`).
 
 from . import autoload
 
-# This file runs at the start of every interpreter. To import typing and __future__ would double its time.
+# This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = ["__version__", "center", "encode_spans", "extend", "load", "search"]
 
-#: Functions whose modules load torch, sentence-transformers or mteb: imported on first use. Name -> module.
+#: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "center": "retrieval.center",
     "encode_spans": "encoders.spans",

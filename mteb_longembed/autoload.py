@@ -23,10 +23,10 @@ WATCHED = (
 
 
 class Watcher:
-    """A finder that finds nothing itself: it calls the plugin as soon as a watched module has run."""
+    """A finder that finds no modules itself. It calls the plugin as soon as a watched module has run."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec that another finder has for a watched module, None for all other modules.
+        """The spec of a watched module, from another finder. None for all other modules.
 
         The loader of this spec tells us when the module has run.
         """

@@ -1,4 +1,4 @@
-"""The command `mteb-longembed`: each sub-command is a module, which is imported only when it is needed."""
+"""The command `mteb-longembed`. Each sub-command is a module that is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches, and what is wrong"),
 }
 _RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
-#: Commands that keep what they finished, and go on from there when they are started again.
+#: Commands that keep finished work and continue from it when they are started again.
 _RESUME = ("run", "compare", "tune")
 _EXAMPLES = """\
 examples:

@@ -1,6 +1,6 @@
-"""The errors that a user can see: each message is one sentence that says what is wrong and what to do.
+"""The errors that a user can see. Each message is one sentence that says what is wrong and what to do.
 
-This module imports nothing of ours, so that every other module may raise these.
+This module imports none of our modules, so every other module may raise these errors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-#: The message of an interrupted command that can go on later from what it finished.
+#: The message of an interrupted command that can continue later from its finished work.
 INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there."
 
 
@@ -22,9 +22,9 @@ class InputError(LongEmbedError, ValueError):
 
 
 class UnknownNameError(InputError):
-    """A name that no registry knows; the message says the nearest match and all known names.
+    """A name that no registry knows. The message gives the nearest match and all known names.
 
-    Names are sorted and compared by the values of their numbers: 256 comes before 1024.
+    Numbers in names are sorted and compared by value: 256 comes before 1024.
 
     >>> print(UnknownNameError("split", "test_300", ["test_32768", "test_1024", "test_256"]))
     unknown split 'test_300': did you mean 'test_256'? known: test_256, test_1024, test_32768.
@@ -41,13 +41,13 @@ _NUMBER = re.compile(r"([0-9]{1,4000})(k?)(?![a-z])")
 
 
 def _parts(name: str) -> tuple[list[str], list[int]]:
-    """The text around the numbers of a name, and the numbers; a `k` multiplies a number by 1,024."""
+    """The text around the numbers of a name, and the numbers. A `k` multiplies its number by 1,024."""
     numbers = [int(digits) * (1024 if k else 1) for digits, k in _NUMBER.findall(name)]
     return _NUMBER.sub("\0", name).split("\0"), numbers
 
 
 def _near_by_value(name: str, names: list[str]) -> list[str]:
-    """A list of one name, or of none: the name that differs least, and only in the values of its numbers."""
+    """A list with at most one name: it differs from `name` only in its numbers, and its numbers are the nearest."""
     words, numbers = _parts(name)
     alike = [known for known in names if numbers and _parts(known)[0] == words]
     return sorted(
@@ -56,11 +56,11 @@ def _near_by_value(name: str, names: list[str]) -> list[str]:
 
 
 class MisfitError(InputError):
-    """A strategy that cannot work with a model family: they share no way to change positions."""
+    """A strategy that cannot work with a model family, because they share no way to change positions."""
 
 
 class DataError(LongEmbedError, ValueError):
-    """A data file that is missing, incomplete or in a wrong form; the message says the file and the line."""
+    """A data file that is missing, incomplete or in a wrong form. The message names the file and the line."""
 
 
 class HubError(LongEmbedError, OSError):
@@ -72,12 +72,12 @@ class ModelError(LongEmbedError, TypeError):
 
 
 class CapacityError(LongEmbedError, MemoryError):
-    """A single document that does not fit into memory; all finished embeddings are kept."""
+    """A single document that does not fit into memory. All finished embeddings are kept."""
 
 
 class NumberError(LongEmbedError, ArithmeticError):
-    """A document whose embedding is not finite, not even when it is computed in fp32."""
+    """A document whose embedding is not finite, even when it is computed in fp32."""
 
 
 class StorageError(LongEmbedError, OSError):
-    """A result that cannot be written, because the disk is full, read-only or failing."""
+    """A result that cannot be written because the disk is full, read-only or failing."""

@@ -1,6 +1,6 @@
-"""Does the Hugging Face hub answer? Each process asks once, so that nobody has to wait for many retries.
+"""Does the Hugging Face hub answer? Each process asks once, so that no user waits for many retries.
 
-This module may import `errors` alone. Every module that reads from the hub may use it.
+This module may import only `errors`. Every module that reads from the hub may use it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from huggingface_hub import constants, get_session, hf_hub_download, try_to_load
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 logger = logging.getLogger(__name__)
-#: Seconds to wait for an answer (HF_HUB_ETAG_TIMEOUT can ask for more), and seconds after which the user is told
-#: that we wait.
+#: Seconds to wait for an answer (HF_HUB_ETAG_TIMEOUT can set more), and seconds after which a warning tells the
+#: user that we are waiting.
 WAIT, SILENT = 5.0, 1.0
 
 _ANSWERS: dict[str, bool] = {}
@@ -23,9 +23,9 @@ _LOCK = threading.Lock()
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers within five seconds; this process remembers the answer.
+    """Whether the hub answers within five seconds. This process remembers the answer.
 
-    Differs: `huggingface_hub` asks up to six times for each file, 23 seconds in all.
+    Differs: `huggingface_hub` asks up to six times for each file, for 23 seconds in all.
     """
     if constants.HF_HUB_OFFLINE:
         return False
@@ -43,7 +43,7 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
         repository: hub id.
         name: path of the file in it.
         revision: commit, branch or tag.
-        options: for `hf_hub_download`.
+        options: further arguments of `hf_hub_download`.
 
     Raises:
         LocalEntryNotFoundError: if the hub does not answer and the file is not in the cache.
@@ -73,10 +73,10 @@ def _ask(endpoint: str) -> bool:
     def ask() -> None:
         try:
             found.append(get_session().head(endpoint, timeout=wait).status_code < 500)
-        except Exception:  # name look-up, proxy, certificate, time-out: HTTP libraries have no common class
+        except Exception:  # look-up, proxy, certificate, time-out: HTTP libraries share no class of errors
             found.append(False)
 
-    # in a thread, because the look-up of a host name has no time-out of its own
+    # this runs in a thread, because the look-up of a host name has no time-out of its own
     asking = threading.Thread(target=ask, daemon=True, name="ask-hub")
     asking.start()
     asking.join(SILENT)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.building import build
-from mteb_longembed.encoders.engine.store import _checksum, pack, unpack
+from mteb_longembed.encoders.store.store import _checksum, pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names.grammar import ModelName, parse_name

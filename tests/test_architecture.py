@@ -11,7 +11,7 @@ import grimp
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 #: Rooms inside `encoders`; what lies in `encoders` itself is one more.
-INNER = ("attention", "bases", "engine", "families", "strategies")
+INNER = ("attention", "bases", "engine", "families", "store", "strategies")
 
 
 def room(module: str) -> str | None:

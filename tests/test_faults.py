@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError
 from tests import tiny
 

@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.plugin.results_on_disk import LOCK
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
@@ -89,7 +89,7 @@ def count_calls(run: SmallRun, folder: Path) -> list[str]:
 def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
     """One run with a fault and one without; whether the fault was met."""
     with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
-        warnings.simplefilter("ignore", RuntimeWarning)  # the store says that it goes on without the disk
+        warnings.simplefilter("ignore", RuntimeWarning)  # the store warns that the run continues without it
         with contextlib.suppress(OSError):
             run.evaluate(folder)
     met = len(faults.calls) > fail_at

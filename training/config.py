@@ -26,12 +26,12 @@ class Recipe:
 
     Args:
         steps: optimiser steps of the whole run.
-        decay_steps: the last steps, over which the learning rate falls in a line.
-        temperature: of the InfoNCE loss.
+        decay_steps: number of steps at the end in which the learning rate falls linearly.
+        temperature: temperature of the InfoNCE loss.
         first_lr: highest learning rate of the first steps.
         lr: learning rate of the other steps.
         tokens_per_batch: documents of a batch times their length in tokens, within `min_docs` and `max_docs`.
-        first_steps: steps at the beginning that see documents of `first_length` tokens only.
+        first_steps: number of steps at the beginning that use only documents of `first_length` tokens.
         lengths: length of a batch's documents in tokens -> its weight, after the first steps.
     """
 
@@ -53,10 +53,10 @@ class Recipe:
     lengths: dict[int, float]
 
     def lr_at(self, step: int) -> float:
-        """Linear warm-up to `first_lr`, which the first steps keep; then `lr`, which falls to a fiftieth at the end.
+        """Linear warm-up to `first_lr` for the first steps. Then `lr`, which falls to a fiftieth at the end.
 
-        Only the decay depends on `steps`. So a run that was begun with more steps can end early: it goes on from
-        a checkpoint before the decay with a smaller `steps`, and gives the weights of a run with that number.
+        Only the decay depends on `steps`. So a run that was started with more steps can end early: it continues with
+        a smaller `steps` from a checkpoint before the decay, and gives the weights of a run with that number.
         """
         if step < self.first_steps:
             return self.first_lr * min(1.0, (step + 1) / self.warmup_steps)

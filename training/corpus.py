@@ -14,7 +14,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 MIN_CHAPTER_TOKENS = 700
-#: Every how many-th chapter is held out.
+#: One chapter in so many is held out.
 HELD_OUT_EVERY = 20
 
 
@@ -55,7 +55,7 @@ def open_corpus(cache: Path, books: Path, tokenizer: Tokenizer) -> Corpus:
             if str(kept["made_of"]) == made_of:
                 return split(np.split(kept["ids"], kept["ends"][:-1]))
     chapters = tokenise(read_texts(books), tokenizer)
-    # the name of a process of its own: both models of a pair may do this at once
+    # the name holds the process id, because both models of a pair may write at the same time
     part = cache.with_name(f"{cache.stem}.{os.getpid()}.npz")
     np.savez(
         part, made_of=made_of, ids=np.concatenate(chapters), ends=np.cumsum([len(ids) for ids in chapters])

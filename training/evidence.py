@@ -1,4 +1,4 @@
-"""What `mteb-longembed list fit MODEL` says was measured: the longest length of the first task, for each base."""
+"""The measurements that `mteb-longembed list fit MODEL` shows: one length of the first task, for each base."""
 
 from __future__ import annotations
 

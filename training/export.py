@@ -1,6 +1,6 @@
-"""Write a trained model as an ordinary sentence-transformers folder, weights in half precision.
+"""Write a trained model as an ordinary sentence-transformers folder, with weights in half precision.
 
-`training.train` does this at its end; `python -m training.export` does it with any checkpoint.
+`training.train` does this at its end. `python -m training.export` does it with any checkpoint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def export(model: nn.Module, tokenizer: Tokenizer, recipe: Recipe, out: Path) ->
     config |= {"architectures": [type(model).__name__], "dtype": "float32"}
     write_json(out / "config.json", config)
     weights = {n: p.detach().half().cpu().contiguous() for n, p in model.named_parameters()}
-    # Never used, since embeddings are means; there so that stock classes find all the weights they look for.
+    # never used, because embeddings are means, but stock classes expect these weights
     width = recipe.shape.hidden_size
     weights |= {
         "pooler.dense.weight": torch.zeros(width, width).half(),

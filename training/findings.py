@@ -1,8 +1,8 @@
 """What the embedded models show: one command measures, tests and writes `docs/findings.md` and its figure.
 
-`tox -e findings` runs the default grid; `tox -e findings -- --full` adds the strategies that came after the paper,
+`tox -e findings` runs the default grid. `tox -e findings -- --full` adds the strategies that came after the paper,
 the lengths 256 and 1,024, and 8,192 and 16,384 for rotary positions. Scores, rankings and embeddings are kept in
-`--out`: the same command goes on where it was interrupted.
+`--out`, so the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from training.table import TUNED, Scores
 PASSKEY = "LongEmbedPasskey-docs200-queries200"
 NEEDLE = "LongEmbedNeedle-queries100"
 QMSUM = "LongEmbedQMSum"
-#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz; unset leaves QMSum out.
+#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
 QMSUM_VARIABLE = "LONGEMBED_QMSUM"
 
 BASES = ("mini-ape", "mini-rope")
@@ -36,10 +36,10 @@ OF_THE_PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 LATER = ("rerope", "dca", "yarn", "dynamic", "resonance")
 LENGTHS = (512, 2048, 4096)
 FULL_LENGTHS = (256, 512, 1024, 2048, 4096)
-#: The length in tokens that `list fit MODEL` tells.
+#: The length in tokens that `list fit MODEL` shows.
 EVIDENCE_LENGTH = 4096
 EVIDENCE = Path("mteb_longembed/comparing/evidence.json")
-#: Beyond: where rotary positions that nobody extended fail.
+#: Longer lengths, which are measured only for rotary positions.
 BEYOND = (8192, 16384)
 OF_BEYOND = ("none", "ntk", "se")
 
@@ -95,13 +95,13 @@ def grid(
 
 
 def measure_model(cells: list[tuple[tuple[str, ...], Cell]], out: Path) -> Scores:
-    """All cells of one model and task, in a process with one thread."""
+    """Measure all cells of one model and task, in a process with one thread."""
     torch.set_num_threads(1)
     return {key: measure(cell, out) for key, cell in cells}
 
 
 def measure_all(cells: dict[tuple[str, ...], Cell], out: Path, workers: int) -> Scores:
-    """Every cell; one model and task is measured in one process, since its files are shared."""
+    """Measure every cell. One process measures all cells of a model and task, because they share files."""
     groups: dict[tuple[str, str], list[tuple[tuple[str, ...], Cell]]] = {}
     for key, cell in cells.items():
         groups.setdefault((cell.model, cell.task), []).append((key, cell))

@@ -19,26 +19,26 @@ INTRODUCTION = """\
 
 `python -m training.findings` wrote this page and its figure. It measures `mini-ape` (learned positions) and
 `mini-rope` (rotary positions) as they ship, with the strategies that fit, on tasks that need no network. Both models
-were trained on 512 tokens. They are laboratory models: what holds here need not hold for a real model, and the other
-way round."""
+were trained on 512 tokens. They are laboratory models: what is true here may be false for a real model, and the
+opposite may also happen."""
 NOTATION = """\
-Scores are percent with 95 % intervals in brackets (Wilson's; bootstrap over queries where scores are not right or
-wrong). A `+` or `−` marks a score that differs from that of the base in the same column (paired
-randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` alone cut every
-document after 512 tokens. All other models have a target of 4,096 tokens, or of the column's length where that is
-longer."""
+Scores are in percent. Brackets hold 95 % intervals (Wilson's for right and wrong answers, otherwise bootstrap over
+queries). A `+` or `−` marks a score that differs from the base's score in the same column (paired
+randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` without a strategy
+cut every document after 512 tokens. All other models have a target of 4,096 tokens. In columns of longer texts, the
+target is the column's length."""
 PARTLY = """\
-This page holds the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
+This page has only the cells that were measured when it was written (`--measured`). `tox -e findings` measures the whole
 grid."""
 ORDER = """\
-300 questions such as "who teaches the lantern?": how often does the right statement score above the one with the
-roles exchanged? Half is chance. The second column gives the same model the same words with their position ids in
-random order. No training data asked for word order."""
+There are 300 questions such as "who teaches the lantern?". How often does the right statement score above the
+statement with exchanged roles? Chance is one half. In the second column the same model gets the same words with their
+position ids in random order. No training data asked for word order."""
 
 NEED = """\
-The same documents and questions, with the position ids of every text in random order. Where a score hardly changes,
-the task does not ask for positions. Then a strategy can help only by not disturbing the model, and an extrapolated
-position does no harm."""
+These are the same documents and questions, with the position ids of every text in random order. If a score hardly
+changes, the task does not need positions. Then a strategy can help only if it does not disturb the model, and an
+extrapolated position does no harm."""
 
 
 def label(base: str, strategy: str) -> str:
@@ -71,7 +71,7 @@ def differences(
 
 
 def mark(compared: tuple[Comparison, float] | None) -> str:
-    """`+` or `−` where a score differs from the base's by more than chance.
+    """`+` or `−` for a score that differs from the base's by more than chance.
 
     >>> mark(None)
     ''
@@ -82,7 +82,7 @@ def mark(compared: tuple[Comparison, float] | None) -> str:
 
 
 def shown(mean: Mean) -> str:
-    """A mean with its interval; QMSum's is small enough for a decimal."""
+    """A mean with its interval. QMSum's scores are small, so they have a decimal."""
     if mean.n > 500:
         return f"{mean.mean:.1f} ({mean.low:.1f}–{mean.high:.1f})"
     return str(mean)
@@ -115,10 +115,10 @@ def verdict(compared: Comparison) -> str:
         f"{compared.n_queries} queries)"
     )
     if compared.p_value >= LEVEL:
-        return f"{said}. **Does not show**: chance may explain the difference."
+        return f"{said}. **Not shown**: chance may explain the difference."
     if compared.second < compared.first:
-        return f"{said}. **Does not show**: it is the other way round."
-    return f"{said}. **Shows.**"
+        return f"{said}. **Not shown**: the opposite is true."
+    return f"{said}. **Shown.**"
 
 
 def best(scores: Scores, task: str, base: str, length: str) -> str:
@@ -136,7 +136,7 @@ def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
     said = []
     for base in bases:
         short, long = (mean_of(scores[task, base, "", n]) for n in (first, last))
-        shows = "**Shows.**" if long.high < short.low else "**Does not show.**"
+        shows = "**Shown.**" if long.high < short.low else "**Not shown.**"
         said.append(
             f"A base collapses beyond its trained length: `{base}` {short} at {first}, {long} at {last}. {shows}"
         )
@@ -150,8 +150,8 @@ def findings(scores: Scores, task: str, bases: tuple[str, str]) -> list[str]:
     if a and r:
         compared = against(scores, task, last, (ape, a), (rope, r))
         said.append(
-            f"Rotary positions extend further than learned ones at {last}, the best of each: {label(ape, a)} against "
-            f"{label(rope, r)}: {verdict(compared)}"
+            f"The best strategy on rotary positions finds more than the best one on learned positions at {last}, "
+            f"{label(ape, a)} against {label(rope, r)}: {verdict(compared)}"
         )
     for length in [n for n in lengths_of(scores, task) if n.isdigit() and int(n) >= 1024]:
         for strategy in ("ntk", "se"):
@@ -198,7 +198,7 @@ def positions_table(scores: Scores, bases: tuple[str, str]) -> str:
 
 
 def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str], partly: bool = False) -> None:
-    """Write the page; `partly` says in it that the grid is not complete."""
+    """Write the page. With `partly`, it says that the grid is not complete."""
     parts = [INTRODUCTION, NOTATION, f"![Score by length, learned and rotary positions]({figure})"]
     if partly:
         parts.insert(2, PARTLY)

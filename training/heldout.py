@@ -11,7 +11,7 @@ from training.phrases import DROPPED, PHRASE_TOKENS, Batch, pad, passage, shares
 
 
 def held_out_batch(chapters: list[np.ndarray], count: int, length: int) -> Batch:
-    """`count` phrases, a tenth of whose tokens is dropped, and their passages; always the same ones."""
+    """`count` phrases without a tenth of their tokens, and their passages. They are always the same."""
     rng = np.random.default_rng([0, count, length])
     shares = shares_of(chapters)
     queries, documents = [], []

@@ -33,14 +33,14 @@ def fits(model: str) -> bool:
 
 
 def predictions_file(cell: Cell, out: Path) -> Path:
-    """Where mteb leaves the rankings of a cell: a folder for each model and revision."""
+    """The file with mteb's rankings of a cell. Each model and revision has a folder."""
     meta = mteb.get_model_meta(cell.model)
     folder = f"{meta.name}__{meta.revision}".replace("/", "__")
     return out / "predictions" / folder / f"{cell.task}_predictions.json"
 
 
 def rankings(cell: Cell, out: Path) -> dict[str, dict[str, float]] | None:
-    """The rankings of a cell that an earlier call left, None where there are none."""
+    """The rankings of a cell from an earlier call. None if there are none."""
     path = predictions_file(cell, out)
     if not path.exists():
         return None
@@ -48,14 +48,14 @@ def rankings(cell: Cell, out: Path) -> dict[str, dict[str, float]] | None:
 
 
 def measure(cell: Cell, out: Path) -> dict[str, float]:
-    """The task's main score of every query, from 0 to 1; what was measured before is only read."""
+    """The task's main score of every query, from 0 to 1. A cell that was measured before is only read."""
     found = rankings(cell, out)
     task = mteb.get_task(cell.task, eval_splits=[cell.split])
     if found is None:
         folder = predictions_file(cell, out).parent
         model = mteb.get_model(cell.model)
         cache = ResultCache(out / "results")
-        # `always`: without rankings, a result file of another folder is of no use
+        # `always`, because a result file from another folder does not help without its rankings
         mteb.evaluate(
             model,
             task,

@@ -1,4 +1,4 @@
-"""The two models of a pair: the same weights, positions added to the input or rotated into the attention."""
+"""The two models of a pair. They have the same weights, but one adds positions to the input and one rotates them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INITIALIZER_RANGE = 0.02
 
 
 def shared_settings(shape: Shape) -> dict[str, Any]:
-    """What the configurations of both models say alike."""
+    """The settings that are the same in the configurations of both models."""
     return {
         "vocab_size": shape.vocab_size,
         "hidden_size": shape.hidden_size,

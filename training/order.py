@@ -43,14 +43,14 @@ NOUNS = """
 
 @dataclass(frozen=True)
 class Pair:
-    """Two questions and two statements of the same words; statement i answers question i only."""
+    """Two questions and two statements of the same words. Statement i answers only question i."""
 
     questions: tuple[str, str]
     statements: tuple[str, str]
 
 
 def draw_pair(rng: np.random.Generator) -> Pair:
-    """A statement and a question about two nouns, and the same with their roles exchanged."""
+    """A statement and a question about two nouns, and both again with exchanged roles."""
     a, b = rng.choice(NOUNS, 2, replace=False)
     verb, base, passive = RELATIONS[rng.integers(len(RELATIONS))]
     say, ask = int(rng.integers(2)), int(rng.integers(4))
@@ -71,9 +71,9 @@ def draw_pair(rng: np.random.Generator) -> Pair:
 
 @torch.no_grad()
 def embed_shuffled(model: SentenceTransformer, texts: list[str], seed: int) -> np.ndarray:
-    """Embeddings with the position ids of every text in random order, the special tokens apart.
+    """Embeddings with the position ids of every text in random order. Special tokens keep theirs.
 
-    Texts must fit the trained length.
+    Texts must fit into the trained length.
     """
     generator = torch.Generator().manual_seed(seed)
     rows = []
@@ -89,9 +89,9 @@ def embed_shuffled(model: SentenceTransformer, texts: list[str], seed: int) -> n
 
 
 def order_hits(model: SentenceTransformer, count: int = 150, shuffled: bool = False) -> np.ndarray:
-    """For `2 * count` questions: 1 where the right statement scores above the one with the roles exchanged.
+    """For `2 * count` questions: 1 if the right statement scores above the statement with exchanged roles, else 0.
 
-    A tie is half a hit.
+    A tie is 0.5.
     """
     rng = np.random.default_rng(7)
     drawn = [draw_pair(rng) for _ in range(count)]
@@ -108,7 +108,7 @@ def order_hits(model: SentenceTransformer, count: int = 150, shuffled: bool = Fa
 
 
 def found_shuffled(model: SentenceTransformer, task: str, split: str) -> dict[str, float]:
-    """For every query of a generated task: 1 where its document comes first although positions are shuffled."""
+    """For every query of a generated task: 1 if its document comes first with shuffled positions, else 0."""
     made = mteb.get_task(task, eval_splits=[split])
     made.load_data()
     data = made.dataset["default"][split]

@@ -33,7 +33,7 @@ def runs_of(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def benchmark_texts() -> dict[str, list[str]]:
-    """What the benchmark hides and asks, by task: documents of the shortest split less what all of them share."""
+    """The texts of the benchmark, by task: the queries and documents of the shortest split."""
     found = {}
     for name in ("LongEmbedPasskey", "LongEmbedNeedle"):
         task = mteb.get_task(name, eval_splits=[SPLIT])

@@ -1,8 +1,8 @@
-"""Batches of phrases and passages; every batch depends only on the recipe and the step number.
+"""Batches of phrases and passages. A batch depends only on the recipe and the step number.
 
-A query is a phrase of 4 to 32 tokens, a tenth of which is dropped. Its document is the passage around it, where in
-most cases 30 % of the phrase's tokens are masked. All documents of one batch have one length, and all other documents
-of the batch are negatives.
+A query is a phrase of 4 to 32 tokens, and a tenth of these is dropped. Its document is the passage around the phrase.
+In most documents 30 % of the phrase's tokens are masked. All documents of one batch have the same length. For each
+query, the other documents of the batch are negatives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Batch:
 def passage(
     rng: np.random.Generator, chapters: list[np.ndarray], shares: np.ndarray, length: int
 ) -> np.ndarray:
-    """`length` tokens in a row; every token of the text is as likely as any other."""
+    """`length` tokens in a row. All tokens of the text are equally likely."""
     ids = chapters[rng.choice(len(chapters), p=shares)]
     start = rng.integers(len(ids) - length + 1)
     return ids[start : start + length]

@@ -9,7 +9,7 @@ from mteb_longembed.statistics.bootstrap import queries_interval
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]
-#: Before the folder of a tuned model, in the place of a strategy.
+#: The prefix before the folder of a tuned model, which stands in place of a strategy.
 TUNED = "tuned:"
 
 
@@ -27,7 +27,7 @@ class Mean:
 
 
 def mean_of(scores: dict[str, float]) -> Mean:
-    """The mean over queries with its 95 % interval: Wilson's for right and wrong answers, else by bootstrap.
+    """The mean over queries with its 95 % interval: Wilson's for right and wrong answers, otherwise by bootstrap.
 
     >>> str(mean_of({"q1": 1.0, "q2": 1.0}))
     '100 (34–100)'
@@ -45,10 +45,10 @@ def against(
 
 
 def lengths_of(scores: Scores, task: str) -> list[str]:
-    """The lengths that a task was measured at, short ones first."""
+    """The lengths at which a task was measured, the shortest first."""
     return sorted({key[3] for key in scores if key[0] == task}, key=lambda n: int(n) if n.isdigit() else 0)
 
 
 def lines_of(scores: Scores, task: str, base: str) -> list[str]:
-    """The strategies of a base that a task was measured with, in the order of measuring."""
+    """The strategies of a base with which a task was measured, in the order of measurement."""
     return list(dict.fromkeys(key[2] for key in scores if key[:2] == (task, base)))

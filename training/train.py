@@ -1,7 +1,7 @@
 """Train one model of the pair: `python -m training.train RECIPE {ape,rope} --books FILE --out DIR`.
 
-The other model is the same command with the other word: the same batches in the same order. A checkpoint is written
-every `--every` steps, and the command goes on from the newest one in `--out`.
+The same command with the other word trains the other model, on the same batches in the same order. The command writes a
+checkpoint every `--every` steps, and continues from the newest checkpoint in `--out`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def loss_of(model: nn.Module, batch: Batch, temperature: float, device: torch.de
     loss = info_nce(sides[0].float(), sides[1].float(), temperature)
     if not torch.isfinite(loss):
         raise FloatingPointError(
-            "The loss is not finite. The last checkpoint is intact: lower the learning rate."
+            "The loss is not finite. Lower the learning rate. The last checkpoint is not damaged."
         )
     return loss
 
@@ -50,7 +50,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 
 def save_checkpoint(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Write beside, then rename: a kill never leaves half a checkpoint."""
+    """Write under another name, then rename, so that a kill never leaves half a checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step:06d}.pt"
     part = path.with_suffix(".part")
@@ -61,7 +61,7 @@ def save_checkpoint(folder: Path, step: int, model: nn.Module, optimizer: torch.
 def train_steps(
     recipe: Recipe, positions: str, corpus: Corpus, out: Path, every: int = 100, device: str = "cpu"
 ) -> Iterator[tuple[int, float, nn.Module]]:
-    """Train to the recipe's last step, from the newest checkpoint in `out`; yields step, loss and model."""
+    """Train from the newest checkpoint in `out` to the recipe's last step. Yields step, loss and model."""
     where = torch.device(device)
     model = BUILDERS[positions](recipe.shape, recipe.seed).to(where).train()
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.weight_decay)

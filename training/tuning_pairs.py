@@ -1,7 +1,7 @@
 """Training data for `mteb-longembed tune`: `python -m training.tuning_pairs --help`.
 
-The pairs are those of the recipe, phrases and their passages, as texts. `tune` draws the negatives and moves the
-documents to random positions.
+The pairs are the phrases and passages of the recipe, as texts. `tune` chooses the negatives and moves the documents to
+random positions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from training.phrases import pair, shares_of
 def write_pairs(
     chapters: list[np.ndarray], tokenizer: Tokenizer, count: int, length: int, seed: int, out: Path
 ) -> None:
-    """`count` rows `anchor` and `positive`, documents of `length` tokens with the special ones, in JSON lines."""
+    """Write `count` JSON lines with `anchor` and `positive`. Documents have `length` tokens with the special ones."""
     rng = np.random.default_rng(seed)
     shares = shares_of(chapters)
     with out.open("w", encoding="utf-8") as lines:
         for _ in range(count):
             query, document = pair(rng, chapters, shares, length - 2)
-            # with its special tokens: the masks must stay
+            # special tokens are kept, because the masks must stay in the text
             anchor, positive = (tokenizer.decode(ids, skip_special_tokens=False) for ids in (query, document))
             lines.write(json.dumps({"anchor": anchor, "positive": positive}, ensure_ascii=False) + "\n")
 

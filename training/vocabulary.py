@@ -1,4 +1,4 @@
-"""The WordPiece vocabulary the pair shares."""
+"""The WordPiece vocabulary that both models share."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def train_vocabulary(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def open_vocabulary(path: Path, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """The vocabulary in `path`; trained on `texts` and written there when the file does not exist.
+    """The vocabulary in `path`. If the file does not exist, it is trained on `texts` and written.
 
-    Training breaks ties at random and gives another vocabulary each time. To train the models that ship once more,
-    put the `tokenizer.json` of one of them there.
+    Training breaks ties at random and gives a different vocabulary each time. To train the models that ship again,
+    put the `tokenizer.json` of one of them at `path`.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

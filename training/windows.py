@@ -1,13 +1,13 @@
-"""Measure what represents a document: the paper's strategies beside windows, several vectors, centring and fusion.
+"""Measure ways to represent a document: the paper's strategies, windows, several vectors, centring and fusion.
 
-`python -m training.windows --models mini-ape mini-rope` measures Passkey and Needle at 4,096 tokens, and QMSum's full
-documents where `LONGEMBED_QMSUM` names the folder of its three files (`corpus`, `queries`, `qrels`, each
-`.jsonl.gz`). It prints one table a task in Markdown: Acc@1 (QMSum: nDCG@10) in percent, the 95 % interval, and the
+`python -m training.windows --models mini-ape mini-rope` measures Passkey and Needle at 4,096 tokens. It also measures
+QMSum's full documents if `LONGEMBED_QMSUM` names the folder of its three files (`corpus`, `queries`, `qrels`, each
+`.jsonl.gz`). It prints one Markdown table for each task: Acc@1 (QMSum: nDCG@10) in percent, the 95 % interval, and the
 p-value of the paired randomisation test against the best of the paper's strategies.
 
 `python -m training.windows --choose FILE` measures centring and the weight of fusion on other text: `FILE` has lines
 with `title`, `text` and `source`, a query is a section's title, and its document the text of all sections with that
-source. The defaults were chosen so; docs/windows.md has the numbers.
+source. The defaults were chosen in this way. docs/windows.md has the numbers.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ import mteb
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb.models.hybrid_wrappers import fuse_relative_score_fusion
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import MisfitError
+from mteb_longembed.retrieval.fusion import convex_combination
 from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.paired import randomisation_test
 
 PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
-#: Beside the paper's: tails of names; `@` is replaced by the target.
+#: Further rows, as the ends of names. `@` is replaced by the target length.
 OURS = (
     "pcw@:size=128",
     "pcw@:agg=mean-normalized,overlap=31,short=cut,size=64",
@@ -47,7 +47,7 @@ OURS = (
     "pcw@:fuse=bm25,short=cut,size=128,vectors=window",
     "pi@:vectors=64",
 )
-WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class Retrieval(NamedTuple):
@@ -85,7 +85,7 @@ def qmsum(folder: Path, limit: int | None) -> Retrieval:
 
 
 def titles(file: Path, n: int) -> Retrieval:
-    """Other text: the title of a section, and the document that it heads."""
+    """Other text: the queries are titles of sections, and the documents are the texts below them."""
     texts: dict[str, list[str]] = {}
     heads: dict[str, list[str]] = {}
     for row in lines(file):
@@ -97,7 +97,7 @@ def titles(file: Path, n: int) -> Retrieval:
     once = [title for source in sources for title in set(heads[source])]
     queries, right = [], {}
     for source in sources:
-        # a title that stands over one document only and is no word alone
+        # titles that belong to only one document and have at least three words
         own = sorted(
             title for title in set(heads[source]) if once.count(title) == 1 and len(title.split()) > 2
         )
@@ -111,7 +111,7 @@ def titles(file: Path, n: int) -> Retrieval:
 
 
 def lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file with one a line."""
+    """The objects of a file with one JSON object in each line."""
     with (
         gzip.open(file, "rt", encoding="utf-8")
         if file.suffix == ".gz"
@@ -132,14 +132,14 @@ def found_by(name: str, task: Retrieval) -> dict[str, dict[str, float]]:
     model = longembed.search(name, device="cpu")
     store = getattr(getattr(model, "embedder", None), "store", None)
     if store is not None:
-        store.keeps_windows = True  # rows that join the same windows encode them once
+        store.keeps_windows = True  # if several rows join the same windows, these are encoded once
     model.index(task.corpus, **where)
     found: dict[str, dict[str, float]] = model.search(task.queries, top_k=100, **where)
     return found
 
 
 def scores_of(found: Mapping[str, Mapping[str, float]], task: Retrieval) -> np.ndarray:
-    """Each query's score: Acc@1, or nDCG@10 of one right document."""
+    """Each query's score: Acc@1, or nDCG@10 with one right document."""
     scores = []
     for query in task.queries["id"]:
         ranked = sorted(found[query].items(), key=lambda item: (-item[1], item[0]))
@@ -155,13 +155,13 @@ def interval(scores: np.ndarray, task: Retrieval) -> Interval:
 
 
 def names_of(model: str, target: int) -> list[str]:
-    """The rows of a model: what fits it, the paper's strategies first."""
+    """The rows of a model: everything that fits it, the paper's strategies first."""
     tails = [f"{key}@{target}" if key != "none" else key for key in PAPER]
     return [f"{model}+{tail}" for tail in (*tails, *(tail.replace("@", f"@{target}") for tail in OURS))]
 
 
 def measure(task: Retrieval, names: list[str]) -> str:
-    """A table of rows; those that do not fit the model are left out."""
+    """A table of rows. Rows that do not fit the model are left out."""
     rows: dict[str, np.ndarray] = {}
     for name in names:
         began = time.monotonic()
@@ -185,7 +185,7 @@ def measure(task: Retrieval, names: list[str]) -> str:
 
 
 def choose(task: Retrieval, model: str, target: int) -> str:
-    """Centring and weights on other text."""
+    """A table for centring and the weight of fusion, on other text."""
     plain = f"{model}+pcw@{target}:short=cut,size=128,vectors=window"
     dense = {
         center: found_by(plain + (f",center={center}" if center else ""), task)
@@ -196,11 +196,9 @@ def choose(task: Retrieval, model: str, target: int) -> str:
         f"center={center}" if center else "neither": scores_of(found, task) for center, found in dense.items()
     }
     rows["BM25"] = scores_of(bm25, task)
+    fuse = convex_combination([-1.0, 0.0])
     for weight in WEIGHTS:
-        fused = {
-            query: fuse_relative_score_fusion([dense[""][query], bm25[query]], [weight, 1 - weight])
-            for query in bm25
-        }
+        fused = {query: fuse([dense[""][query], bm25[query]], [weight, 1 - weight]) for query in bm25}
         rows[f"fuse=bm25,weight={weight:g}"] = scores_of(fused, task)
     out = [
         f"| {task.name}, {len(task.corpus)} documents, {len(task.queries)} queries | nDCG@10 | 95 % |",
@@ -217,10 +215,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["mini-ape", "mini-rope"])
     parser.add_argument("--tasks", nargs="*", default=["LongEmbedPasskey", "LongEmbedNeedle"])
     parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--rows", nargs="+", help="tails of names instead of the table's")
-    parser.add_argument("--queries", type=int, help="only so many queries of QMSum")
-    parser.add_argument("--choose", type=Path, help="other text, to choose defaults by")
-    parser.add_argument("--documents", type=int, default=150, help="documents of other text")
+    parser.add_argument("--rows", nargs="+", help="ends of names, instead of those of the table")
+    parser.add_argument("--queries", type=int, help="number of queries of QMSum, at most")
+    parser.add_argument("--choose", type=Path, help="file with other text, on which defaults are chosen")
+    parser.add_argument("--documents", type=int, default=150, help="number of documents of other text")
     args = parser.parse_args()
     logging.getLogger("mteb").setLevel(logging.CRITICAL)
     if args.choose:

@@ -179,7 +179,7 @@ def caches() -> Section:
 
 def store_state(environ: Mapping[str, str] = os.environ) -> Section:
     """The store of embeddings for runs of mteb: its folder, size and limit in bytes."""
-    from mteb_longembed.encoders.engine.store import EmbeddingStore
+    from mteb_longembed.encoders.store.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(environ)
     if store is None:

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Serve the page until it is interrupted; the exit status."""
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    from mteb_longembed.plugin.board import make_board, serve
+    from mteb_longembed.plugin.leaderboard.board import make_board, serve
 
     app = make_board(args.results, args.benchmark)
     print(f"http://{args.host}:{args.port}", flush=True)

@@ -1,1 +1,1 @@
-"""Context-extension strategies, the model families they act on, and the encoders made of both."""
+"""Context-extension strategies, the model families that they act on, and the encoders made from both."""

@@ -1,4 +1,4 @@
-"""Windows around an encoder that nobody can look into: any of mteb's, an API above all."""
+"""Windows around an encoder whose inside we cannot change: any encoder of mteb's, above all an API."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
     from torch.utils.data import DataLoader
 
-#: The character at which each token of a text starts; tokens in the middle of a character start with it.
+#: The character at which each token of a text starts. A token inside a character starts where the character does.
 TokenStarts = Callable[[str], Sequence[int]]
 
 
 class WindowedEncoder:
-    """An encoder whose long texts are cut into windows, encoded one by one, and averaged.
+    """An encoder that cuts long texts into windows, encodes each window, and averages the embeddings.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows); Table 2's
-        text-embedding-ada-002 row encodes 8,191 tokens only.
-    Differs: texts are cut at character boundaries, so a token that stands across a cut may be read as
-        several.
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows). In its Table 2,
+        text-embedding-ada-002 encodes only 8,191 tokens.
+    Differs: texts are cut at character boundaries, so a token that crosses a cut may become several tokens.
 
     Args:
-        inner: any encoder of mteb's; it adds its own prompt and special tokens to each window.
-        token_starts: the inner encoder's own tokenizer, so that windows are counted as it counts.
-        strategy: `pcw` with the inner encoder's longest input and the target, both in tokens.
-        reserved: tokens that the inner encoder adds to each input by itself.
+        inner: any encoder of mteb's. It adds its own prompt and special tokens to each window.
+        token_starts: the inner encoder's own tokenizer, so that windows are counted in its tokens.
+        strategy: `pcw` with the inner encoder's longest input and the target length, both in tokens.
+        reserved: tokens that the inner encoder itself adds to each input.
 
     Raises:
         InputError: if `reserved` leaves no room for content.
@@ -62,10 +61,10 @@ class WindowedEncoder:
             )
 
     def windows(self, text: str) -> list[str]:
-        """The texts of a document's windows; a text of one window comes back as it is.
+        """The texts of a document's windows. A text that fits into one window is returned unchanged.
 
-        Every token up to the target stands in a window of at most `Lo` tokens; the last one begins further
-        forward so that it is full, as in `pcw` on any model.
+        Every token up to the target is in a window of at most `Lo` tokens. The last window starts earlier, so
+        that it is full, as in `pcw` on any model.
         """
         starts = list(self.token_starts(text))
         if len(starts) <= self.room:
@@ -74,7 +73,7 @@ class WindowedEncoder:
         end_of_text = starts[limit] if len(starts) > limit else len(text)
         starts = starts[:limit]
         edges = [*starts, end_of_text]
-        # cut off from what stands before it, the last window may count a few tokens more than it did inside
+        # without the text before it, the last window may have a few tokens more than it had inside the document
         last = max(len(starts) - self.room, 0)
         while len(self.token_starts(text[edges[last] : end_of_text])) > self.room:
             last += 1
@@ -87,7 +86,7 @@ class WindowedEncoder:
         return [*pieces, text[edges[last] : end_of_text]]
 
     def _fitting(self, text: str, edges: list[int], at: int) -> int:
-        """The last token such that the text from token `at` up to it is one window by itself."""
+        """The last token such that the text from token `at` to this token fits into one window."""
         stop = min(at + self.room, len(edges) - 1)
         while True:
             excess = len(self.token_starts(text[edges[at] : edges[stop]])) - self.room
@@ -102,11 +101,11 @@ class WindowedEncoder:
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
-        """mteb's contract; texts that fit into one window go to the inner encoder unchanged.
+        """Encode texts, as mteb calls every encoder. Texts of one window go to the inner encoder unchanged.
 
         Args:
             inputs: batches with `text`, as mteb makes them.
-            kwargs: what mteb hands to every encoder.
+            kwargs: what mteb passes to every encoder.
 
         Returns:
             `[texts, d]`: the mean over a text's windows of what the inner encoder returns.
@@ -133,30 +132,30 @@ class WindowedEncoder:
         return means.astype(vectors.dtype)
 
     def similarity(self, *args: Any, **kwargs: Any) -> Any:
-        """As the inner encoder compares."""
+        """The inner encoder's similarity."""
         return self.inner.similarity(*args, **kwargs)
 
     def similarity_pairwise(self, *args: Any, **kwargs: Any) -> Any:
-        """As the inner encoder compares."""
+        """The inner encoder's pairwise similarity."""
         return self.inner.similarity_pairwise(*args, **kwargs)
 
 
 def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
-    """What mteb must know of `BASE+pcw@TARGET` around one of its own models.
+    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models.
 
     Args:
         base: mteb's description of the encoder.
-        name: the parsed name; `trained_len` defaults to the base's longest input.
+        name: the parsed name. `trained_len` defaults to the base's longest input.
 
     Raises:
-        MisfitError: if the strategy is another than `pcw`, or has parameters of its own.
+        MisfitError: if the strategy is not `pcw`, or the name has parameters of the strategy.
         InputError: if the base's longest input is not known, or a length breaks its rule.
     """
     kind = get_strategy(name.strategy)
     params = read_parameters(name.strategy, kind.declared(), name.params)
     if kind is not ParallelContextWindows:
         raise MisfitError(
-            f"{name.strategy} acts inside a model, and nobody can look into {base.name}; use pcw."
+            f"{name.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
     foreign = {**params, **({"vectors": name.vectors} if name.vectors is not None else {}), **name.search}
     foreign.pop("logn", None)
@@ -194,7 +193,7 @@ def load_windowed(
     device: str | None = None,
     **kwargs: Any,
 ) -> WindowedEncoder:
-    """The loader that a windowed `ModelMeta` carries: mteb loads the base, we wrap it."""
+    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
     starts = token_starts_of(base)
     inner: Any = base.load_model(device=device, **kwargs)
     return WindowedEncoder(inner, starts, strategy)
@@ -204,14 +203,14 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
     """The tokenizer of an API's model.
 
     Raises:
-        InputError: if mteb's description names none.
+        InputError: if mteb's description names no tokenizer.
         ModelError: if tiktoken is not installed.
     """
     encoding = base.loader_kwargs.get("tokenizer_name")
     if not isinstance(encoding, str):
         raise InputError(
-            f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer of it; wrap it in "
-            "mteb_longembed.encoders.black_box.WindowedEncoder with one."
+            f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer for it; wrap the model in "
+            "mteb_longembed.encoders.black_box.WindowedEncoder together with its tokenizer."
         )
     try:
         import tiktoken
@@ -223,6 +222,6 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
 
 
 def tiktoken_starts(encoding: Any, text: str) -> list[int]:
-    """Character at which each token of `text` starts, by a tiktoken Encoding."""
+    """The character at which each token of `text` starts, from a tiktoken Encoding."""
     ids = encoding.encode_ordinary(text)
     return encoding.decode_with_offsets(ids)[1] if ids else []

@@ -1,4 +1,4 @@
-"""A resolved model -> its `LongSentenceTransformer`: the base's modules, with the strategy put into them."""
+"""A resolved model -> its `LongSentenceTransformer`: the base's modules, with the strategy inside them."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from .modules import LongTransformer, WindowPooling
 from .multi_vector import LongMultiVectorEncoder
 from .several import RaggedVectors, SpanPooling
 
-#: What a name stands for: one vector a document, or several.
+#: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 def build(
     resolved: ResolvedModel, loaded: SentenceTransformer | None = None, device: str | None = None
 ) -> LongModel:
-    """Load and extend what was resolved.
+    """Load and extend a resolved model.
 
     Args:
-        resolved: what `resolve` decided.
-        loaded: the base, where it is loaded already; it stays as it is.
-        device: where the model goes; default the best there is, or where `loaded` is.
+        resolved: what `resolve` returned.
+        loaded: the base, if it is loaded already. It is not changed.
+        device: where the model goes. Default: the device of `loaded`, otherwise the best device of this machine.
 
     Raises:
         InputError: if the base has changed since it was resolved, or int8 cannot run on the device.
-        ModelError: if the base does not start with a transformer, or its files are not of a known form.
-        MisfitError: if the base's modules leave no place for the strategy.
+        ModelError: if the base does not start with a transformer, or its files have an unknown form.
+        MisfitError: if the strategy does not fit the base's modules.
     """
     resolved.base.check_unchanged()
     if resolved.saved:
@@ -59,7 +59,7 @@ def build(
         model = _assemble(copy.deepcopy(loaded), resolved)
     else:
         base = load_base(resolved, device)
-        # what a file says wrongly may first be met here
+        # an error in a file may first show here
         with _one_sentence(resolved):
             model = _assemble(base, resolved)
     model.resolved = resolved
@@ -70,7 +70,7 @@ def build(
 
 @contextlib.contextmanager
 def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
-    """Tell in one sentence why a base cannot be loaded, whatever library found it out."""
+    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
     try:
         yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
@@ -81,13 +81,13 @@ def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
             raise unreachable(path) from error
         why = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"the model in {resolved.base.path} cannot be loaded, since its files do not fit together or are of a "
-            f"form that is not read: {type(error).__name__}: {why}."
+            f"the model in {resolved.base.path} cannot be loaded, because its files do not fit together or have an "
+            f"unknown form: {type(error).__name__}: {why}."
         ) from error
 
 
 def name_saved(model: SentenceTransformer) -> None:
-    """Give a model of ours that `SentenceTransformer` itself loaded the name that `load` gives it; in place."""
+    """Name a model of ours that `SentenceTransformer` itself loaded, in place, with the name that `load` gives it."""
     first = model[0] if len(model) else None
     place = getattr(first, "saved_in", None)
     if isinstance(first, LongTransformer) and place and not model.model_card_data.model_name:
@@ -103,7 +103,7 @@ def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: Resolve
 
 
 def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
-    """The base as its own files say, completed by the zoo where they say nothing."""
+    """The base as its own files describe it. The zoo adds what the files leave out."""
     whole = resolved.dtype == "int8"
     if whole:
         check_int8(device)
@@ -118,7 +118,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
         "trust_remote_code": info.runs_code,
         "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
         "config_kwargs": dict(entry.config),
-        # no retries for each file where the hub does not answer: its small files came from the cache too
+        # if the hub does not answer, no file is retried: the small files came from the cache too
         "local_files_only": not Path(source).is_dir() and not hub_answers(),
     }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
@@ -141,7 +141,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
 
 
 def _append_eos(tokenizer: Any) -> None:
-    """Let every input end in the end-of-sequence token, where the tokenizer's files do not do so already."""
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
     if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
         return
     eos = tokenizer.eos_token
@@ -154,7 +154,7 @@ def _append_eos(tokenizer: Any) -> None:
 
 
 def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
-    """The extended model, made of the modules of a private copy of the base."""
+    """The extended model, made from the modules of a private copy of the base."""
     check_first_module(resolved.base.name, base)
     strategy, entry = resolved.strategy, resolved.base.entry
     tables_ready = entry is not None and entry.stretch is not None
@@ -185,7 +185,7 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
 
 
 def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
-    """Load what we saved: our classes are trusted, sentence-transformers' own modules too, and no others."""
+    """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
     source = resolved.base.path
     local = is_folder(source)
     revision = None if local else resolved.base.revision
@@ -212,11 +212,11 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
 
 
 def _module_class(source: str, reference: str) -> type[Any]:
-    """The class that a saved model asks for, if it is one of ours or a module of sentence-transformers."""
+    """The class that a saved model names, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
         with warnings.catch_warnings():
-            # most models on the hub name their modules at a former place, which sentence-transformers warns of
+            # most models on the hub name modules by an older path, and sentence-transformers warns about that
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 found = getattr(importlib.import_module(module), name, None)

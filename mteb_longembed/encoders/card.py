@@ -1,4 +1,4 @@
-"""The model card of an extended model: what it is, what it was made of, how to load it, and how well it does."""
+"""The model card of an extended model: what it is, what it was made from, how to load it, and its scores."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .bases.facts import card_data
 from .bases.resolve import ResolvedModel
 from .plain import can_be_plain
 
-#: What a card inherits of the base's.
+#: Fields that a card takes from the base's card.
 _INHERITED = ("license", "license_name", "license_link", "language")
 _TAGS = ("mteb-longembed", "sentence-transformers", "sentence-similarity", "feature-extraction")
-#: The tag of models that a trainer changed, by which the hub knows them too.
+#: The tag of models that a trainer changed. The hub uses the same tag.
 TRAINED = "generated_from_trainer"
 _CITATION = """\
 ```bibtex
@@ -52,23 +52,27 @@ def extended_card(
 
     Args:
         model: extended model.
-        place: repository, or the folder's own name.
-        scores: what `scores_in` found.
+        place: repository, or the name of the folder.
+        scores: what `scores_in` returned.
         is_repository: whether `place` is a hub id.
     """
     strategy, several = model.first.strategy, _several(model)
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
-    where = "" if is_repository else " Run it where this folder is, or put the folder's path in its place."
+    where = (
+        ""
+        if is_repository
+        else " Run the code in the directory that holds this folder, or use the folder's path."
+    )
     parts = [
         f"# {place}",
         _made_of(model) + _trained(model),
-        f"It needs the package `mteb-longembed`: with stock code alone it does not load, so that nobody takes it for "
+        f"It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody can mistake it for "
         f"its base.{where}",
         "```console\n$ pip install mteb-longembed\n```",
         _PYTHON.format(lines=ours),
-        f"`{cls}` loads it too, where the package is installed:",
+        f"`{cls}` loads it too, if the package is installed:",
         _PYTHON.format(lines=theirs),
         f"```console\n$ mteb run -m {place if is_repository else './' + place} -t LongEmbedPasskey\n```",
         _what_it_is(model),
@@ -76,7 +80,7 @@ def extended_card(
     if not several and can_be_plain(model.first.family, strategy, model.first.model.config):
         parts.append(
             f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {place} "
-            "FOLDER` writes a plain checkpoint that needs no package of ours, and says what that does not do."
+            "FOLDER` writes a plain checkpoint that needs no package of ours, and says how that checkpoint differs."
         )
     return _assembled(model, place, parts, scores)
 
@@ -86,9 +90,9 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
 
     Args:
         model: the extended model.
-        place: the folder's own name.
-        lost: one sentence for each thing that the checkpoint does not do.
-        scores: what `scores_in` found for the extended model.
+        place: the name of the folder.
+        lost: one sentence for each difference between the checkpoint and the extended model.
+        scores: what `scores_in` returned for the extended model.
     """
     strategy = model.first.strategy
     loading = (
@@ -98,15 +102,15 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
         f"# {place}",
         _made_of(model) + _trained(model),
         "It was exported by mteb-longembed as a plain sentence-transformers checkpoint and needs no package of ours. "
-        "Run this where the folder is, or put the folder's path in its place.",
+        "Run the code in the directory that holds this folder, or use the folder's path.",
         _PYTHON.format(lines=loading),
     ]
     if lost:
-        parts.append("What the plain checkpoint does not do as the extended model does:")
+        parts.append("The plain checkpoint differs from the extended model in this:")
         parts.append("\n".join(f"- {sentence}" for sentence in lost))
     parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
     if scores and lost:
-        parts.append("The scores below are of the extended model, not of this checkpoint.")
+        parts.append("The scores below are scores of the extended model, not of this checkpoint.")
     return _assembled(model, place, parts, () if lost else scores, shown=scores, ours=False)
 
 
@@ -165,7 +169,7 @@ def _what_it_is(model: Any) -> str:
 
 
 def _full_name(model: Any) -> str | None:
-    """The name that makes the same model of its base; None where the base is a folder, or weights were trained."""
+    """The name that makes this model from its base. None if the base is a folder or weights were trained."""
     origin, resolved = model.first.origin, model.resolved
     if origin is None or resolved is None or origin.name.startswith("local/") or _trained(model):
         return None
@@ -177,10 +181,10 @@ def _full_name(model: Any) -> str | None:
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
-    """What a folder of results holds of a model, in mteb's own form for model cards; nothing where none is given.
+    """The scores of a model in a folder of results, in mteb's form for model cards. Empty without a folder.
 
     Args:
-        results: folder of results, as `mteb run --output-folder` wrote it.
+        results: folder of results that `mteb run --output-folder` wrote.
         model: extended model.
 
     Raises:
@@ -207,12 +211,12 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     for file in found:
         try:
             with warnings.catch_warnings():
-                # mteb calls its way to put scores into a card deprecated; the new one only writes to the hub
+                # mteb calls this function deprecated, but the new one only writes to the hub
                 warnings.simplefilter("ignore", DeprecationWarning)
                 scores += TaskResult.from_disk(file).get_hf_eval_results()
         except (ValueError, KeyError) as error:
             raise DataError(
-                f"{file} is no result that mteb wrote: {str(error).partition(chr(10))[0]}."
+                f"{file} is not a result that mteb wrote: {str(error).partition(chr(10))[0]}."
             ) from error
     return scores
 
@@ -257,16 +261,16 @@ def _assembled(
             f"## Scores\n\nBy mteb, times 100.\n\n| task | split | score | |\n|---|---|---|--:|\n{rows}"
         )
     if licence := data.get("license"):
-        parts.append(f"## Licence\n\n`{licence}`, as its base.")
+        parts.append(f"## Licence\n\n`{licence}`, the licence of its base.")
     parts.append(
-        "## Citation\n\nThe strategies and the benchmark are of this paper, beside which each strategy has a source "
-        f"of its own (`mteb-longembed list`):\n\n{_CITATION}"
+        "## Citation\n\nThis paper introduces the benchmark and compares the strategies. `mteb-longembed list` names "
+        f"the source of each strategy.\n\n{_CITATION}"
     )
     return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
-    """The licence and the languages of the base's own card."""
+    """The licence and the languages from the base's own card."""
     if resolved is None:
         return {}
     said = _card_of(resolved)

@@ -1,4 +1,4 @@
-"""What both kinds of our models share: who they are, where finished work is kept, and their first module."""
+"""What both kinds of our models share: their description, their store of finished work, and their first module."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .card import extended_card, scores_in
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .engine.running import Features
-from .engine.store import EmbeddingStore
 from .modules import LongTransformer, WindowPooling
+from .store.store import EmbeddingStore
 
-#: The oldest version of ours that reads what we save.
+#: The oldest version of this package that reads what we save.
 _READ_SINCE = "0.1.0"
 
 
 class Embedder:
-    """Beside a class of sentence-transformers': a model that runs on our engine."""
+    """A mix-in for a class of sentence-transformers: the model runs on our engine."""
 
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
-    #: Where finished embeddings are kept: mteb runs set it, plain `encode` does not.
+    #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
-    #: The cluster that encodes the texts: mteb runs set it; None is this process alone.
+    #: The cluster that encodes the texts. mteb runs set it. None means only this process.
     cluster: Cluster | None = None
-    #: How much of the texts the last call of `encode` read; equal texts count once.
+    #: How much of the texts the last call of `encode` read. Equal texts count once.
     reading: Reading | None = None
-    #: Scores for the model card that is being written.
+    #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
 
     @property
@@ -42,27 +42,27 @@ class Embedder:
         return cast("LongTransformer", self._modules_in_order()[0])
 
     def pool_in_fp32(self) -> Self:
-        """Keep every module behind the transformer in fp32: it hands over fp32 whatever it computes in."""
+        """Keep every module after the transformer in fp32. The transformer returns fp32, whatever its dtype is."""
         for module in self._modules_in_order()[1:]:
             module.float()
         return self
 
     @property
     def pooling(self) -> nn.Module:
-        """The module behind the transformer."""
+        """The module after the transformer."""
         return cast("nn.Module", self._modules_in_order()[1])
 
     @property
     def shares_windows(self) -> bool:
-        """Whether documents that are cut get their vectors from their pooled windows alone."""
+        """Whether the vectors of documents that are cut depend only on their pooled windows."""
         return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
 
     def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, of documents whose pooled windows are known.
+        """The features after the last module, for documents whose pooled windows are known.
 
         Args:
             windows: `[windows, d]` of each document, as `WindowPooling` pools them.
-            task: `query` or `document`, where the call says so.
+            task: `query` or `document`, if the call gives it.
         """
         pooling = cast("WindowPooling", self.pooling)
         features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
@@ -73,13 +73,13 @@ class Embedder:
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
     ) -> None:
-        """As sentence-transformers', with a model card of ours.
+        """Save the model as sentence-transformers does, with our model card.
 
         Args:
             path: folder to write to.
-            args: as there.
-            results: folder of results of mteb, whose scores of this model go into the card.
-            kwargs: as there.
+            args: as in sentence-transformers.
+            results: folder of mteb's results. The scores of this model in it go into the card.
+            kwargs: as in sentence-transformers.
 
         Raises:
             DataError: if the folder has no results of this model.
@@ -88,13 +88,13 @@ class Embedder:
             super().save_pretrained(path, *args, **kwargs)  # type: ignore[misc]  # of the class beside this one
 
     def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
-        """As sentence-transformers', with a model card of ours.
+        """Upload the model as sentence-transformers does, with our model card.
 
         Args:
             repo_id: repository to write to.
-            args: as there.
-            results: folder of results of mteb, whose scores of this model go into the card.
-            kwargs: as there.
+            args: as in sentence-transformers.
+            results: folder of mteb's results. The scores of this model in it go into the card.
+            kwargs: as in sentence-transformers.
 
         Raises:
             DataError: if the folder has no results of this model.
@@ -111,7 +111,7 @@ class Embedder:
             self._scores = ()
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
-        """Write our own card: sentence-transformers' would call the model finetuned and load it by stock code."""
+        """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         data = cast("Any", self).model_card_data
         repository = model_name or data.model_id
         place = repository or Path(path).resolve().name
@@ -119,7 +119,7 @@ class Embedder:
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
-        """As sentence-transformers', with what it needs to be loaded: without it, it fails and says why."""
+        """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         own: dict[str, Any] = super()._get_model_config()  # type: ignore[misc]  # of the class beside this one
         needs = {
             "specifier": f">={_READ_SINCE}",

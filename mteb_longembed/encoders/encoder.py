@@ -13,32 +13,32 @@ from mteb.types import PromptType
 
 from .engine.cluster import Cluster
 from .engine.reading import Reading
-from .engine.store import EmbeddingStore
 from .multi_vector import LongMultiVectorEncoder
+from .store.store import EmbeddingStore
 
-#: Bytes of vectors that are in memory at once while documents of several vectors are searched.
+#: Bytes of vectors that are in memory at the same time while documents with several vectors are searched.
 CHUNK_BYTES = 1 << 30
 
 
 class LongEncoder(SentenceTransformerEncoderWrapper):
-    """An extended model as mteb's encoder: its own prompts, its own similarity, finished work kept on disk.
+    """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     Args:
-        model: what `extend` or `load` returned; its `store` is set to the one the environment asks for
-            (`MTEB_LONGEMBED_STORE`), its `cluster` likewise (`MTEB_LONGEMBED_WORKERS`).
+        model: what `extend` or `load` returned. The environment sets its `store` (`MTEB_LONGEMBED_STORE`) and its
+            `cluster` (`MTEB_LONGEMBED_WORKERS`).
     """
 
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
-        #: What was read of the documents, by task and split.
+        #: How much of the documents was read, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
 
     def encode(self, inputs: Any, **kwargs: Any) -> Any:
-        """As mteb's, with a bar in tokens on a terminal unless `mteb run -v 0` asked for silence."""
+        """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
         if len(inputs.dataset) == 0:
-            # an array that similarity and stacking take: sentence-transformers' own has no width
+            # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
         self.model.reading = None
         embeddings = super().encode(inputs, **kwargs)
@@ -49,9 +49,10 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
 
 class LongMultiVectorSearch(MultiVectorWrapper):
-    """An extended model of several vectors as mteb's search: a query scores a document by its best vector.
+    """An extended model with several vectors as mteb's search. A document's score is that of its best vector.
 
-    mteb encodes and scores 50,000 documents at once; here as many as have their vectors in `CHUNK_BYTES`.
+    mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
+    `CHUNK_BYTES`.
 
     Args:
         model: what `extend` or `load` returned for a name with `vectors`.
@@ -65,13 +66,13 @@ class LongMultiVectorSearch(MultiVectorWrapper):
         return str(self.mteb_model_meta.name)
 
     def _encode(self, inputs: Any, **kwargs: Any) -> Any:
-        """As mteb's; no bar where `mteb run -v 0` asked for silence."""
+        """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
         return super()._encode(inputs, **kwargs)
 
 
 def vectors_at_most(model: LongMultiVectorEncoder) -> int:
-    """Vectors of a document of the target length."""
+    """How many vectors a document of the target length has."""
     strategy, vectors = model.first.strategy, model[1].vectors
     step: Any = vectors
     if vectors == "window":
@@ -80,12 +81,12 @@ def vectors_at_most(model: LongMultiVectorEncoder) -> int:
 
 
 def documents_at_once(model: LongMultiVectorEncoder) -> int:
-    """How many documents of the target length have their vectors in `CHUNK_BYTES`."""
+    """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
     width = model.get_embedding_dimension() or 1
     return max(CHUNK_BYTES // (4 * width * vectors_at_most(model)), 1)
 
 
 def _show() -> bool:
-    """Whether a bar is shown where nobody says so."""
+    """Whether a progress bar is shown by default."""
     silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
     return sys.stderr.isatty() and not silent

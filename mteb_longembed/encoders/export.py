@@ -1,6 +1,6 @@
-"""An extended model as a plain checkpoint, where transformers can express it.
+"""An extended model as a plain checkpoint, if transformers has settings for its strategy.
 
-What a plain checkpoint cannot carry is named, or refused where the result would be another method.
+`export` names what a plain checkpoint leaves out. It refuses an export that would be another method.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ def export(
     """Write an extended model as a plain sentence-transformers folder.
 
     Args:
-        model: a name, a folder of ours, or a loaded extended model, which stays as it is.
+        model: a name, a folder that we saved, or a loaded extended model. A loaded model is not changed.
         folder: must be empty or not exist.
         trust_remote_code: run the base repository's own model code.
-        results: folder of results whose scores of the extended model go into the model card.
+        results: folder of results. The scores of the extended model in it go into the model card.
 
     Returns:
-        One sentence for each thing that the plain checkpoint does not do as ours does; they stand in its
-        model card too.
+        One sentence for each difference between the plain checkpoint and our model. The model card has them too.
 
     Raises:
         MisfitError: if a plain checkpoint would be another method.
-        InputError: if the folder has something in it, or the model is not an extended one.
-        DataError: if `results` has none of the model.
+        InputError: if the folder is not empty, or the model is not an extended one.
+        DataError: if `results` has no results of the model.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -112,10 +111,10 @@ def _chosen_by_batch(family: Any, config: PretrainedConfig) -> bool:
 def _take_longer_inputs(
     family: Any, config: PretrainedConfig, strategy: Strategy, state: dict[str, Any]
 ) -> None:
-    """Say that inputs may be as long as the target, since sentence-transformers cuts them at what is said.
+    """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting.
 
     Raises:
-        MisfitError: if more than the limit hangs on the number.
+        MisfitError: if the setting changes more than this limit.
     """
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
@@ -139,7 +138,7 @@ def _take_longer_inputs(
 
 
 def _write_table(family: Absolute, inner: Any, strategy: Strategy, state: dict[str, Any]) -> None:
-    """One row a position, as a long document looks them up."""
+    """Write one row for each position, as a long document looks them up."""
     key = next(name for name in state if name.endswith("position_embeddings.weight"))
     table, first = state[key], family.first_row
     p, n = torch.arange(strategy.target_len), torch.tensor(strategy.target_len)

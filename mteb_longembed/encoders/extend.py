@@ -32,34 +32,34 @@ def extend(
     vectors: int | str | None = None,
     **params: Any,
 ) -> SentenceTransformer | MultiVectorEncoder:
-    """Extend a base model to longer inputs; the result is an ordinary `SentenceTransformer`.
+    """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
 
-    With `vectors` it is a `MultiVectorEncoder`, which gives several vectors a document.
+    With `vectors` the result is a `MultiVectorEncoder`, which gives a document several vectors.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096; each strategy's own source stands in its docstring.
+    Source: Zhu et al. 2024, arXiv:2404.12096. The docstring of each strategy gives the strategy's own source.
 
     Args:
-        base: an alias (`mteb-longembed list`), a hub id, a folder, or a loaded model, which stays as it is.
-        strategy: registry key, such as `pi`; `none` is the base in our encoder.
-        target_len: longest input in tokens, special tokens and prompt included; default 8 times the trained
+        base: an alias (`mteb-longembed list`), a hub id, a folder, or a loaded model. A loaded model is not changed.
+        strategy: registry key, such as `pi`. `none` is the base in our encoder.
+        target_len: longest input in tokens, special tokens and prompt included. Default: 8 times the trained
             length (`none`: the trained length).
-        trained_len: longest input in tokens the base was trained on; default what its files say.
+        trained_len: longest input in tokens that the base was trained on. Default: what its files say.
         revision: commit, branch or tag of the base on the hub.
-        dtype: compute type such as `bf16`; default the checkpoint's own.
-        device: where the model goes; default the best there is.
+        dtype: compute type such as `bf16`. Default: the checkpoint's own.
+        device: where the model goes. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code.
-        vectors: content tokens a vector, or `window` for one vector a window of `pcw`; default one vector a
-            document.
+        vectors: content tokens for each vector, or `window` for one vector for each window of `pcw`. Default: one
+            vector for each document.
         params: the strategy's parameters, in Python types: `logn=False`, `g=9`.
 
     Returns:
-        A new model, named by its canonical name in `model_card_data.model_name`.
+        A new model. `model_card_data.model_name` is its canonical name.
 
     Raises:
         UnknownNameError: if no strategy has this key.
         MisfitError: if the strategy and the base's family share no way to change positions.
         InputError: if a length or parameter breaks its rule, or changes only search.
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
     for_search = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     loaded = base if isinstance(base, SentenceTransformer) else None
@@ -89,16 +89,16 @@ def load(
     device: str | None = None,
     trust_remote_code: bool = False,
 ) -> SentenceTransformer | MultiVectorEncoder:
-    """Load an extended model by its name (`e5-base+ntk@4096`), or one that was saved: a folder or a hub repository.
+    """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, an alias, a folder, or a hub id.
         revision: commit, branch or tag of the repository on the hub.
-        device: where the model goes; default the best there is.
-        trust_remote_code: run the base repository's own model code. What we saved never needs it.
+        device: where the model goes. Default: the best device of this machine.
+        trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
 
     Raises:
-        as `extend`.
+        LongEmbedError: the same errors as `extend`.
     """
     if is_saved_extended(name):
         return build(resolve(ModelName(str(name), revision=revision)), device=device)
@@ -123,7 +123,7 @@ def _check_loaded(model: SentenceTransformer, name: ModelName) -> None:
     for key in ("revision", "dtype"):
         if (value := getattr(name, key)) is not None:
             raise InputError(
-                f"{key} belongs to loading a base, got {value!r} with a loaded model: set it when you load."
+                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
     first = model[0]
     if isinstance(first, LongTransformer) and first.strategy.key() != "none":
@@ -133,7 +133,7 @@ def _check_loaded(model: SentenceTransformer, name: ModelName) -> None:
 
 
 def _base_of(model: SentenceTransformer) -> SentenceTransformer:
-    """The base of a model that `none` left as it was, with the weights that the model has now."""
+    """The base of a model with the strategy `none`, with the weights that the model has now."""
     if not isinstance(model, LongSentenceTransformer) or model.resolved is None:
         return model
     base = load_base(model.resolved, str(model.device))

@@ -1,7 +1,7 @@
-"""The SentenceTransformer that `extend` and `load` return: sentence-transformers' own, on our engine.
+"""The SentenceTransformer that `extend` and `load` return: sentence-transformers' own class, on our engine.
 
-The engine decides only what is tokenised when and what runs with what; what happens to a document stands in
-the modules' `forward`.
+The engine decides only when a text is tokenised and which texts share a batch. The modules' `forward` decides what
+happens to a document.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from .engine.processes import Pool, cores_shared, encode_in_pool
 from .engine.running import Features
 from .modules import LongTransformer
 
-#: What a SentenceTransformer is beside its modules, by the names of its constructor.
+#: The settings of a SentenceTransformer other than its modules, by the names in its constructor.
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
 
 
 def settings_of(model: SentenceTransformer) -> dict[str, Any]:
-    """What a model's constructor takes beside its modules: prompts, similarity, dimensions."""
+    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
     return {key: getattr(model, key) for key in _SETTINGS}
 
 
 def check_hooks(stock: type = SentenceTransformer) -> None:
-    """Refuse a sentence-transformers without the methods we replace: it would run past our engine in silence.
+    """Refuse a sentence-transformers that lacks a method we replace: it would silently run without our engine.
 
     Args:
-        stock: the class to look at.
+        stock: the class to check.
 
     Raises:
-        LongEmbedError: if it lacks one of them.
+        LongEmbedError: if the class lacks one of these methods.
     """
     for name in ("_inference", "_multi_process", "_get_worker_result", "_resolve_inference_device"):
         if not hasattr(stock, name):
             raise LongEmbedError(
                 f"sentence-transformers {version('sentence-transformers')} has no SentenceTransformer.{name}, "
-                "where mteb-longembed runs its models: install another version of one of the two."
+                "which mteb-longembed needs to run its models: install another version of one of the two."
             )
 
 
@@ -56,7 +56,7 @@ check_hooks()
 class LongSentenceTransformer(Embedder, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`.
 
-    `store` keeps document embeddings between runs where it is set (mteb runs set it, plain `encode` not).
+    If `store` is set, it keeps document embeddings between runs. mteb runs set it, plain `encode` does not.
     """
 
     @torch.inference_mode()
@@ -74,7 +74,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         device: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """As sentence-transformers', in batches by tokens; other inputs than texts go to the original."""
+        """Encode in batches by tokens. Inputs that are not texts go to sentence-transformers' own method."""
         first = self[0]
         if not isinstance(first, LongTransformer) or first.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(
@@ -92,7 +92,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         for place, text in enumerate(inputs):
             if not isinstance(text, str):
                 raise InputError(
-                    f"all inputs of one call must be texts where the first one is, got a {type(text).__name__} at "
+                    f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {place}."
                 )
         where = self._resolve_inference_device(device)
@@ -121,7 +121,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
     # ---- several processes --------------------------------------------------------------------------------
 
     def start_multi_process_pool(self, target_devices: list[str] | None = None) -> Pool:
-        """As sentence-transformers', but workers on CPUs share the cores instead of each taking all."""
+        """Start workers as sentence-transformers does. Workers on CPUs share the cores; they do not each use all."""
         with cores_shared(target_devices):
             return super().start_multi_process_pool(target_devices)
 
@@ -134,7 +134,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         chunk_size: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """As sentence-transformers', with parts of equal cost in tokens instead of equal counts of texts."""
+        """Encode in several processes, in parts of equal cost in tokens instead of equal numbers of texts."""
         if chunk_size is not None or not all(isinstance(text, str) for text in inputs) or not inputs:
             return super()._multi_process(inputs, show_progress_bar, pool, device, chunk_size, **kwargs)
         if pool is None:
@@ -152,7 +152,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
 def _finisher(
     output_value: str | None, truncate_dim: int | None, normalize: bool, to_cpu: bool
 ) -> Callable[[Features], list[Any]]:
-    """What sentence-transformers does with the features of a batch, by `output_value`."""
+    """What sentence-transformers takes from the features of a batch, by `output_value`."""
 
     def tokens(features: Features) -> list[Tensor]:
         lengths = features["attention_mask"].sum(1).tolist()

@@ -1,7 +1,7 @@
 """The two sentence-transformers modules of an extended model: the transformer and, for windows, the pooling.
 
-Everything a strategy does happens in `forward`, so that training, multi-process pools, prompts, precisions
-and token embeddings work as on any SentenceTransformer.
+A strategy acts only in `forward`. So training, multi-process pools, prompts, precisions and token embeddings work as
+on any SentenceTransformer.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from .families import Family, family_of
 from .int8 import has_int8
 from .strategies import Strategy
 
-#: Token-wise features that windows cut and that are padded with zeros.
+#: Features with one value for each token. Windows cut them, and padding fills them with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
-#: Short texts, of which a tokenizer must make some token.
+#: Short texts. A tokenizer must turn at least one of them into tokens.
 PROBES = ("a", "the", "1", "文")
 
 
 class LongTransformer(Transformer):
-    """A sentence-transformers `Transformer` whose positions go through a strategy."""
+    """A sentence-transformers `Transformer` whose positions are changed by a strategy."""
 
     save_in_root: bool = False
 
     strategy: Strategy
     family: Family
-    #: The folder or repository of the whole model, and the revision there, where it was loaded from one.
+    #: The folder or repository that the whole model was loaded from, and its revision. None if there is none.
     saved_in: tuple[str, str | None] | None = None
-    #: The base that the model was made of.
+    #: The base that the model was made from.
     origin: Origin | None = None
-    #: Whether a module behind this one asks which tokens are content.
+    #: Whether a later module needs to know which tokens are content.
     tells_content: bool = False
 
     @classmethod
@@ -56,16 +56,16 @@ class LongTransformer(Transformer):
         """Turn a private `Transformer` into a `LongTransformer`, in place.
 
         Args:
-            transformer: changed in place, weights included; hand over a copy.
-            strategy: fits the model's family.
-            extended: the weights already are the extended ones (a saved or tuned model).
+            transformer: changed in place, weights included. Pass a copy.
+            strategy: must fit the model's family.
+            extended: whether the weights are extended already (a saved or tuned model).
         """
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
                 f"only sentence-transformers' Transformer on the torch backend can be extended, got "
                 f"{type(transformer).__name__}."
             )
-        transformer.__class__ = cls  # a subclass that only adds attributes: nothing of the base is rebuilt
+        transformer.__class__ = cls  # the subclass only adds attributes, so no part of the base is rebuilt
         transformer.strategy = strategy
         # flattened batches would hide where a document ends
         transformer.unpad_inputs = False
@@ -84,7 +84,7 @@ class LongTransformer(Transformer):
     def preprocess(  # type: ignore[override]
         self, inputs: Any, prompt: str | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Token ids, and where windows are cut the number of leading tokens that each window repeats."""
+        """Token ids. If windows are cut, also the number of leading tokens that each window repeats."""
         ids = self.token_ids(inputs, prompt, **kwargs)
         if ids is not None:
             return self.features_of(ids, prompt)
@@ -94,7 +94,7 @@ class LongTransformer(Transformer):
         return features
 
     def _tell_content(self, features: dict[str, Any], prompt: str | None) -> None:
-        """Add how many leading and trailing tokens are no content, where somebody asks for it."""
+        """Add the number of leading and trailing tokens that are not content, if a later module needs it."""
         if self.tells_content or "windows" in self.strategy.hooks():
             features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
         if self.tells_content:
@@ -102,15 +102,15 @@ class LongTransformer(Transformer):
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
-        """The tokenizer, which a model of texts always has."""
+        """The tokenizer. A text model always has one."""
         return cast("PreTrainedTokenizerBase", self.tokenizer)
 
     @property
     def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the strategy's target, and a user may lower it.
+        """Tokens kept of a text: at most the target length. A user may lower it.
 
         Raises:
-            InputError: when it is set beyond the target, for which there are no positions.
+            InputError: if it is set above the target length, because there are no positions beyond it.
         """
         return super().max_seq_length
 
@@ -124,23 +124,23 @@ class LongTransformer(Transformer):
         target = self.strategy.target_len
         if value is not None and value > target:
             raise InputError(
-                f"max_seq_length must be at most {target} tokens, the target this model is extended to, got "
+                f"max_seq_length must be at most {target} tokens, the target length of this model, got "
                 f"{value}; extend the base to a longer target instead."
             )
 
     @property
     def longest(self) -> int:
-        """Tokens kept of a text: `max_seq_length`, and the target where it is None."""
+        """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
         length = self.max_seq_length
-        # the tokenizer's own limit may have been set past `max_seq_length`
+        # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
         return self.strategy.target_len if length is None else length
 
     def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
-        """Each text's ids, special tokens included, reading no more of it than they need.
+        """Each text's ids, special tokens included. No more of a text is read than the ids need.
 
-        None where `inputs` are no texts, or something else than plain tokenising was asked for (a chat
-        template, query expansion, lengths by task, settings of the tokenizer for this call).
+        None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
+        expansion, lengths by task, settings of the tokenizer for this call).
         """
         own_lengths = self.query_length or self.document_length or self.query_expansion
         plain = (
@@ -159,13 +159,13 @@ class LongTransformer(Transformer):
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in inputs] if prompt else inputs, self.longest)
-        # a tokenizer without special tokens makes nothing of an empty text, which no model takes
+        # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
         end = self._words.eos_token_id
         token = self._words.pad_token_id if end is None else end
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
-        """What `preprocess` gives for texts with these token ids: right-padded to the longest."""
+        """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         input_ids = torch.full(mask.shape, self._words.pad_token_id)
@@ -180,15 +180,15 @@ class LongTransformer(Transformer):
         return features
 
     def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
-        """What decides about each text's numbers beside its ids.
+        """The settings that change each text's embedding, apart from its ids.
 
         Args:
-            ids: of each text, prompt and special tokens included.
-            prompt: what of `ids` was put before each text.
+            ids: token ids of each text, prompt and special tokens included.
+            prompt: the prompt that was put before each text. `ids` contain it.
 
         Returns:
-            The prompt's tokens, which poolings may leave out; for a text that is cut into windows or spans also the
-            tokens before and behind that are no content.
+            The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or
+            spans also the numbers of leading and trailing tokens that are not content.
         """
         length = (self._get_prompt_length(prompt) or 0) if prompt else 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
@@ -201,15 +201,15 @@ class LongTransformer(Transformer):
         return settings
 
     def leaves_unchanged(self, n: int) -> bool:
-        """Whether a text of `n` tokens gets the embedding that the base itself gives it."""
+        """Whether a text of `n` tokens gets the same embedding as from the base itself."""
         return self.family.leaves_unchanged(n)
 
     def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        """What extending changed although texts up to the trained length do not see it: see `Family`."""
+        """What the extension changed but texts up to the trained length do not read. See `Family`."""
         return self.family.read_by_short_inputs()
 
     def _specials(self) -> tuple[int, int]:
-        """How many special tokens the tokenizer puts before and behind a text."""
+        """How many special tokens the tokenizer puts before and after a text."""
         for text in PROBES:
             ids = self._words(text)["input_ids"]
             bare = self._words(text, add_special_tokens=False)["input_ids"]
@@ -217,15 +217,15 @@ class LongTransformer(Transformer):
                 if bare and ids[before : before + len(bare)] == bare:
                     return before, len(ids) - len(bare) - before
         raise ModelError(
-            "the tokenizer puts different tokens into a text with and without its special tokens, so that windows "
-            "of the text cannot have them; use a strategy other than pcw."
+            "the tokenizer splits a text differently with and without its special tokens, so windows of the text "
+            "cannot have special tokens; use a strategy other than pcw."
         )
 
     def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
-        """`[b]` leading tokens of each document that belong to special tokens or prompt.
+        """`[b]` numbers of leading tokens of each document that are special tokens or part of the prompt.
 
-        A tokenizer may merge the prompt's last characters with the text, so the prompt's tokens count as far
-        as they stand in the document unchanged.
+        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
+        unchanged in the document.
         """
         before, behind = self._specials()
         if not prompt:
@@ -239,10 +239,10 @@ class LongTransformer(Transformer):
     # ---- forward -----------------------------------------------------------------------------------
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Token embeddings of every document, in fp32 where the model computes in half precision.
+        """Token embeddings of every document, in fp32 also if the model computes in half precision.
 
-        Documents up to the trained length and longer ones in one batch run apart, each on its own path, so
-        that no embedding depends on its batch mates.
+        Documents up to the trained length and longer documents of one batch run separately, each on its own path.
+        So no embedding depends on the other documents of its batch.
         """
         if "attention_mask" not in features or "input_ids" not in features:
             raise InputError(
@@ -250,7 +250,7 @@ class LongTransformer(Transformer):
                 f"got {', '.join(sorted(features))}."
             )
         features = dict(features)
-        # the engine knows them, and nobody has to wait for a device that counts them
+        # the engine knows the lengths, so we need not wait for the device to count them
         told = features.pop(DOCUMENT_LENGTHS, None)
         lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
         long = lengths > self.strategy.whole_len
@@ -266,7 +266,7 @@ class LongTransformer(Transformer):
         return out
 
     def _run(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind, packed where the device can."""
+        """The base's forward pass on documents of one kind, packed if the device supports it."""
         prepared = self.family.prepare(features, lengths)
         if self._packs(features["input_ids"].device):
             return self._run_packed(features, prepared, lengths, **kwargs)
@@ -275,7 +275,7 @@ class LongTransformer(Transformer):
         return out
 
     def _packs(self, device: torch.device) -> bool:
-        """Whether documents run without padding: only where nobody asks for gradients or inner states."""
+        """Whether documents run without padding: only if the call needs no gradients and no inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
         if (
@@ -290,7 +290,7 @@ class LongTransformer(Transformer):
     def _run_packed(
         self, features: dict[str, Any], prepared: dict[str, Any], lengths: Tensor, **kwargs: Any
     ) -> dict[str, Any]:
-        """The base's forward pass on documents that stand behind one another, and back into their rows."""
+        """The base's forward pass on packed documents. The result is put back into one row for each document."""
         ids = features["input_ids"]
         documents = PackedDocuments(lengths.tolist(), ids.device)
         packed = self.family.pack(prepared, documents)
@@ -303,7 +303,7 @@ class LongTransformer(Transformer):
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
     ) -> dict[str, Any]:
-        """Run the short and the long documents of a batch one after the other and put them together again."""
+        """Run the short and the long documents of a batch one after the other, and join the results in order."""
         merged: Tensor | None = None
         for chosen in (long, ~long):
             rows = hand_over(chosen.nonzero()[:, 0], features["input_ids"].device)
@@ -320,10 +320,10 @@ class LongTransformer(Transformer):
         return {**features, self.module_output_name: merged}
 
     def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> tuple[dict[str, Any], Tensor]:
-        """Replace documents by their windows: `[b, n]` token features become `[w, size]`; `[w]` their tokens.
+        """Replace documents by their windows: `[b, n]` token features become `[w, size]`. Also the `[w]` lengths.
 
-        Adds `window_tokens` `[w, size]` (the token each place was taken from), `window_counts` `[b]`,
-        `document_mask` `[b, n]` and `window_agg`, by which `WindowPooling` puts the documents together again.
+        Adds `window_tokens` `[w, size]` (the index of each window token in its document), `window_counts` `[b]`,
+        `document_mask` `[b, n]` and `window_agg`. From these, `WindowPooling` joins the windows of each document.
         """
         before, behind = self._specials()
         told = features.get("window_prefix")
@@ -346,7 +346,7 @@ class LongTransformer(Transformer):
         cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
         for key in TOKEN_FEATURES:
             if key in features:
-                # padded places read token 0, which their mask of 0 hides
+                # padding reads token 0, and its mask of 0 hides that
                 cut[key] = features[key][document[:, None], index.clamp(min=0)]
         cut["attention_mask"] = (index >= 0).to(features["attention_mask"].dtype)
         cut["window_tokens"] = index
@@ -358,10 +358,10 @@ class LongTransformer(Transformer):
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights, the strategy and what the base was; `longembed.load` reads them back.
+        """Save the extended weights, the strategy and the base's name and revision. `load` reads them again.
 
         Raises:
-            InputError: if layers are in int8, which no file of a checkpoint says.
+            InputError: if layers are in int8.
         """
         if has_int8(self.model):
             raise InputError(
@@ -373,7 +373,7 @@ class LongTransformer(Transformer):
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(  # type: ignore[override]  # the strategy stands in its own file
+    def load(  # type: ignore[override]  # the strategy is in its own file
         cls,
         model_name_or_path: str,
         subfolder: str = "",
@@ -383,7 +383,7 @@ class LongTransformer(Transformer):
         local_files_only: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Load a module from a saved folder or repository; its table is the saved one, not built anew.
+        """Load a module from a saved folder or repository. Its position table is the saved one, not a new one.
 
         Raises:
             ModelError: if the strategy's file is missing or not in the form that we write.
@@ -397,7 +397,7 @@ class LongTransformer(Transformer):
         }
         file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
         try:
-            # not Transformer's own, which adds to what the file holds
+            # not Transformer's own method, because it adds to the content of the file
             config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
         except (ValueError, RecursionError) as error:
             raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
@@ -412,11 +412,11 @@ class LongTransformer(Transformer):
 class WindowPooling(Pooling):
     """Pools each window with the base's own mode and averages the windows of a document.
 
-    With `keep_windows` in the features, a batch with a cut document gets `pooled_windows` too: `[windows, d]` of each
-    document. `from_windows` goes on from there.
+    With `keep_windows` in the features, a batch with a cut document also gets `pooled_windows`: `[windows, d]` of each
+    document. `from_windows` continues from them.
     """
 
-    #: Whether the pooled windows of a document are all that its vectors depend on.
+    #: Whether the vectors of a document depend on more than its pooled windows.
     needs_tokens = False
 
     @classmethod
@@ -437,7 +437,7 @@ class WindowPooling(Pooling):
         if keep:
             features["pooled_windows"] = list(pooled.split(counts.tolist()))
         features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
-        # a token that several windows read gets the mean of what they made of it
+        # a token that is in several windows gets the mean of its embeddings in them
         b, n = mask.shape
         real = index >= 0
         place = (document[:, None] * n + index)[real]
@@ -449,29 +449,29 @@ class WindowPooling(Pooling):
         return features
 
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
-        """What this module hands on for documents whose pooled windows are known.
+        """The features that this module returns for documents whose pooled windows are known.
 
         Args:
             windows: `[windows, d]` of each document.
-            agg: how they are averaged, as in the strategy.
-            task: `query` or `document`, where the call says so.
+            agg: how windows are averaged, as in the strategy.
+            task: `query` or `document`, if the call gives it.
         """
         counts = torch.tensor([len(each) for each in windows], device=windows[0].device)
         return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
 
 
 def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
-    """One vector a document `[b, d]` from pooled windows `[w, d]`, of which `counts` `[b]` belong to each."""
+    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their number in each, `counts` `[b]`."""
     document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
     if agg == "mean-normalized":
-        # a document of one window keeps its vector: it is the base's own
+        # a document of one window keeps its vector, which is that of the base
         unit = torch.nn.functional.normalize(pooled.float(), dim=1)
         pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
     return mean_by(document, pooled, len(counts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
-    """Mean of the rows of `values` `[m, d]` in each of `groups` groups `[m]`: `[groups, d]` fp32 or wider."""
+    """Means of the rows of `values` `[m, d]` by their group `[m]`: `[groups, d]`, in fp32 or a wider type."""
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)
     count = torch.bincount(group, minlength=groups).clamp(min=1)

@@ -14,7 +14,7 @@ from .engine.running import Features
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
-    """A `MultiVectorEncoder` whose documents have one vector a span or window, and whose queries have one."""
+    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     @torch.inference_mode()
     def _inference(  # type: ignore[override]
@@ -32,7 +32,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         device: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """As sentence-transformers', in batches by tokens; features and other inputs go to the original."""
+        """Encode in batches by tokens. Features and inputs that are not texts go to sentence-transformers' method."""
         if output_value is None or self.first.token_ids(inputs[:1], prompt, task=task, **kwargs) is None:
             return super()._inference(
                 inputs,
@@ -74,6 +74,6 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
 
 
 def _vectors(features: Features) -> list[Tensor]:
-    """Each text's vectors, `[vectors, d]`: a copy, so that a batch's padding does not stay in memory with them."""
+    """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
     counts = features["attention_mask"].sum(1).tolist()
     return [row[:n].clone() for row, n in zip(features["token_embeddings"], counts, strict=True)]

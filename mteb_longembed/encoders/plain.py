@@ -1,4 +1,4 @@
-"""What a strategy is in a plain checkpoint: settings that transformers knows, or nothing that it knows."""
+"""A strategy in a plain checkpoint: the settings of transformers that express it, if there are any."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .families.absolute import Absolute
 from .families.rotary import Rotary
 from .strategies import Strategy
 
-#: Rope types whose frequencies a larger theta or a further division changes as the strategy does.
+#: Rope types for which a larger theta or a further division changes the frequencies as the strategy does.
 _STACKABLE = ("default", "linear")
 
 
 def refuse(family: Any, strategy: Strategy, reason: str) -> MisfitError:
-    """The error where a plain checkpoint would be another method."""
+    """The error for a plain checkpoint that would be another method."""
     return MisfitError(f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}.")
 
 
 def plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str, Any]], dict[str, Any]]:
-    """How the strategy is written into a configuration; refuses what would be another method."""
+    """The function that writes the strategy into a configuration. Refuses what would be another method."""
     key = strategy.key()
     if isinstance(family, Absolute):
         if "windows" in strategy.hooks():
@@ -46,7 +46,7 @@ def plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str,
 
 
 def rope_of(config: PretrainedConfig) -> dict[str, Any]:
-    """The rope parameters of the layers that attend to everything."""
+    """The rope parameters of the layers with full attention."""
     rope = config.rope_parameters
     return dict(rope.get("full_attention", rope))
 
@@ -77,7 +77,7 @@ def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
             f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers, which would "
             "drop the base's own; use save_pretrained, or export ntk or pi."
         )
-    # the checkpoint is the model with logn=off, which has YaRN's own temperature
+    # the checkpoint is the model with logn=off, so it has YaRN's own temperature
     unscaled = dataclasses.replace(strategy, logn=False)
     return {
         **rope,
@@ -90,7 +90,7 @@ def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-#: Strategy -> its rope parameters, made of the base's.
+#: Strategy -> the function that makes its rope parameters from the base's.
 _ROPE: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
     "ntk": _rope_ntk,
     "pi": _rope_pi,
@@ -99,7 +99,7 @@ _ROPE: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 
 
 def lost_in(family: Any, strategy: Strategy) -> list[str]:
-    """One sentence for each thing that the plain checkpoint does not do as the extended model does."""
+    """One sentence for each difference between the plain checkpoint and the extended model."""
     lo, lost = strategy.trained_len, []
     if strategy.key() == "none":
         changed = False
@@ -111,12 +111,12 @@ def lost_in(family: Any, strategy: Strategy) -> list[str]:
             changed = True
     if changed:
         lost.append(
-            f"inputs of at most {lo} tokens are extended like longer ones, where the extended model "
+            f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
             "gives them the base model's embedding."
         )
     if strategy.logn and strategy.target_len > lo:
         lost.append(
-            f"attention scaling of inputs beyond {lo} tokens: the checkpoint is the model with logn=off."
+            f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
         )
     return lost
 

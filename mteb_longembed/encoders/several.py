@@ -1,8 +1,8 @@
 """The two sentence-transformers modules that give a document several vectors.
 
-`SpanPooling` stands in the place of the base's pooling and hands one row a vector to the base's remaining modules
-(Dense, Normalize), which know nothing of documents. `RaggedVectors` stands last and gives the rows back to their
-documents, in the form that sentence-transformers' `MultiVectorEncoder` reads.
+`SpanPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
+Normalize), which need not know about documents. `RaggedVectors` is the last module. It groups the rows by document,
+in the form that sentence-transformers' `MultiVectorEncoder` reads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .modules import LongTransformer, WindowPooling, mean_by
 
 
 class SpanPooling(WindowPooling):
-    """One vector for every `vectors` content tokens of a document, or for every window; one for a query.
+    """One vector for every `vectors` content tokens of a document, or for every window. A query gets one vector.
 
-    Source: on extended positions this is late chunking (Günther et al. 2024, arXiv:2409.04701): the whole document
-        goes through the transformer, and spans of its token embeddings are averaged afterwards.
-    Differs: spans have a fixed number of tokens, where the paper's follow a text splitter (`encode_spans` does).
+    Source: on extended positions this is late chunking (Günther et al. 2024, arXiv:2409.04701): the transformer reads
+        the whole document, and spans of its token embeddings are averaged afterwards.
+    Differs: spans have a fixed number of tokens. In the paper a text splitter makes the spans, as in `encode_spans`.
 
     The last span of a document may be shorter. Prompt and special tokens belong to no span. A text without content
-    keeps the base's own one vector.
+    keeps the one vector that the base gives it.
     """
 
     config_keys = [*Pooling.config_keys, "vectors"]
@@ -47,11 +47,11 @@ class SpanPooling(WindowPooling):
 
     @property
     def needs_tokens(self) -> bool:  # type: ignore[override]
-        """Whether spans of tokens become vectors, so that pooled windows are not enough."""
+        """Whether vectors are made from spans of tokens, so that pooled windows are not enough."""
         return self.vectors != "window"
 
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
-        """As in `WindowPooling`: a document keeps its windows, a query becomes one vector."""
+        """The features from pooled windows: a document keeps its windows, a query becomes one vector."""
         if task == "query":
             features = super().from_windows(windows, agg)
             counts = [1] * len(windows)
@@ -61,12 +61,12 @@ class SpanPooling(WindowPooling):
         return {**features, "vector_counts": torch.tensor(counts, device=windows[0].device)}
 
     def on_model_ready(self, model: BaseModel) -> None:
-        """Ask the transformer to say which tokens are content."""
+        """Make the transformer report which tokens are content."""
         if isinstance(model[0], LongTransformer):
             model[0].tells_content = True
 
     def forward(self, features: dict[str, Any], task: str | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`; `vector_counts` `[b]` says whose they are."""
+        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. `vector_counts` `[b]`: how many per document."""
         if task != "query" and self.vectors == "window" and "window_counts" in features:
             counts = features["window_counts"]
             windows = Pooling.forward(self, dict(features))["sentence_embedding"]
@@ -100,11 +100,11 @@ class SpanPooling(WindowPooling):
 
 
 class RaggedVectors(Module):
-    """Vectors given back to their documents: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
+    """Groups vectors by document: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
 
     Args:
-        normalize: whether vectors get length 1, so that a dot product is the cosine.
-        dims: leading dimensions that are kept; None keeps all.
+        normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
+        dims: number of leading dimensions to keep. None keeps all.
     """
 
     config_keys = ["normalize", "dims"]

@@ -1,4 +1,4 @@
-"""Late chunking for users' own indexes: character spans in, one vector a span out."""
+"""Late chunking for users' own indexes: one vector for each span of characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mteb_longembed.errors import InputError, MisfitError
 
 from .model import LongSentenceTransformer
 
-#: Start and end of a span in characters, the end excluded.
+#: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n+|$)\s*")
 
@@ -28,19 +28,20 @@ def encode_spans(
 
     Args:
         model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
-        texts: documents of at most the target length; a longer one is read as far as its target.
-        spans: for each text its spans in characters, `(start, end)` with the end excluded; `spans_by_tokens` and
-            `spans_by_sentences` make some.
-        prompt: put before every text; in no span. Default: the model's prompt for documents.
+        texts: documents. Of a document longer than the target length only the start is read.
+        spans: the spans of each text in characters, `(start, end)` with the end excluded. `spans_by_tokens` and
+            `spans_by_sentences` make such lists.
+        prompt: text that is put before every document. It belongs to no span. Default: the model's prompt for
+            documents.
 
     Returns:
-        For each text a matrix `[spans, d]` of vectors that the base's remaining modules (Dense, Normalize) have
-        finished: comparable with the model's query embeddings.
+        For each text a matrix `[spans, d]`. The vectors have passed through the base's remaining modules (Dense,
+        Normalize), so they can be compared with the model's query embeddings.
 
     Raises:
-        InputError: if a span is empty, holds no token, or ends beyond the tokens that are read; if the counts of
-            texts and spans differ.
-        MisfitError: if the base does not average tokens, or its tokenizer tells no offsets.
+        InputError: if a span is empty, holds no token, or ends after the tokens that are read; if the numbers of
+            texts and of lists of spans differ.
+        MisfitError: if the base does not average tokens, or its tokenizer gives no offsets.
 
     Example:
         >>> model = mteb_longembed.load("mini-ape+pi@1k")  # doctest: +SKIP
@@ -72,7 +73,7 @@ def encode_spans(
 
 
 def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
-    """Spans of `size` content tokens each, the last one shorter, as far as the model reads a text.
+    """Spans of `size` content tokens each, as far as the model reads a text. The last span may be shorter.
 
     Args:
         model: as in `encode_spans`.
@@ -81,7 +82,7 @@ def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
 
     Raises:
         InputError: if `size` is below 1.
-        MisfitError: if the tokenizer tells no offsets.
+        MisfitError: if the tokenizer gives no offsets.
     """
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
@@ -92,11 +93,11 @@ def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
-    """Spans of whole sentences, by `.`, `!`, `?` and line breaks; neighbours are joined up to `max_chars`.
+    """Spans of whole sentences, which end at `.`, `!`, `?` or a line break. Short neighbours are joined.
 
     Args:
         text: a document.
-        max_chars: characters of a span within which sentences are joined; 0 joins none.
+        max_chars: longest span in characters that is made by joining sentences. 0 joins none.
 
     Example:
         >>> spans_by_sentences("One. Two!  Three")
@@ -126,17 +127,17 @@ def _check(model: Any) -> None:
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
         kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
         raise MisfitError(
-            f"encode_spans averages the tokens of each span, and the base was trained with {kind} pooling, not "
+            f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."
         )
 
 
 def _offsets(model: Any, prompt: str, text: str) -> list[Span]:
-    """For each token that is read, its characters in the text; prompt and special tokens have none."""
+    """Start and end in characters of each token that is read. They are (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):
         raise MisfitError(
-            f"spans need a tokenizer that tells offsets, and {type(tokenizer).__name__} tells none: cut the text "
+            f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
             "and encode each piece."
         )
     read = tokenizer(
@@ -146,7 +147,7 @@ def _offsets(model: Any, prompt: str, text: str) -> list[Span]:
         truncation=True,
         max_length=model.first.longest,
     )
-    # a token that prompt and text share belongs to the prompt, as in windows
+    # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
     return [
         (start - shift, end - shift) if not special and start >= shift else (0, 0)
@@ -155,7 +156,7 @@ def _offsets(model: Any, prompt: str, text: str) -> list[Span]:
 
 
 def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: str) -> Any:
-    """The mean over the tokens that a span touches."""
+    """The mean over all tokens that overlap a span."""
     start, end = span
     if not 0 <= start < end <= len(text):
         raise InputError(
@@ -165,8 +166,8 @@ def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: 
     last = max((stop for _, stop in offsets), default=0)
     if end > last and text[max(start, last) : end].strip():
         raise InputError(
-            f"a span must end within the {last} characters of text {number} that the target length reads, got "
-            f"{span}; use a longer target."
+            f"a span must end within the {last} characters of text {number} that the model reads, got "
+            f"{span}; use a longer target length."
         )
     inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not inside:

@@ -1,7 +1,7 @@
-"""All that touches mteb's registries, caches and private names: our tasks and models become mteb's own.
+"""All code that touches mteb's registries, caches and private names. It adds our tasks and models to mteb's own.
 
-mteb has no way to announce plugins, so this room relies on names inside it; `mteb_parts` explains in one sentence
-when one has moved. It may import every other room but `commands`; nothing below imports it.
+mteb has no interface for plugins, so this room relies on names inside mteb. If such a name has moved, `mteb_parts`
+raises one sentence that says so. This room may import every room except `commands`. Lower rooms may not import it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .mteb_parts import moved
 
 
 def after_import(name: str) -> None:
-    """Register what belongs to a module of mteb that has just been imported.
+    """Register our parts for a module of mteb that has just been imported.
 
     Raises:
         LongEmbedError: if mteb no longer has a name that we rely on.
@@ -48,13 +48,13 @@ def _benchmark() -> tuple[Register, ...]:
 
 
 def _menu() -> tuple[Register, ...]:
-    from .leaderboard import register_in_menu
+    from .leaderboard.shown import register_in_menu
 
     return (register_in_menu,)
 
 
 def _shown_models() -> tuple[Register, ...]:
-    from .leaderboard import register_shown_models
+    from .leaderboard.shown import register_shown_models
 
     return (register_shown_models,)
 
@@ -71,7 +71,7 @@ def _check_watched(mteb: ModuleType) -> None:
             raise moved(name)
 
 
-#: Module of mteb -> what is registered once it has run; `autoload` watches exactly these, in this order.
+#: Module of mteb -> what is registered after it has run. `autoload` watches exactly these modules, in this order.
 _REGISTER: dict[str, Callable[[], tuple[Register, ...]]] = {
     "mteb.models.model_implementations": _models,
     "mteb": _tasks_and_writers,

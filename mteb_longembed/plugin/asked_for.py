@@ -1,4 +1,4 @@
-"""What a command line asks for: mistakes in the names are told before anything heavy is imported or loaded."""
+"""Checks the names on a command line. Mistakes are reported before anything heavy is imported or loaded."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mteb_longembed.names.grammar import is_extended_name, parse_name
 
 from .tasks import known_tasks
 
-#: What all names of our tasks begin with.
+#: The start of the names of all our tasks.
 _OURS = "LongEmbed"
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Check what `mteb run` is asked for, as far as it concerns us; everything else is left to mteb.
+    """Check the parts of an `mteb run` that concern us. mteb checks everything else.
 
     Args:
-        arguments: of the `mteb` command.
+        arguments: arguments of the `mteb` command.
 
     Raises:
-        UnknownNameError, InputError, MisfitError: if the name of an extended model has a mistake in it.
-        InputError: if there is no such task, and either the model or the task's name is one of ours.
+        UnknownNameError, InputError, MisfitError: if the name of an extended model has a mistake.
+        InputError: if there is no such task, and the model or the task's name is one of ours.
     """
     if list(arguments[:1]) != ["run"]:
         return
@@ -33,14 +33,14 @@ def check_command(arguments: Sequence[str]) -> None:
     try:
         asked, _ = parser.parse_known_args(arguments[1:])
     except argparse.ArgumentError:
-        return  # mteb says what is wrong with its own options
+        return  # mteb reports what is wrong with its own options
     check_model(asked.model)
     ours = is_extended_name(asked.model)
     check_tasks(name for name in asked.tasks if ours or name.startswith(_OURS))
 
 
 def check_model(name: str) -> None:
-    """Raise a LongEmbedError where an extended model's name has a mistake in it; the base is not looked at."""
+    """Raise a LongEmbedError if the name of an extended model has a mistake. The base is not checked."""
     if is_extended_name(name):
         parsed = parse_name(name)
         from mteb_longembed.encoders.bases.values import read_values
@@ -49,19 +49,19 @@ def check_model(name: str) -> None:
 
 
 def check_tasks(names: Iterable[str]) -> None:
-    """Raise InputError where there is no task of a name; mteb must have been imported."""
+    """Raise InputError if one of the tasks does not exist. mteb must be imported already."""
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.generated.variants import find_variant
 
     registry = known_tasks()
     for name in names:
         if name not in registry:
-            find_variant(name)  # raises, if it is one with impossible values
+            find_variant(name)  # raises if it is a variant with impossible values
             raise unknown("task", name, registry, [task.metadata.name for task in TASKS])
 
 
 def check_benchmarks(names: Collection[str]) -> None:
-    """Raise InputError where there is no benchmark of a name."""
+    """Raise InputError if one of the benchmarks does not exist."""
     if not names:
         return
     import mteb
@@ -75,7 +75,7 @@ def check_benchmarks(names: Collection[str]) -> None:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:
-    """The error where there is no task or benchmark of a name; `mteb available-KINDs` lists mteb's own."""
+    """The error for a task or benchmark that does not exist. `mteb available-KINDs` lists mteb's own."""
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(

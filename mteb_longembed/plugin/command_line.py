@@ -1,4 +1,4 @@
-"""The stock `mteb` command: mistakes in our names are told first, our errors and an interrupt in one sentence."""
+"""The stock `mteb` command: it reports mistakes in our names first, and our errors or an interrupt in one sentence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 from .asked_for import check_command
 from .mteb_parts import part, rebind
 
-#: `1` shows the traceback of our errors too.
+#: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 
 def register_command(cli: ModuleType) -> None:
-    """Have the `mteb` command tell our errors in one sentence."""
+    """Make the `mteb` command report our errors in one sentence."""
     main = part(cli.__name__, "main")
     if not hasattr(main, "__wrapped__"):  # registering again changes nothing
         rebind("main", main, in_one_sentence(main, check_command))
@@ -28,13 +28,13 @@ def register_command(cli: ModuleType) -> None:
 def in_one_sentence(
     main: Callable[..., Any], check: Callable[[Sequence[str]], None] | None = None
 ) -> Callable[..., Any]:
-    """The main function of a command that ends in a sentence and an exit status; other errors pass.
+    """The main function of a command, changed so that our errors become one sentence and an exit status.
 
-    Only the function of the command is changed: `sys.excepthook` stays whoever's it is.
+    Other errors are raised as before. Only this function is changed, not `sys.excepthook`.
 
     Args:
-        main: the function.
-        check: called before it with the arguments of the command.
+        main: the main function.
+        check: is called first, with the arguments of the command.
     """
 
     @functools.wraps(main)

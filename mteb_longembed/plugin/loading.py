@@ -1,4 +1,4 @@
-"""The loader that our `ModelMeta`s carry."""
+"""The loader in the `ModelMeta` of our models."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ def load_encoder(
     trust_remote_code: bool = False,
     **unknown: object,
 ) -> MTEBModels:
-    """What mteb runs for a resolved model: an encoder, or with search parameters a search that has no `encode`.
+    """The object that mteb runs for a resolved model: an encoder, or a search without `encode`.
+
+    A name with search parameters gives a search.
 
     Args:
         resolved: the model.
         name: `ModelMeta.name`.
         revision: `ModelMeta.revision`.
-        device: as in `SentenceTransformer`; `mteb run --device` gives the number of an accelerator.
+        device: as in `SentenceTransformer`. `mteb run --device` gives the number of an accelerator.
         embed_dim: cut embeddings to this many dimensions.
-        trust_remote_code: accepted where the name says so too, since code that runs is part of the name.
-        unknown: nothing else.
+        trust_remote_code: accepted only if the name sets it too, because code that runs is part of the name.
+        unknown: other options. They are refused.
 
     Raises:
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
-            accelerator, on an unknown option, if remote code is asked for here alone, or if the base has changed
-            since its description was read.
+            accelerator, on an unknown option, if remote code is allowed only here and not in the name, or if the
+            base has changed since its description was read.
     """
     from mteb_longembed.encoders.building import build
     from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
@@ -45,13 +47,13 @@ def load_encoder(
 
     if unknown:
         raise InputError(
-            "an extended model takes device, embed_dim and trust_remote_code, got "
-            f"{', '.join(sorted(unknown))}; a strategy's parameters belong into the name, after a colon."
+            "the options of an extended model are device, embed_dim and trust_remote_code, got "
+            f"{', '.join(sorted(unknown))}; write a strategy's parameters into the name, after a colon."
         )
     if trust_remote_code and resolved.base.has_code and not resolved.base.runs_code:
         raise InputError(
-            f"code of {resolved.base.name} changes its embeddings, so it is part of the name: write "
-            ":trust_remote_code=on behind it."
+            f"code of {resolved.base.name} changes its embeddings, so it is part of the name: add "
+            ":trust_remote_code=on to the name."
         )
     check_settings(resolved.search)
     model = build(resolved, device=_device(device))
@@ -76,7 +78,7 @@ def load_encoder(
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
-    """As `load_encoder`, for a name that is resolved only when the model is wanted."""
+    """Load an encoder as `load_encoder` does, from a name that is resolved only now."""
     from mteb_longembed.encoders.bases.resolve import resolve
     from mteb_longembed.names.grammar import parse_name
 
@@ -92,7 +94,7 @@ def _device(device: str | int | None) -> str | None:
     count = torch.accelerator.device_count()
     if kind is None or device >= count:
         raise InputError(
-            f"--device counts accelerators from 0, of which this machine has {count}, got {device}; leave it "
-            "out to run on the best device there is."
+            f"--device must be the number of an accelerator, counted from 0, and this machine has {count}, got "
+            f"{device}; leave it out to run on the best device of this machine."
         )
     return f"{kind.type}:{device}"

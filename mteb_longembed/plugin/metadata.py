@@ -1,4 +1,4 @@
-"""What mteb must know of a resolved model: its `ModelMeta`."""
+"""mteb's description of a resolved model: its `ModelMeta`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
 
-#: Fields of a base's ModelMeta that do not hold for the model made of it.
+#: Fields of a base's ModelMeta that are not true for the model made from it.
 _OF_ANY_MODEL: dict[str, Any] = {
     "loader_kwargs": {},
     "experiment_kwargs": None,
     "superseded_by": None,
-    # packages that the base's own loader needs; ours is another
+    # packages that the base's own loader needs; our loader does not
     "extra_requirements_groups": None,
     "framework": ["Sentence Transformers", "PyTorch"],
     "modalities": ["text"],
@@ -27,11 +27,11 @@ _OF_ANY_MODEL: dict[str, Any] = {
 
 
 def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """The metadata of an extended model: its base's, what its own files say, and what the extension changes.
+    """The metadata of an extended model, from its base's metadata, its own files, and the extension.
 
     Args:
         resolved: the model.
-        find: mteb's own entry of a name, None where it has none.
+        find: returns mteb's own entry of a name, or None.
     """
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -45,7 +45,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     missing = [name for name in _OF_FILES if fields.get(name) is None]
     if resolved.saved or missing:
         said = _said_by_files(resolved)
-        # the files of a saved model are those of the extended one
+        # the files of a saved model describe the extended model
         own = [*_OF_SAVED, *missing] if resolved.saved else missing
         fields |= {name: said[name] for name in own if said[name] is not None}
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
@@ -67,7 +67,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     )
 
 
-#: What a model's files may say, where mteb's entry of its base does not.
+#: Fields that come from a model's files if mteb's entry of its base does not have them.
 _OF_FILES = (
     "n_parameters",
     "n_embedding_parameters",
@@ -81,7 +81,7 @@ _OF_FILES = (
     "similarity_fn_name",
     "use_instructions",
 )
-#: Of these, what the files of a saved model say better than the entry of its base.
+#: Those of them for which the files of a saved model are more exact than the entry of its base.
 _OF_SAVED = (
     "n_parameters",
     "memory_usage_mb",
@@ -93,7 +93,7 @@ _OF_SAVED = (
 
 
 def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
-    """The fields of `_OF_FILES` as a model's own files say them; None where they do not."""
+    """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
     from mteb.models.model_meta import ScoringFunction
 
     from mteb_longembed.encoders.bases.facts import facts
@@ -113,14 +113,14 @@ def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
         "release_date": found.published,
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
-        # where nothing is said, sentence-transformers compares by the cosine
+        # sentence-transformers' default is the cosine
         "similarity_fn_name": comparisons.get(found.similarity or "cosine"),
         "use_instructions": found.prompts,
     }
 
 
 def _licence(card: Mapping[str, Any]) -> str | None:
-    """The licence by its short name on the hub, or the address of one that has none."""
+    """The short name of the licence on the hub. If it has none, the address of its text."""
     said, link = card.get("license"), card.get("license_link")
     if isinstance(said, str) and said != "other":
         return said
@@ -128,7 +128,7 @@ def _licence(card: Mapping[str, Any]) -> str | None:
 
 
 def _languages(said: Any) -> list[str] | None:
-    """Codes of languages as mteb writes them, such as `eng-Latn`."""
+    """Language codes in mteb's form, such as `eng-Latn`."""
     from mteb.languages import iso_mappings
 
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
@@ -137,5 +137,5 @@ def _languages(said: Any) -> list[str] | None:
 
 
 def _widths(known: int | Sequence[int] | None) -> Sequence[int] | int | None:
-    """The widths to which mteb lets embeddings be cut: any up to the whole one, as sentence-transformers does."""
+    """The widths to which mteb may cut embeddings: any width up to the full one, as in sentence-transformers."""
     return range(1, known + 1) if isinstance(known, int) else known

@@ -1,4 +1,4 @@
-"""Extended models in mteb's registry of models, made when they are asked for."""
+"""Extended models in mteb's registry of models. An entry is made when its name is looked up."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
 
 
 def register_models(implementations: ModuleType) -> None:
-    """Put a registry that knows extended models in the place of mteb's, wherever that is bound already."""
+    """Replace mteb's registry by one that knows extended models, in all modules that have imported it already."""
     known = part(implementations.__name__, "MODEL_REGISTRY")
     if not isinstance(known, ModelRegistry):
         rebind("MODEL_REGISTRY", known, ModelRegistry(known))
 
 
 class _Made(NamedTuple):
-    """A description, and the base that must still be as it was; None where it cannot change."""
+    """A description, and the base that must not have changed since. None for a base that cannot change."""
 
     meta: ModelMeta
     base: BaseInfo | None
 
 
 class ModelRegistry(dict[str, "ModelMeta"]):
-    """mteb's registry of models, which also answers to aliases and to the names of extended models.
+    """mteb's registry of models. It also knows aliases and the names of extended models.
 
-    Iteration gives mteb's own entries: extended models are without number, and made when they are asked for. What
-    was made is kept under the name that was typed and under its canonical name, for as long as its base stays.
+    Iteration gives only mteb's own entries, because there is no limit to the number of extended models. The entry of
+    an extended model is made when its name is looked up. It is kept under that name and under the canonical name as
+    long as its base does not change.
     """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._made: dict[str, _Made] = {}
-        #: What the hub said of plain names, by name and revision; None for a repository that is not ours.
+        #: The answers of the hub for plain names, by name and revision. None for a repository that is not ours.
         self._asked: dict[tuple[str, str | None], _Made | None] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -64,15 +65,15 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made.meta
 
     def ask_hub(self, name: str, revision: str | None = None) -> ModelMeta | None:
-        """The description of an extended model that has a repository of its own; None for any other name.
+        """The description of an extended model that has its own repository. None for any other name.
 
-        Such a name looks like any other, so the hub is asked for one file, once for a name and revision in this
-        process; names that mteb knows, folders and names with a `+` are not asked for. What is found is an
-        entry from then on.
+        Such a name looks like any other name, so one file is fetched from the hub. Each process does this once for a
+        name and revision. It is not done for names that mteb knows, for folders and for names with a `+`. A model
+        that is found becomes an entry of this registry.
 
         Args:
             name: hub id.
-            revision: commit, branch or tag of it; a commit with our suffix behind it, as in results, is meant too.
+            revision: commit, branch or tag on the hub. A commit followed by our suffix, as in results, works too.
         """
         if not isinstance(name, str) or super().__contains__(name) or _is_ours(name):
             return None
@@ -95,14 +96,14 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         try:
             if saved_files(name, revision) is None:
                 return None
-        except HubError:  # no such repository: mteb tells it in its own way
+        except HubError:  # there is no such repository, and mteb reports it in its own way
             return None
         return self._make(ModelName(name, revision=revision))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As `dict.get`; for an extended model whose base cannot be had now, the default and a warning.
+        """Look up a name as `dict.get` does. If the base of an extended model cannot be read, warn and use the default.
 
-        mteb asks this way where it only shows results, which must not need the hub.
+        mteb calls this when it only shows results, and that must not need the hub.
         """
         try:
             return self[name]
@@ -111,11 +112,11 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         except LongEmbedError as error:
             import warnings
 
-            warnings.warn(f"nothing is known of {name}: {error}", stacklevel=2)
+            warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
     def _make(self, name: ModelName) -> _Made:
-        # a mistake in the name is told before sentence-transformers is imported, which takes seconds
+        # report a mistake in the name before sentence-transformers is imported, because that takes seconds
         from mteb_longembed.encoders.bases.values import read_values
 
         read_values(name)
@@ -134,7 +135,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
 
 def _is_ours(name: str) -> bool:
-    # cheap tests first: mteb asks for hundreds of names, and only ours are worth importing torch
+    # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
     return name in ZOO or is_extended_name(name) or _is_saved(name)
 
 
@@ -143,7 +144,7 @@ def _is_saved(name: str) -> bool:
     try:
         if not Path(name, "modules.json").is_file():
             return False
-    except (OSError, ValueError):  # no path
+    except (OSError, ValueError):  # not a path
         return False
     from mteb_longembed.encoders.bases.saved import is_saved_extended
 

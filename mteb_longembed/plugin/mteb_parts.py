@@ -1,4 +1,4 @@
-"""Names inside mteb that we rely on, since mteb has no way to announce plugins."""
+"""Names inside mteb that we rely on, because mteb has no interface for plugins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mteb_longembed.errors import LongEmbedError
 
 
 def part(module: str, name: str) -> Any:
-    """Something inside mteb; a module is looked up where `mteb.get_tasks` is no function.
+    """An object inside a module of mteb. The module is found even if a function of mteb has the same name.
 
     Raises:
-        LongEmbedError: if it is not there any more.
+        LongEmbedError: if mteb no longer has it.
     """
     try:
         return getattr(sys.modules[module], name)
@@ -22,16 +22,16 @@ def part(module: str, name: str) -> Any:
 
 
 def rebind(name: str, old: object, new: object) -> None:
-    """Give a global another value in every module that holds the old one (it was imported by name)."""
+    """Replace a global in every module that holds its old value, because those modules imported it by name."""
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get(name) is old:
             setattr(module, name, new)
 
 
 def moved(name: str) -> LongEmbedError:
-    """The error where mteb no longer has a name."""
+    """The error for a name that mteb no longer has."""
     own = metadata.version("mteb-longembed")
     return LongEmbedError(
-        f"mteb {metadata.version('mteb')} has no {name}, where mteb-longembed {own} registers: "
+        f"mteb {metadata.version('mteb')} has no {name}, which mteb-longembed {own} needs to register: "
         "install another version of one of the two."
     )

@@ -1,4 +1,4 @@
-"""One model, one name: where mteb takes a name or a model of ours by another way than its registry."""
+"""One model, one name: the places where mteb uses a name or a model of ours without its registry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .mteb_parts import moved, part, rebind
 
 
 def register_names(mteb: ModuleType) -> None:
-    """Have mteb find results by any spelling of a name, models of ours on the hub, and the names of saved ones."""
+    """Make mteb find results by any spelling of a name, our models on the hub, and the names of saved models."""
     cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
     for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
         if not hasattr(owner, name):
@@ -34,9 +34,9 @@ def register_names(mteb: ModuleType) -> None:
 
 
 def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
-    """`mteb.get_model_meta`, which knows models of ours in repositories of their own, at any revision.
+    """`mteb.get_model_meta`, changed so that it knows our models in their own repositories, at any revision.
 
-    mteb's own look-ups of bases say `fetch_from_hf=False`, and the hub is not asked for those.
+    mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
 
     Args:
         find: mteb's function.
@@ -60,7 +60,7 @@ def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:
-    """`ResultCache.get_cache_paths`, to which an alias or a shortened name is as good as the canonical one.
+    """`ResultCache.get_cache_paths`, changed so that an alias or a shortened name works like the canonical name.
 
     Args:
         paths: mteb's method.
@@ -77,12 +77,12 @@ def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Pa
 
 
 def _canonical(name: str, stored: set[str]) -> str:
-    """The canonical name of a model of ours; any other name as it is.
+    """The canonical name of a model of ours. Any other name is returned unchanged.
 
     Raises:
-        InputError: if a name of ours breaks a rule, where mteb would find no results in silence.
+        InputError: if a name of ours breaks a rule. Without this error mteb would silently find no results.
     """
-    # what results stand under needs no look-up, whichever version wrote them
+    # a name that has results is not looked up, whichever version wrote them
     if not is_extended_name(name) or results_folder(name) in stored:
         return name
     try:
@@ -92,7 +92,7 @@ def _canonical(name: str, stored: set[str]) -> str:
 
 
 def _completed(meta: Any, resolved: Any) -> Any:
-    """A description that mteb made of a loaded model of ours, with what only its files say."""
+    """A description that mteb made from a loaded model of ours, completed from the model's files."""
     from .metadata import model_meta
 
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
@@ -102,17 +102,19 @@ def _completed(meta: Any, resolved: Any) -> Any:
 
 
 def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
-    """`ModelMeta.from_sentence_transformer_model`, which knows folders of ours that SentenceTransformer loaded.
+    """`ModelMeta.from_sentence_transformer_model`, changed so that it knows our folders.
+
+    `SentenceTransformer` may have loaded a folder that we saved.
 
     Args:
         described: mteb's method.
     """
-    # mteb 2.26 warns of its own default for this parameter, whoever calls; None is what stands for "not given"
+    # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
     unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-        # nothing of ours is in a model before this module is imported
+        # before this module is imported, no model can contain a class of ours
         if "mteb_longembed.encoders.modules" in sys.modules:
             from mteb_longembed.encoders.building import name_saved
 

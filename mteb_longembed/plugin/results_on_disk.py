@@ -1,10 +1,10 @@
-"""mteb's result and prediction files: written whole or not at all, and by one process at a time.
+"""Writes mteb's result and prediction files completely or not at all, and only one process writes at a time.
 
-mteb 2.26 writes them in place: a run killed in that moment leaves half a file, on which the next run of the same
-command ends with a JSONDecodeError. Two processes that evaluate different splits of one task each write the file
-without the other's split. Here files are written under another name beside their place, forced to the disk and
-renamed, while a lock is held; splits that another process has written meanwhile are kept. This holds for any model:
-stock ones and APIs too.
+mteb 2.26 writes these files in place. If a run is killed during the write, it leaves half a file, and the next run of
+the same command ends with a JSONDecodeError. If two processes evaluate different splits of one task, each writes the
+file without the split of the other. This module writes a file under another name in the same folder, forces it to the
+disk and renames it, while it holds a lock. It keeps splits that another process has written meanwhile. This is done
+for all models, also for stock models and APIs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mteb_longembed.errors import StorageError
 
 from .mteb_parts import moved, part
 
-#: The lock of a folder: an empty file, which stays.
+#: The lock of a folder. It is an empty file that is not removed.
 LOCK = ".mteb-longembed.lock"
-#: How names of files end that are not in their place yet; nothing of mteb's or ours looks for them.
+#: The ending of files that are not finished yet. Neither mteb nor our code looks for them.
 PART = ".part"
 
 
 def saving_results(save: Callable[..., None]) -> Callable[..., None]:
-    """`ResultCache.save_to_cache`, with all its files renamed into place and with the splits of other processes.
+    """`ResultCache.save_to_cache`, changed: it renames all files into place and keeps splits of other processes.
 
     Args:
         save: mteb's method.
@@ -51,7 +51,7 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
                 for path in target.parent.glob("*.jsonl"):  # mteb reads them and adds to them
                     shutil.copyfile(path, made / path.name)
                 elsewhere = copy.copy(self)
-                # a kill must not leave half a file under a name that looks like a result
+                # after a kill, no half-written file may have a name that looks like a result
                 unfinished = made / f"{target.name}{PART}"
                 elsewhere.get_task_result_path = lambda *args, **kwargs: unfinished
                 save(
@@ -61,7 +61,7 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
                     model_revision,
                     **kwargs,
                 )
-                # the results last: where they are, all is
+                # the results come last: if they exist, all other files exist
                 for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
                     _put(path, target.parent / path.name.removesuffix(PART))
             finally:
@@ -71,7 +71,7 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
-    """`AbsTask._save_task_predictions`, with its file renamed into place.
+    """`AbsTask._save_task_predictions`, changed so that it renames its file into place.
 
     Args:
         save: mteb's method.
@@ -93,7 +93,7 @@ def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def register_writers(mteb: ModuleType) -> None:
-    """Have mteb write its result and prediction files as this module says."""
+    """Make mteb write its result and prediction files as described at the top of this module."""
     for owner, name, saving in (
         ("ResultCache", "save_to_cache", saving_results),
         ("AbsTask", "_save_task_predictions", saving_predictions),
@@ -107,11 +107,11 @@ def register_writers(mteb: ModuleType) -> None:
 
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
-    """Write lines of the form `KEY: TEXT` into a file beside results, among those of other keys; all that it has.
+    """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay.
 
     Args:
         path: the file.
-        lines: text by key; nothing is written where there are none.
+        lines: text by key. If there are none, nothing is written.
     """
     if not lines:
         return _lines(path)
@@ -130,7 +130,7 @@ def _lines(path: Path) -> dict[str, str]:
 
 
 def _with_splits_of_others(result: Any, path: Path) -> Any:
-    """The result with the splits and subsets that are on the disk alone, of the same data."""
+    """The result, with those splits and subsets of the same data that are only in the file on the disk."""
     from mteb.results import TaskResult
 
     if not path.is_file():
@@ -152,10 +152,10 @@ def _with_splits_of_others(result: Any, path: Path) -> Any:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder, for this process alone; what killed processes left half written is removed.
+    """Lock the folder for this process. Half-written files of killed processes are removed.
 
     Raises:
-        StorageError: if the disk does not take what is written.
+        StorageError: if the disk refuses a write.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,13 +170,13 @@ def _locked(folder: Path) -> Iterator[None]:
         if isinstance(error, StorageError):
             raise
         raise StorageError(
-            f"results cannot be written to {folder} ({error.strerror or error}): make room or give the right to "
-            "write there; the same command then goes on from what is finished."
+            f"results cannot be written to {folder} ({error.strerror or error}): free disk space or allow writing "
+            "there; the same command then continues from the finished work."
         ) from error
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder of unfinished files; where that fails twice, the next writer does it."""
+    """Remove a folder of unfinished files. If that fails twice, the next writer does it."""
     for _ in range(2):
         if folder.exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -184,7 +184,7 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def _renamed_to(path: Path) -> Iterator[Path]:
-    """Where to write what is to become `path`."""
+    """A path to write to. Afterwards the file is renamed to `path`."""
     made = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         yield made
@@ -195,7 +195,7 @@ def _renamed_to(path: Path) -> Iterator[Path]:
 
 
 def _put(made: Path, path: Path) -> None:
-    """Force a finished file to the disk and give it its name, so that a power cut leaves the old or the new one."""
+    """Force a finished file to the disk and rename it, so that a power cut leaves either the old or the new file."""
     with made.open("rb+") as file:
         os.fsync(file.fileno())
     made.replace(path)

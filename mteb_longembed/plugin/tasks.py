@@ -9,8 +9,8 @@ from .mteb_parts import part, rebind
 
 
 def register_tasks(mteb: ModuleType) -> None:
-    """Add our tasks to what `mteb.get_task` and `mteb.get_tasks` find; mteb's own stay."""
-    # not from .tasks, which may itself be importing mteb just now
+    """Add our tasks to those that `mteb.get_task` and `mteb.get_tasks` find. mteb's own tasks stay."""
+    # not imported from .tasks, which may itself be importing mteb at this moment
     from mteb_longembed.tasks.catalogue import TASKS
     from mteb_longembed.tasks.generated.variants import TaskRegistry
 
@@ -25,7 +25,7 @@ def register_tasks(mteb: ModuleType) -> None:
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
-    """Add our benchmark to what `mteb.get_benchmark` finds, which are this module's attributes."""
+    """Add our benchmark as an attribute of mteb's module, because `mteb.get_benchmark` looks there."""
     from mteb_longembed.tasks.benchmark import make_benchmark
     from mteb_longembed.tasks.wider import make_wider_benchmark
 
@@ -36,6 +36,6 @@ def register_benchmark(benchmarks: ModuleType) -> None:
 
 
 def known_tasks() -> Collection[str]:
-    """The names of all tasks that mteb finds; asking whether a variant is in it works too."""
+    """The names of all tasks that mteb finds; `in` is also right for the names of variants."""
     tasks: Collection[str] = part("mteb.get_tasks", "_TASKS_REGISTRY")
     return tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb._create_dataloaders import create_dataloader
+from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, MisfitError
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 N_SENTENCES = 256
 _SEED = 0
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def is_cosine(encoder: Any) -> bool:
+    """Whether one of our encoders for mteb compares its vectors by the cosine."""
+    if hasattr(encoder, "encode"):
+        return str(encoder.model.similarity_fn_name) == "cosine"
+    return bool(encoder.model[-1].normalize)  # several vectors: their length is 1, or they are raw
 
 
 class VectorSearch:
@@ -47,16 +54,12 @@ class VectorSearch:
         self._center = center
         self._index_kind = index
         self._several = not hasattr(encoder, "encode")
-        if self._several:
-            self._unit = bool(encoder.model[-1].normalize)
-        else:
-            similarity = str(encoder.model.similarity_fn_name)
-            if similarity not in ("cosine", "dot"):
-                raise MisfitError(
-                    f"center and the index of windows need cosine or dot product, got {similarity}: leave out center "
-                    "and the index."
-                )
-            self._unit = similarity == "cosine"
+        self._unit = is_cosine(encoder)
+        if not self._several and not self._unit and (similarity := encoder.model.similarity_fn_name) != "dot":
+            raise MisfitError(
+                f"center and the index of windows need cosine or dot product, got {similarity}: leave out center and "
+                "the index."
+            )
         self._forget()
 
     def _forget(self) -> None:

@@ -187,14 +187,14 @@ def test_a_window_smaller_than_one_character_is_refused():
 
 def test_what_does_not_fit_is_said_in_one_sentence():
     base = mteb.get_model_meta(ADA)
-    with pytest.raises(MisfitError, match="se acts inside a model, and nobody can look into openai"):
+    with pytest.raises(MisfitError, match="se acts inside a model, and the inside of openai"):
         windowed(base, parse_name(f"{ADA}+se"))
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
         windowed(base.model_copy(update={"max_tokens": None}), parse_name(f"{ADA}+pcw"))
     other = base.model_copy(update={"loader_kwargs": {}})
-    with pytest.raises(InputError, match="names no tokenizer of it"):
+    with pytest.raises(InputError, match="names no tokenizer for it"):
         token_starts_of(other)
-    with pytest.raises(InputError, match="names no tokenizer of it"):
+    with pytest.raises(InputError, match="names no tokenizer for it"):
         load_windowed(other, ParallelContextWindows(trained_len=8, target_len=16), "x")
 
 

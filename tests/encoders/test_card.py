@@ -205,7 +205,7 @@ def test_results_without_the_model_are_told_before_anything_is_written(online, r
     assert not (tmp_path / "longer").exists() and not (tmp_path / "plain").exists()
     broken = shutil.copytree(results, tmp_path / "broken")
     next(broken.rglob("LongEmbedPasskey.json")).write_text("{")
-    with pytest.raises(DataError, match=r"LongEmbedPasskey.json is no result that mteb wrote"):
+    with pytest.raises(DataError, match=r"LongEmbedPasskey.json is not a result that mteb wrote"):
         longembed.load("org/bert+pi@64", device="cpu").save_pretrained(str(tmp_path / "x"), results=broken)
 
 

@@ -126,7 +126,7 @@ def test_load_trusts_our_classes_only(base, tmp_path):
 def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
     folder = str(tmp_path / "saved")
     extend(base, "gp").save_pretrained(folder)
-    with pytest.raises(InputError, match="is extended already and takes no strategy, length"):
+    with pytest.raises(InputError, match="is extended already and accepts no strategy, length"):
         extend(folder, **given)
 
 
@@ -160,7 +160,11 @@ def test_a_multi_process_pool_gives_the_same_embeddings(base):
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
-        (lambda b: extend(b, "gp", revision="main"), InputError, r"revision belongs to loading a base"),
+        (
+            lambda b: extend(b, "gp", revision="main"),
+            InputError,
+            r"revision can be set only when a base is loaded",
+        ),
         (
             lambda b: extend("no-such/dir/at-all", "gp"),
             ModelError,
@@ -179,10 +183,10 @@ def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})
     )
-    with pytest.raises(ModelError, match=r"is no embedding model.*BertForSequenceClassification"):
+    with pytest.raises(ModelError, match=r"is not an embedding model.*BertForSequenceClassification"):
         extend(tmp_path, "gp")
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ModelError, match=r"config\.json of .* is no JSON"):
+    with pytest.raises(ModelError, match=r"config\.json of .* cannot be read as JSON"):
         extend(tmp_path, "gp")
 
 

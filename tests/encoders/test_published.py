@@ -207,7 +207,7 @@ def test_what_is_in_the_cache_loads_without_the_hub(online, monkeypatch) -> None
 def test_a_published_model_cannot_be_extended_again(online) -> None:
     push("org/bert+pi@128", "me/extended")
     for name in ("me/extended+gp@64", "me/extended+none@64", "me/extended+none:dtype=bf16"):
-        with pytest.raises(InputError, match=r"^me/extended is extended already and takes no strategy"):
+        with pytest.raises(InputError, match=r"^me/extended is extended already and accepts no strategy"):
             longembed.load(name)
     with pytest.raises(HubError, match="'me/extended' at revision nowhere"):
         longembed.load("me/extended", revision="nowhere")

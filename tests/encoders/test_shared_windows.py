@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.store import EmbeddingStore
 
 from .test_several import TEXTS, base  # noqa: F401  (a fixture)
 

@@ -75,7 +75,7 @@ def test_sentences_are_joined_up_to_a_length():
         ([(-1, 3)], r"^a span must be"),
         ([(0, 10**6)], r"^a span must be"),
         ([(2, 3)], "^a span must hold at least one token"),
-        ([(450, 452)], "^a span must end within the .* characters of text 0 that the target length reads"),
+        ([(450, 452)], "^a span must end within the .* characters of text 0 that the model reads"),
     ],
 )
 def test_a_span_that_has_no_vector_is_an_error(base, spans, message):

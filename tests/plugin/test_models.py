@@ -195,7 +195,7 @@ def test_loader_options_reach_the_model(online) -> None:
     meta = mteb.get_model_meta("e5-base+rp@1k")
     loaded = meta.loader(meta.name, revision=meta.revision, device="cpu", embed_dim=8)
     assert loaded.model.encode("ab cd").shape == (8,)
-    with pytest.raises(InputError, match=r"^an extended model takes device, .*, got batch"):
+    with pytest.raises(InputError, match=r"^the options of an extended model are device, .*, got batch"):
         mteb.get_model("e5-base+rp@1k", device="cpu", batch=8)
 
 
@@ -219,7 +219,8 @@ def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
     assert loading._device(1) == "cuda:1"
     assert (loading._device("cpu"), loading._device(None)) == ("cpu", None)
     with pytest.raises(
-        InputError, match=r"^--device counts accelerators from 0, of which this machine has 2, got 2"
+        InputError,
+        match=r"^--device must be the number of an accelerator, counted from 0, and this machine has 2, got 2",
     ):
         loading._device(2)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
@@ -254,7 +255,7 @@ def test_an_unreachable_hub_is_named_with_what_works_offline(offline) -> None:
 
 
 def test_results_can_be_shown_without_the_hub(offline) -> None:
-    with pytest.warns(UserWarning, match="nothing is known of"):
+    with pytest.warns(UserWarning, match="nothing is known about"):
         assert model_implementations.MODEL_REGISTRY.get("intfloat/e5-base-v2+ntk@4096") is None
 
 
@@ -267,7 +268,7 @@ def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
     if name == "mteb.get_tasks":
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(
-        LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, where mteb-longembed .* registers"
+        LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, which mteb-longembed .* needs to register"
     ):
         after_import("mteb")
 
@@ -287,7 +288,7 @@ def test_a_moved_writer_is_told_in_one_sentence(monkeypatch, owner, name) -> Non
     monkeypatch.delattr(getattr(mteb, owner), name)
     with pytest.raises(
         LongEmbedError,
-        match=rf"^mteb 2\.[\d.]+ has no mteb.{owner}.{name}, where mteb-longembed .* registers",
+        match=rf"^mteb 2\.[\d.]+ has no mteb.{owner}.{name}, which mteb-longembed .* needs to register",
     ):
         results_on_disk.register_writers(mteb)
 

@@ -46,19 +46,19 @@ def test_a_mean_of_a_share_has_the_interval_of_the_binomial():
 def test_the_verdicts_follow_the_paired_tests(scores):
     said = "\n".join(findings(scores, TASK, BASES))
     lines = {line.split(":")[0]: line for line in said.splitlines()}
-    assert lines["Tuning helps `pi` at 4096"].endswith("**Shows.**")
-    assert "Does not show" in lines["`ntk` is better than plain extrapolation at 4096"]
-    (rotary,) = [line for line in said.splitlines() if line.startswith("Rotary positions extend further")]
-    assert rotary.endswith("**Shows.**") and "75 against 92" in rotary
+    assert lines["Tuning helps `pi` at 4096"].endswith("**Shown.**")
+    assert "Not shown" in lines["`ntk` is better than plain extrapolation at 4096"]
+    (rotary,) = [line for line in said.splitlines() if line.startswith("The best strategy on rotary")]
+    assert rotary.endswith("**Shown.**") and "75 against 92" in rotary
     assert (
         said.count("collapses") == 2
-        and "Does not show" not in lines["A base collapses beyond its trained length"]
+        and "Not shown" not in lines["A base collapses beyond its trained length"]
     )
 
 
 def test_a_difference_the_wrong_way_round_does_not_show(scores):
     compared = against(scores, TASK, "4096", ("mini-rope", "none"), ("mini-ape", "rp"))
-    assert "it is the other way round" in verdict(compared)
+    assert "the opposite is true" in verdict(compared)
 
 
 def test_the_table_marks_what_differs_from_the_base_and_leaves_unmeasured_cells_empty(scores):

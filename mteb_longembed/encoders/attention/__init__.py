@@ -1,4 +1,4 @@
 """Attention functions on `q`, `k`, `v` tensors: plain, in tiles, and with changed relative positions.
 
-Knows nothing of models or strategies: may import torch only.
+This room knows no models and no strategies. It may import only torch.
 """

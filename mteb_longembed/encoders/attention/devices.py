@@ -1,7 +1,7 @@
-"""What a device can do, asked in one place: which attention runs there, and how tensors are handed over to it.
+"""What a device can do: which attention runs on it, and how tensors are copied to it.
 
-`packs` decides between the two paths of a forward pass. Where it says yes, the documents of a batch stand behind one
-another without padding, and `varlen_attn` (FlashAttention by documents) runs. Elsewhere batches are padded.
+`packs` decides between the two paths of a forward pass. If it is true, the documents of a batch are packed one after
+another without padding, and `varlen_attn` (FlashAttention by documents) runs. Otherwise batches are padded.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torch import Tensor
 
 #: Number types that FlashAttention computes in.
 _HALF = (torch.float16, torch.bfloat16)
-#: The widest head that it takes, and what the width must be a multiple of.
+#: The widest head that FlashAttention accepts, and the number that the width must be a multiple of.
 _WIDEST_HEAD, _HEAD_STEP = 256, 8
-#: What we need of torch's `varlen_attn` beside q, k, v and the documents' places.
+#: The parameters of torch's `varlen_attn` that we need in addition to q, k, v and the starts of documents.
 _NEEDED = {"scale", "window_size", "return_aux"}
 
 
 def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
-    """Whether torch's FlashAttention takes heads of this width on a device.
+    """Whether torch's FlashAttention accepts heads of this width on a device.
 
     Args:
         device: where the model runs.
-        dtype: what it computes in.
+        dtype: number type that it computes in.
         head: dimensions of a head.
     """
     return (
@@ -41,7 +41,7 @@ def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
 
 @functools.cache
 def varlen_kernel() -> Callable[..., Any] | None:
-    """torch's `varlen_attn`, None where this torch has none with windows, scales and log-sum-exps."""
+    """torch's `varlen_attn`. None if this torch has no `varlen_attn` with windows, scales and log-sum-exps."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -53,7 +53,7 @@ def varlen_kernel() -> Callable[..., Any] | None:
 def varlen_options() -> dict[str, Any]:
     """Settings of `varlen_attn` that only some versions of torch have.
 
-    `num_splits=1` gives a document equal numbers whatever else is in the batch; `enable_gqa` saves copies of keys.
+    `num_splits=1` makes a document's numbers independent of the rest of the batch. `enable_gqa` avoids copies of keys.
     """
     kernel = varlen_kernel()
     known = set() if kernel is None else set(inspect.signature(kernel).parameters)
@@ -61,7 +61,7 @@ def varlen_options() -> dict[str, Any]:
 
 
 def packs(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
-    """Whether documents run packed, without padding; arguments as `has_flash`'s."""
+    """Whether documents run packed, without padding. The arguments are those of `has_flash`."""
     return varlen_kernel() is not None and has_flash(device, dtype, head)
 
 
@@ -73,18 +73,18 @@ def may_pack() -> bool:
 
 
 def has_flex(device: torch.device) -> bool:
-    """Whether FlexAttention is compiled for a device; elsewhere it would write down all scores."""
+    """Whether FlexAttention is compiled for a device. On other devices it would store all scores."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def head_width(config: Any) -> int:
-    """Dimensions of a head, as a transformer's configuration says; 64 where it does not."""
+    """Dimensions of a head, from a transformer's configuration. 64 if it does not say."""
     heads = getattr(config, "num_attention_heads", None)
     return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
 
 
 def path(device: torch.device, dtype: torch.dtype, head: int = 64, *, may_be_packed: bool = True) -> str:
-    """One line that says which path runs; arguments as `has_flash`'s, and whether the model lets documents be packed.
+    """One line that says which path runs. The arguments are those of `has_flash`, and whether the model allows packing.
 
     Example:
         >>> path(torch.device("cpu"), torch.float32)
@@ -102,7 +102,7 @@ def path(device: torch.device, dtype: torch.dtype, head: int = 64, *, may_be_pac
 
 
 def hand_over(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on a device; on CUDA from pinned memory, so that nobody waits for the copy."""
+    """A copy on a device of a tensor on the host. On CUDA it comes from pinned memory, so nothing waits for it."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

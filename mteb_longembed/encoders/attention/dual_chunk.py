@@ -1,4 +1,4 @@
-"""Dual chunk attention: exact positions in a token's chunk, bounded ones in the chunks around it."""
+"""Dual chunk attention: exact positions inside a token's chunk, bounded positions in all other chunks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .tiles import Tile
 class DualChunkPlan(Plan):
     """Distances of dual chunk attention, for the tokens i and j of one document.
 
-    With chunks of `chunk` tokens and `a`, `b` the places of i and j in theirs (`i > j`): same chunk: `a - b`; the
-    chunk before: `min(chunk + a, limit) - b`; chunks further back: `limit - b`.
+    Let `i > j`, and let `a` and `b` be the places of i and j in their chunks. The distance is `a - b` in the same
+    chunk, `min(chunk + a, limit) - b` if j is in the chunk before, and `limit - b` if j is further back.
 
     Args:
         chunk: tokens of a chunk.
@@ -36,7 +36,7 @@ class DualChunkPlan(Plan):
         long_before = [Tile(c, slice(0, chunks[m - 1].start), "full") for m, c in enumerate(chunks) if m >= 2]
         passes = [Pass(inside), Pass(before, succeeding, place), Pass(long_before, far, place)]
         if not causal:
-            # the mirror image: what j would see of i, with the opposite sign
+            # the mirror image: the distance that j has to i, with the opposite sign
             after = [Tile(chunks[m - 1], c, "full") for m, c in enumerate(chunks) if m >= 1]
             long_after = [
                 Tile(slice(0, chunks[m - 1].start), c, "full") for m, c in enumerate(chunks) if m >= 2

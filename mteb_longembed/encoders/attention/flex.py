@@ -1,4 +1,4 @@
-"""Attention with a bias for each distance, in FlexAttention: no bias of size n x n is ever made."""
+"""Attention with a bias for each distance, by FlexAttention. No bias of size n x n is ever stored."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch import Tensor
 
 @functools.cache
 def compiled() -> Callable[..., Any]:
-    """FlexAttention as one kernel, compiled for any length at its first call."""
+    """FlexAttention as one kernel. The first call compiles it for all lengths."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, dynamic=True)
 
 
 def attend_biased(q: Tensor, k: Tensor, v: Tensor, table: Tensor, place: Tensor, *, scale: float) -> Tensor:
-    """Softmax attention in which token i sees token j with a bias for the distance of their places.
+    """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
 
     Args:
         q: `[b, h, n, d]`.
         k: `[b, h, n, d]`.
         v: `[b, h, n, d]`.
         table: `[h, 2 m + 1]` biases of the distances -m to m.
-        place: `[n]` whole places, at most m apart from one another.
-        scale: what the scores are multiplied by before the bias is added.
+        place: `[n]` integer positions. Two of them are at most m apart.
+        scale: factor of the scores, before the bias is added.
 
     Returns:
         `[b, h, n, d]`.

@@ -1,7 +1,7 @@
-"""Attention over one tile of the score matrix, with the log-sum-exp that lets tiles be merged.
+"""Attention over one tile of the score matrix, with the log-sum-exp that is needed to merge tiles.
 
-Each device has a kernel that returns (output, log-sum-exp) without writing down the scores; `_math` serves
-what no kernel covers, a block of rows at a time.
+Each device has a kernel that returns (output, log-sum-exp) without storing the scores. `_math` computes the cases
+without a kernel, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .devices import has_flash
 
-#: Rows that the kernel-less path scores at once, so that its memory stays linear in n.
+#: How many rows the path without a kernel scores at a time, so that its memory grows linearly with n.
 _MATH_ROWS = 256
 
 
@@ -24,9 +24,9 @@ def attend(
         q: `[b, h, m, d]` queries, already rotated.
         k: `[b, hk, n, d]` keys; `hk` divides `h` (grouped queries).
         v: `[b, hk, n, d]` values.
-        scale: what the scores are multiplied by.
-        causal: row i sees keys 0..i; needs `m == n`.
-        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere; each row must see a key.
+        scale: factor of the scores.
+        causal: row i sees keys 0..i. Needs `m == n`.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see at least one key.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
@@ -45,7 +45,7 @@ def attend(
         out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
             q, _all_heads(k, q), _all_heads(v, q), None, True, 0.0, causal, scale=scale
         )
-        # this kernel pads the log-sum-exps to a multiple of 32 rows
+        # this kernel pads the log-sum-exps to a multiple of 32 rows; we cut the padding off
         return out, lse[..., : q.shape[2]]
     return _math(q, k, v, scale, causal, mask)
 
@@ -53,7 +53,7 @@ def attend(
 def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor] | None:
-    """Row i over keys i-left..i+right in one call where the device has a windowed kernel, else None."""
+    """Row i over keys i-left..i+right, in one call. None if the device has no windowed kernel."""
     if not has_flash(q.device, q.dtype, q.shape[-1]):
         return None
     n = q.shape[2]
@@ -68,10 +68,10 @@ def attend_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *, scale: float,
     causal: bool = False, mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of one tile's q, k and v, given the output and log-sum-exp merged over ALL tiles.
+    """Gradients of one tile's q, k and v, from the output and log-sum-exp merged over ALL tiles.
 
-    A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp, so its share of the gradient
-    needs nothing else from the other tiles.
+    A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp. So its part of the gradient needs
+    nothing else from the other tiles.
     """
     if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(

@@ -1,6 +1,6 @@
 """Attention over disjoint tiles, merged by log-sum-exp, forward and backward in O(n*d) memory.
 
-Source: the merging rule is that of Milakov & Gimelshein 2018 (arXiv:1805.02867), used across tiles as in
+Source: the rule for merging is from Milakov & Gimelshein 2018 (arXiv:1805.02867). It is used for tiles as in
     FlashAttention (Dao et al. 2022, arXiv:2205.14135).
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from .kernels import attend, attend_backward, attend_band
 from .tiles import Tile, band_blocks, band_interior
 
-#: Rows, columns, causal, mask, flipped: what one kernel call gets.
+#: The arguments of one kernel call: rows, columns, causal, mask, flipped.
 _Call = tuple[slice, slice, bool, "Tensor | None", bool]
 
 
@@ -24,12 +24,12 @@ def merge_(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> None:
 
     Args:
         out: `[..., n, d]` attention over some keys, in float32 or float64.
-        lse: `[..., n]` its log-sum-exps, -inf where a row saw no key.
+        lse: `[..., n]` its log-sum-exps, -inf for a row that saw no key.
         other: `[..., n, d]` attention of the same rows over other keys.
         other_lse: `[..., n]` its log-sum-exps.
     """
     both = torch.logaddexp(lse, other_lse)
-    # A row that saw no key at all on either side keeps its zeros: -inf minus -inf is no number.
+    # a row that saw no key on both sides must keep its zeros, because -inf minus -inf is not a number
     seen = both.masked_fill(both == -torch.inf, 0)
     out.mul_((lse - seen).exp_()[..., None])
     out.addcmul_(other.to(out.dtype), (other_lse - seen).exp_()[..., None].to(out.dtype))
@@ -40,13 +40,13 @@ def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Ten
     """One softmax over all tiles of all passes.
 
     Args:
-        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles; the
+        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles. The
             tiles of all passes must be disjoint.
         v: `[b, hk, n, d]`.
-        scale: what the scores are multiplied by.
+        scale: factor of the scores.
 
     Returns:
-        `[b, h, n, d]` in v's dtype; zeros for rows that no tile covers.
+        `[b, h, n, d]` in v's dtype. Rows that no tile covers are zeros.
     """
     tiles = [list(p[2]) for p in passes]
     return _MergedAttention.apply(tiles, scale, v, *(x for q, k, _ in passes for x in (q, k)))
@@ -84,7 +84,7 @@ class _MergedAttention(torch.autograd.Function):
                         lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
                     merge_(out[:, :, rows], lse[:, :, rows], part, part_lse.to(work))
         if out is None or lse is None:
-            raise ValueError("attention over no tiles at all")
+            raise ValueError("attention needs at least one tile")
         merged = out.to(v.dtype)
         ctx.tiles, ctx.scale = tiles, scale
         ctx.save_for_backward(v, merged, lse, *qk)
@@ -115,7 +115,7 @@ class _MergedAttention(torch.autograd.Function):
 def _band(
     q: Tensor, k: Tensor, v: Tensor, tile: Tile, scale: float
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """A band's rows with their attention and log-sum-exps, in as few calls as the device allows."""
+    """The rows of a band with their attention and log-sum-exps, in as few calls as the device allows."""
     whole = attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
     if whole is not None:
         yield tile.rows, *whole
@@ -134,7 +134,7 @@ def _band(
     seen = slice(rows.start - tile.left, rows.stop + tile.right)
     outs, lses = [], []
     for one in range(len(q)):
-        # [h, n, d] -> [blocks, h, size, d]: views, which only the one document allows
+        # [h, n, d] -> [blocks, h, size, d]: views, which are possible because there is only one document
         blocks = q[one, :, rows].unflatten(1, (-1, size)).transpose(0, 1)
         keys, values = (
             x[one, :, seen].unfold(1, size + tile.left + tile.right, size).permute(1, 0, 3, 2) for x in (k, v)

@@ -1,7 +1,7 @@
-"""Packed batches: the documents of a batch behind one another, without padding, and attention over them.
+"""Packed batches: the documents of a batch one after another, without padding, and attention over them.
 
-All that depends on the documents' lengths is made on the host, once a batch, and handed over without waiting. While
-a packed batch runs, `current()` says which documents stand in the one row that the model sees.
+Tensors that depend on the documents' lengths are made on the host, once for each batch, and copied without waiting.
+While a packed batch runs, `current()` returns the documents in the one row that the model sees.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .varlen import CAUSAL, FULL, Window, attend_varlen
 
 @dataclass(eq=False)
 class PackedDocuments:
-    """Where the documents of a packed batch stand.
+    """The places of the documents in a packed batch.
 
     Args:
         lengths: tokens of each document, at least 1.
@@ -47,7 +47,7 @@ class PackedDocuments:
         return sum(self.lengths)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made at the first call and kept as long as the batch."""
+        """The result of `make`. It is computed at the first call and kept as long as the batch."""
         if key not in self._made:
             with torch.inference_mode(False):
                 self._made[key] = make()
@@ -63,7 +63,7 @@ class PackedDocuments:
         return self.once("positions", lambda: hand_over(make(), self.device))
 
     def places(self, width: int) -> Tensor:
-        """`[tokens]` on the device: each token's place in a padded batch `[b, width]`, read row by row."""
+        """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
 
         def make() -> Tensor:
             return torch.cat([row * width + torch.arange(n) for row, n in enumerate(self.lengths)])
@@ -79,12 +79,12 @@ class PackedDocuments:
         return self.once("owners", lambda: hand_over(make(), self.device))
 
     def each_token(self, values: Tensor) -> Tensor:
-        """`[b, ...]` values of documents, on the host or the device, as `[tokens, ...]` on the device."""
+        """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
         return hand_over(values, self.device)[self.owners()]
 
 
 def cumulative(lengths: Sequence[int]) -> Tensor:
-    """`[len + 1]` int32: 0, and the sums of the first lengths.
+    """`[len + 1]` int32: 0 and the cumulative sums of the lengths.
 
     >>> cumulative([3, 5]).tolist()
     [0, 3, 8]
@@ -98,13 +98,13 @@ _OF_THREAD = threading.local()
 
 
 def current() -> PackedDocuments | None:
-    """The documents of the packed batch that this thread is encoding, None where it is padded."""
+    """The documents of the packed batch that this thread is encoding. None if its batch is padded."""
     return getattr(_OF_THREAD, "documents", None)
 
 
 @contextlib.contextmanager
 def encoding(documents: PackedDocuments) -> Iterator[None]:
-    """Inside, the model of this thread sees these documents packed."""
+    """Inside this context, the model of this thread gets these documents packed."""
     _OF_THREAD.documents = documents
     try:
         yield
@@ -126,13 +126,13 @@ def attend_packed(
     """Attention of each document over itself.
 
     Args:
-        documents: whose tokens q, k and v hold.
-        q: `[tokens, h, d]`, rotated to each token's place in its document.
-        k: `[tokens, hk, d]`, rotated likewise; `hk` divides `h`.
+        documents: the documents with the tokens of q, k and v.
+        q: `[tokens, h, d]`, rotated to each token's position in its document.
+        k: `[tokens, hk, d]`, rotated in the same way. `hk` divides `h`.
         v: `[tokens, hk, d]`.
-        scale: what the scores are multiplied by.
+        scale: factor of the scores.
         causal: whether token i sees only tokens up to i.
-        window: token i sees tokens at a distance below this; None for all.
+        window: token i sees tokens at a distance below this. None for all tokens.
         planned: changed relative positions, or None.
 
     Returns:
@@ -163,18 +163,18 @@ def attend_packed(
 
 @dataclass(eq=False)
 class Call:
-    """One call of the kernel: tiles of one shape, of as many documents as have them.
+    """One call of the kernel: the tiles of one shape, of all documents that have such tiles.
 
     Args:
-        rows: `[queries]` places of the tokens that look, each at most once.
-        cols: `[keys]` places of the tokens that they look at.
+        rows: `[queries]` places of the query tokens. Each occurs at most once.
+        cols: `[keys]` places of the key tokens.
         starts_q: `[tiles + 1]` int32, where each tile's queries start.
-        starts_k: the same of its keys.
+        starts_k: `[tiles + 1]` int32, where each tile's keys start.
         max_q: queries of the largest tile.
         max_k: keys of the largest tile.
-        window: what is seen inside a tile.
+        window: which keys a query sees inside a tile.
         query_turn: cosines and sines for the queries, or None.
-        key_turn: the same for the keys.
+        key_turn: cosines and sines for the keys, or None.
     """
 
     rows: Tensor
@@ -189,7 +189,7 @@ class Call:
 
 
 def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[Call]:
-    """The calls that cover every visible pair of every document once."""
+    """The calls. Together they cover every visible pair of tokens of every document once."""
     groups: dict[tuple[int, Window, int], list[tuple[int, Tile]]] = {}
     turns: dict[int, tuple[list[Tensor | None], list[Tensor | None]]] = {}
     start = 0
@@ -200,7 +200,7 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
             at[1].append(key_at)
             before: list[Tile] = []
             for tile in tiles:
-                # a call holds a row once, so that its parts can be merged by place
+                # a row occurs only once in a call, so that results can be merged by place
                 again = sum(
                     _seen(other) == _seen(tile)
                     and other.rows.start < tile.rows.stop
@@ -234,7 +234,7 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
 
 
 def _seen(tile: Tile) -> Window:
-    """What a token sees inside a tile, once an upper tile is read backwards."""
+    """Which keys a query sees inside a tile. An upper tile is read backwards."""
     if tile.shape == "band":
         return tile.left, tile.right
     return FULL if tile.shape == "full" else CAUSAL
@@ -246,7 +246,7 @@ def _places(start: int, at: slice, backwards: bool) -> Tensor:
 
 
 def _turn(rotation: Rotation, ats: list[Tensor | None], device: torch.device) -> tuple[Tensor, Tensor] | None:
-    """Cosines and sines `[tokens, r/2]` of one pass over all documents, None where tokens keep their positions."""
+    """Cosines and sines `[tokens, r/2]` of one pass over all documents. None if tokens keep their positions."""
     if ats[0] is None:
         return None
     parts = [rotation.turn(hand_over(at, device)) for at in ats if at is not None]

@@ -27,21 +27,21 @@ def attend_plain(
         q: `[b, h, n, d]`.
         k: `[b, hk, n, d]`; `hk` divides `h`.
         v: `[b, hk, n, d]`.
-        scale: what the scores are multiplied by.
+        scale: factor of the scores.
         causal: whether token i sees only tokens 0..i.
-        window: token i sees tokens at a distance below this; None for all.
-        lengths: `[b]` real tokens of each document, the rest is padding; None where all are full.
+        window: token i sees tokens at a distance below this. None for all tokens.
+        lengths: `[b]` real tokens of each document. The rest is padding. None if there is no padding.
         dropout: probability of dropping an attention weight.
 
     Returns:
-        `[b, h, n, d]`; rows of padding hold finite numbers without meaning.
+        `[b, h, n, d]`. Rows of padding hold finite numbers without meaning.
     """
     n = q.shape[2]
     if window is not None and window >= n:
         window = None
     real = None
     if lengths is not None and not causal:
-        # padding stands on the right, so that a causal model never sees it
+        # padding is on the right, so a causal model never sees it
         real = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
     if window is None:
         return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
@@ -50,7 +50,7 @@ def attend_plain(
         behind = at[:, None] - at
         near = (behind < window) & (behind >= 0 if causal else behind > -window)
         near = near if real is None else near & real
-        # a row of padding may have no real neighbour: let it see itself
+        # a row of padding may have no real neighbour, so it sees itself
         near = near | (behind == 0)
         return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
     if q.requires_grad:
@@ -69,7 +69,7 @@ def _sdpa(
 ) -> Tensor:
     grouped = k.shape[1] != q.shape[1]
     if grouped and mask is not None:
-        # with a mask, several devices run grouped queries in a slow path only
+        # with a mask, several devices have only a slow path for grouped queries
         k, v, grouped = repeat_heads(k, q), repeat_heads(v, q), False
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped

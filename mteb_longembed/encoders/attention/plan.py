@@ -1,4 +1,4 @@
-"""A plan: the relative position of each pair of tokens, as a few passes that ordinary kernels can run."""
+"""A plan: the relative position of each pair of tokens, in a few passes that ordinary kernels can run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .tiles import Tile
 
 
 class Pass(NamedTuple):
-    """Tiles in which token i sees token j at relative position `query_at[i] - key_at[j]`.
+    """Tiles in which token i sees token j at the relative position `query_at[i] - key_at[j]`.
 
-    None stands for the token's own position. Positions are `[n]`, whole or fractional.
+    None stands for the token's own position. Positions are `[n]` and may be fractions.
     """
 
     tiles: list[Tile]
@@ -25,7 +25,7 @@ class Pass(NamedTuple):
 
 
 class Plan:
-    """Relative positions of long documents, as passes whose tiles cover each visible pair once."""
+    """Relative positions of long documents, as passes. Their tiles cover each visible pair of tokens once."""
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
         """The passes over one document of `n` tokens, on the CPU.
@@ -37,7 +37,7 @@ class Plan:
         raise NotImplementedError
 
     def relative(self, rows: slice, n: int, *, causal: bool = False) -> Tensor:
-        """Relative positions of some rows, written out: `[rows, n]`, 0 where a row does not see a token."""
+        """Relative positions of some rows as a full matrix `[rows, n]`. They are 0 where a row does not see a token."""
         out = torch.zeros(rows.stop - rows.start, n)
         own = torch.arange(n)
         for tiles, query_at, key_at in self.passes(n, causal=causal):
@@ -56,9 +56,9 @@ class Plan:
 
 @dataclass
 class PlannedAttention:
-    """Runs a plan on rotated queries and keys, keeping the tables of the last few lengths.
+    """Runs a plan on rotated queries and keys, and keeps the tables of the last few lengths.
 
-    All layers of a forward pass share the tables, so they are made once per length and device.
+    All layers of a forward pass share the tables, so they are made once for each length and device.
     """
 
     plan: Plan
@@ -70,9 +70,9 @@ class PlannedAttention:
 
         Args:
             q: `[b, h, n, d]` queries rotated to positions 0..n-1.
-            k: `[b, hk, n, d]` keys, rotated likewise; `hk` divides `h`.
+            k: `[b, hk, n, d]` keys, rotated in the same way. `hk` divides `h`.
             v: `[b, hk, n, d]`.
-            scale: what the scores are multiplied by.
+            scale: factor of the scores.
             causal: whether token i sees only tokens 0..i.
 
         Returns:
@@ -93,7 +93,7 @@ class PlannedAttention:
         if key not in self._tables:
             while len(self._tables) >= 4:
                 self._tables.pop(next(iter(self._tables)), None)
-            # ordinary tensors even where `encode` makes them: training after it saves them for its gradients
+            # `encode` must make ordinary tensors too, because a later training needs them for its gradients
             with torch.inference_mode(False):
                 self._tables[key] = [
                     (p.tiles, self._turn(p.query_at, device), self._turn(p.key_at, device))

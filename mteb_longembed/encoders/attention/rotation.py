@@ -1,4 +1,4 @@
-"""Rotations of queries and keys that already carry their usual rotary positions."""
+"""Further rotations of queries and keys that already have their usual rotary positions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class Rotation:
     """How a model rotates: frequencies, and which dimensions form a pair.
 
     Args:
-        inv_freq: `[r/2]` float32 inverse frequencies; the first r of d dimensions are rotated.
-        interleaved: pairs are neighbours (0, 1), (2, 3) ... rather than halves (0, r/2), (1, r/2 + 1) ...
+        inv_freq: `[r/2]` float32 inverse frequencies. The first r of d dimensions are rotated.
+        interleaved: whether pairs are neighbours, (0, 1), (2, 3) ..., or halves, (0, r/2), (1, r/2 + 1) ...
     """
 
     inv_freq: Tensor
     interleaved: bool = False
 
     def state_of_numbers(self, *, short: bool) -> object:
-        """What decides about embeddings, of inputs up to the trained length alone where `short`."""
+        """The values that change embeddings. With `short`, only embeddings of inputs up to the trained length."""
         return [self.inv_freq, self.interleaved]
 
     def turn(self, to: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[n, r/2]` that carry token i from position i to position `to[i]`.
+        """Cosines and sines `[n, r/2]` that rotate token i from position i to position `to[i]`.
 
-        The model computed its angle `i * inv_freq` in float32; taking the difference to that rounded angle in
-        float64 undoes its rounding, which at 32k tokens is 1e-3 rad, instead of adding to it.
+        The model computed its angle `i * inv_freq` in float32. The rounding error of that angle is 1e-3 rad at 32k
+        tokens. The difference to the rounded angle is computed in float64, and this removes the error.
         """
         inv_freq = self.inv_freq.to(to.device)
         at = torch.arange(len(to), device=to.device)

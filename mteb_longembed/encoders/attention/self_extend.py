@@ -1,4 +1,4 @@
-"""SelfExtend and ReRoPE: exact positions nearby, shared or capped positions far away, in three passes."""
+"""SelfExtend and ReRoPE: exact positions for near tokens, shared or capped ones for far tokens, in three passes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .tiles import at_least_after, at_least_before, band
 
 @dataclass(frozen=True)
 class SelfExtendPlan(Plan):
-    """`i - j` within the window, else `i//g - j//g` shifted outwards by `c = w - w//g`.
+    """`i - j` within the window, otherwise `i//g - j//g`, moved away from 0 by `c = w - w//g`.
 
     Args:
-        group: g, tokens that share a far position.
-        window: w, relative positions below it stay exact.
+        group: g, number of tokens that share a far position.
+        window: w. Relative positions below it stay exact.
     """
 
     group: int
@@ -36,7 +36,7 @@ class SelfExtendPlan(Plan):
 
 @dataclass(frozen=True)
 class DocumentSelfExtendPlan(Plan):
-    """`SelfExtendPlan` with sizes that each document's length decides.
+    """`SelfExtendPlan` with `g` and `w` that depend on the length of each document.
 
     Args:
         sizes: tokens of a document -> `g` and `w`.
@@ -50,10 +50,10 @@ class DocumentSelfExtendPlan(Plan):
 
 @dataclass(frozen=True)
 class ReRoPEPlan(Plan):
-    """`i - j` within the window, else the window's width itself.
+    """`i - j` within the window, otherwise the width of the window.
 
     Args:
-        window: w, relative positions below it stay exact, all others become w.
+        window: w. Relative positions below it stay exact, all others become w.
     """
 
     window: int

@@ -1,8 +1,7 @@
 """Tiles: the parts of the score matrix that one kernel call covers.
 
-A tile is a block of rows (queries) and columns (keys) of one document with a shape inside the block.
-Attention over a set of disjoint tiles, merged by log-sum-exp, is attention over their union; nothing of size
-n x n exists.
+A tile is a block of rows (queries) and columns (keys) of one document, with a shape inside the block. Attention over
+disjoint tiles, merged by log-sum-exp, is attention over their union. No tensor of size n x n is made.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from torch import Tensor
 class Tile(NamedTuple):
     """Rows `rows` over columns `cols`, restricted to a shape.
 
-    full: every row sees every column. lower: row i of the block sees columns 0..i (square blocks).
-    upper: row i sees columns i.. (square). band: token i sees tokens i-left..i+right (the whole document).
+    full: every row sees every column. lower: row i of the block sees columns 0..i (square blocks only).
+    upper: row i sees the columns from i on (square blocks only). band: token i sees tokens i-left..i+right (whole
+    documents only).
     """
 
     rows: slice
@@ -29,7 +29,7 @@ class Tile(NamedTuple):
     right: int = 0
 
     def shows(self, i: Tensor, j: Tensor) -> Tensor:
-        """Which of the tokens j, all in `cols`, the tokens i in `rows` see (broadcasting)."""
+        """Whether the tokens i, all in `rows`, see the tokens j, all in `cols` (broadcasting)."""
         if self.shape == "band":
             return (i - j <= self.left) & (j - i <= self.right)
         row, col = i - self.rows.start, j - self.cols.start
@@ -42,17 +42,17 @@ def band(n: int, left: int, right: int) -> Tile:
 
 
 def at_least_before(n: int, distance: int) -> list[Tile]:
-    """Each token over the tokens at least `distance` before it; nothing where there are none."""
+    """Each token over the tokens at least `distance` before it. Empty if there are none."""
     return [Tile(slice(distance, n), slice(0, n - distance), "lower")] if distance < n else []
 
 
 def at_least_after(n: int, distance: int) -> list[Tile]:
-    """Each token over the tokens at least `distance` after it; nothing where there are none."""
+    """Each token over the tokens at least `distance` after it. Empty if there are none."""
     return [Tile(slice(0, n - distance), slice(distance, n), "upper")] if distance < n else []
 
 
 def band_blocks(n: int, left: int, right: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """A band as blocks of rows, each with the columns it can see and a `[rows, cols]` mask of 0 and -inf."""
+    """A band as blocks of rows. Each has the columns that it can see and a `[rows, cols]` mask of 0 and -inf."""
     size = _block_size(left, right)
     for start in range(0, n, size):
         stop = min(start + size, n)
@@ -63,9 +63,9 @@ def band_blocks(n: int, left: int, right: int) -> Iterator[tuple[slice, slice, T
 
 
 def band_interior(n: int, left: int, right: int) -> tuple[slice, int, Tensor] | None:
-    """The rows whose blocks see no end of the document, so that all have one mask: rows, block size, mask.
+    """The blocks of rows that do not see an end of the document, so all have one mask: rows, block size, mask.
 
-    None where no block lies so deep inside.
+    None if every block sees an end of the document.
     """
     size = _block_size(left, right)
     first, last = -(-left // size), (n - right) // size
@@ -75,7 +75,7 @@ def band_interior(n: int, left: int, right: int) -> tuple[slice, int, Tensor] | 
 
 
 def _block_size(left: int, right: int) -> int:
-    # small blocks score few keys in vain, large ones have less to do for each
+    # small blocks score fewer unneeded keys, large blocks have less overhead
     return min(max(64, (left + right) // 8), 512)
 
 

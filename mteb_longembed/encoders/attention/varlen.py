@@ -1,4 +1,4 @@
-"""Attention of documents that stand behind one another in one tensor, each over itself, with log-sum-exps."""
+"""Attention of documents that are packed one after another in one tensor, each over itself, with log-sum-exps."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def attend_varlen(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of each document's queries over its own keys.
 
-    Where there is no kernel, documents run one after the other: slow, and what kernels are compared with.
+    Without a kernel, documents run one after the other. This is slow, and it is the reference for the kernels.
 
     Args:
         q: `[tokens, h, d]` queries of all documents.
         k: `[keys, hk, d]`; `hk` divides `h` (grouped queries).
         v: `[keys, hk, d]`.
         cu_q: `[documents + 1]` int32, where each document's queries start, and where the last one's end.
-        cu_k: the same of the keys.
+        cu_k: `[documents + 1]` int32, the same for the keys.
         max_q: queries of the longest document.
         max_k: keys of the longest document.
-        scale: what the scores are multiplied by.
-        window: token i sees keys `i - left` to `i + right`; other windows than `FULL` need as many keys as queries.
+        scale: factor of the scores.
+        window: token i sees keys `i - left` to `i + right`. Windows other than `FULL` need as many keys as queries.
 
     Returns:
-        `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input); -inf for a row that
-        sees nothing.
+        `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input). A row that sees nothing
+        has -inf.
     """
     kernel = varlen_kernel()
     if kernel is None or not has_flash(q.device, q.dtype, q.shape[-1]):
@@ -58,7 +58,7 @@ def attend_varlen(
         q, k, v, cu_q, cu_k, max_q, max_k,
         return_aux=AuxRequest(lse=True), scale=scale, window_size=window, **options,
     )  # fmt: skip
-    # FlashAttention gives [h, tokens], and +inf for rows without a key
+    # FlashAttention returns [h, tokens], and +inf for rows without a key
     lse = lse.transpose(0, 1) if lse.shape == (q.shape[1], q.shape[0]) else lse
     return out, lse.masked_fill(lse == torch.inf, -torch.inf)
 
@@ -66,7 +66,7 @@ def attend_varlen(
 def _one_by_one(
     q: Tensor, k: Tensor, v: Tensor, cu_q: list[int], cu_k: list[int], scale: float, window: Window
 ) -> tuple[Tensor, Tensor]:
-    """Each document for itself, by the kernels that padded batches use."""
+    """Each document separately, by the kernels that padded batches use."""
     out = torch.empty(*q.shape[:2], v.shape[-1], dtype=q.dtype, device=q.device)
     work = torch.promote_types(q.dtype, torch.float32)
     lse = torch.empty(q.shape[:2], dtype=work, device=q.device)

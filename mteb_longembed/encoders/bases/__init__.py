@@ -1,5 +1,5 @@
-"""What is known of a base model before its weights load, and how unusual checkpoints are read.
+"""What is known about a base model before its weights load, and how unusual checkpoints are read.
 
-`resolve` turns whatever names a model into one `ResolvedModel`; everything that loads, describes or stores a model
-starts from it. May import `names`, `strategies`, `families` and `errors`.
+`resolve` turns a name, arguments, a loaded model or a saved folder into one `ResolvedModel`. All code that loads,
+describes or stores a model starts from it. This room may import `names`, `strategies`, `families` and `errors`.
 """

@@ -9,13 +9,13 @@ from mteb_longembed.encoders.families.absolute import Absolute
 
 
 def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
-    """`[rows]` bool: rows that inputs up to the trained length look up, or below the first position.
+    """`[rows]` bool: the rows that inputs up to the trained length read, and the rows before the first position.
 
-    These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`. All others were added.
+    These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`. The extension added all others.
 
     Args:
-        family: of an extended model with absolute positions.
-        rows: of its position table.
+        family: family of an extended model with absolute positions.
+        rows: number of rows of its position table.
     """
     strategy = family.strategy
     p = torch.arange(strategy.trained_len)

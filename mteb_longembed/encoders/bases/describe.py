@@ -1,4 +1,4 @@
-"""What can be known of a base model before any weights load: name, revision, trained length, family."""
+"""What is known about a base model before any weights load: name, revision, trained length, family."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from .e5rope import is_e5rope, native_config
 from .files import commit_of, reader
 from .hashing import Stamp, hash_of_folder, local_name, stamp_of_folder
 
-#: Heads of models that classify instead of embedding.
+#: Heads of models that classify and do not embed.
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
-#: Floating types as safetensors files name them -> torch's names.
+#: Floating-point types by their names in safetensors files -> torch's names.
 _SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 @dataclass(frozen=True)
 class BaseInfo:
-    """A base model, as far as its small files tell.
+    """What the small files of a base model say about it.
 
     Args:
         name: hub id, or `local/NAME`.
         path: what to load: a folder or a hub id.
         revision: the hub's commit, or a hash of the local files.
-        trained_len: longest input in tokens it was trained on, as its files or the zoo say; None if they do not.
-        family: how positions enter it.
+        trained_len: longest input in tokens that it was trained on, from its files or the zoo. None if unknown.
+        family: how the model uses positions.
         config: its transformers configuration.
-        entry: what the zoo says of it.
+        entry: its entry in the zoo.
         has_modules: whether it is a sentence-transformers repository.
-        dtype: the type of the checkpoint's weights by torch's name, None where its files do not say.
-        has_code: whether it brings code of its own.
-        runs_code: whether it was allowed to run it.
-        stamp: its files on disk when `revision` was computed; None on the hub, where commits do not change.
+        dtype: the type of the checkpoint's weights by torch's name. None if its files do not say.
+        has_code: whether its files contain model code.
+        runs_code: whether this code may run.
+        stamp: its files on disk when `revision` was computed. None on the hub, because commits do not change.
     """
 
     name: str
@@ -58,18 +58,18 @@ class BaseInfo:
     stamp: Stamp | None = None
 
     def is_unchanged(self) -> bool:
-        """Whether a local base's files are those that were described; commits on the hub do not change."""
+        """Whether a local base still has the files that were described. Commits on the hub do not change."""
         return self.stamp is None or stamp_of_folder(self.path) == self.stamp
 
     def check_unchanged(self) -> None:
-        """Raise InputError where a local base is no longer the one that was described."""
+        """Raise InputError if the files of a local base have changed since they were described."""
         if self.is_unchanged():
             return
         now = hash_of_folder(self.path, code=self.runs_code)
         if now != self.revision:
             raise InputError(
                 f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
-                "meanwhile, so start again."
+                "during the run, so start again."
             )
 
 
@@ -82,12 +82,12 @@ def describe(
         base: alias of the zoo, hub id or folder.
         revision: the base's own commit, branch or tag on the hub.
         trust_remote_code: run the repository's own configuration code.
-        known_hash: what stands for a folder's files, where that was found out already.
+        known_hash: the hash of a folder's files, if it is known already.
 
     Raises:
-        HubError: if the repository, its revision or its files cannot be had.
-        ModelError: if it is no model that encodes text.
-        InputError: if a revision is given for a local folder, which has none but its files.
+        HubError: if the repository, its revision or its files cannot be read.
+        ModelError: if it is not a model that encodes text.
+        InputError: if a revision is given for a local folder. Its revision is the hash of its files.
     """
     entry = entry_of(base)
     if entry is not None and entry.kind != "hub":
@@ -99,14 +99,14 @@ def describe(
     folder = is_folder(path)
     if folder and revision is not None:
         raise InputError(
-            f"a revision belongs to a model on the hub, got {revision!r} with the folder of {base}."
+            f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {base}."
         )
     if not folder and (path.startswith((".", "/", "~")) or path.count("/") != 1):
         raise ModelError(
             f"{base!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
         )
     revision = revision or (entry.revision if entry else None)
-    # "/" and "." are folders too, and all that lies below them is not read for that
+    # "/" and "." are folders too, and we must not read everything below them
     stamp = stamp_of_folder(path) if folder and Path(path, "config.json").is_file() else None
     read = reader(path, revision)
     raw = read("config.json")
@@ -116,8 +116,8 @@ def describe(
     if raw is None:
         inner = [m.get("path", "") for m in modules or []]
         raise ModelError(
-            f"{base} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is no "
-            "transformers model that could be extended."
+            f"{base} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is not a "
+            "transformers model and cannot be extended."
         )
     _check_embedding_model(base, raw, modules)
     config = _config(path, revision, raw, trust_remote_code)
@@ -155,7 +155,7 @@ def describe(
 
 
 def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None, str | None]:
-    """How a base pools its tokens and compares its vectors, as its files say; None where they say nothing."""
+    """The pooling and the similarity of a base, from its files. None for what they do not say."""
     said = base.entry.pooling if base.entry else None
     path = base.path
     read = reader(path, None if is_folder(path) else base.revision)
@@ -165,7 +165,7 @@ def pooling_and_similarity(base: BaseInfo) -> tuple[str | tuple[str, ...] | None
     if not folders:
         return said, similarity
     config = read(f"{folders[0]}/config.json", optional=True) or {}
-    # older folders hold one switch for each mode
+    # older folders have one switch for each mode
     modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
     return (modes[0] if len(modes) == 1 else modes or said), similarity
@@ -182,15 +182,15 @@ _POOLING_SWITCHES = {
 
 
 def shortest(*said: int | None) -> int | None:
-    """The trained length in tokens: the least of what a base says in several places.
+    """The trained length in tokens: the smallest of the numbers that a base gives in several places.
 
-    None if it says nothing, or only a tokenizer's stand-in for "no limit".
+    None if it gives no number, or only a tokenizer's placeholder for "no limit".
     """
     return min((n for n in said if n and n < 10**9), default=None)
 
 
 def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
-    """Whether loading a repository with `trust_remote_code=True` runs code of its own."""
+    """Whether `trust_remote_code=True` makes a repository run code of its own."""
     types = [str(module.get("type", "")) for module in modules or ()]
     foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
     return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
@@ -202,7 +202,7 @@ def _said_dtype(raw: dict[str, Any]) -> str | None:
 
 
 def _weights_dtype(path: str) -> str | None:
-    """The type of a folder's weights by torch's name, where all floating ones have one."""
+    """The type of a folder's weights by torch's name, if all floating-point weights have the same type."""
     found = set()
     for file in Path(path).glob("*.safetensors"):
         try:
@@ -219,13 +219,13 @@ def _check_embedding_model(base: str, raw: dict[str, Any], modules: list[dict[st
     if modules is not None:
         types = [str(module.get("type", "")) for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
-            raise ModelError(f"{base} is no dense embedding model: its modules are {', '.join(types)}.")
+            raise ModelError(f"{base} is not a dense embedding model: its modules are {', '.join(types)}.")
         return
     said = raw.get("architectures")
     heads = [a for a in (said if isinstance(said, list) else []) if str(a).endswith(_CLASSIFIERS)]
     if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
-        raise ModelError(f"{base} is no embedding model: it has no modules.json and is {what}.")
+        raise ModelError(f"{base} is not an embedding model: it has no modules.json and is {what}.")
 
 
 def _config(
@@ -243,10 +243,10 @@ def _config(
             ) from error
         if not _is_known(raw.get("model_type")):
             raise ModelError(
-                f"transformers knows no model type {str(raw.get('model_type'))[:80]!r}, which {path} asks for."
+                f"transformers does not know the model type {str(raw.get('model_type'))[:80]!r} of {path}."
             ) from error
         raise _no_config(path, error) from error
-    except Exception as error:  # transformers checks configurations with errors of many kinds
+    except Exception as error:  # transformers raises errors of many kinds for configurations
         raise _no_config(path, error) from error
 
 
@@ -257,5 +257,5 @@ def _is_known(model_type: Any) -> bool:
 def _no_config(path: str, error: Exception) -> ModelError:
     why = " ".join(str(error).split())[:160]
     return ModelError(
-        f"config.json of {path} is no configuration that transformers takes: {type(error).__name__}: {why}."
+        f"config.json of {path} is not a configuration that transformers accepts: {type(error).__name__}: {why}."
     )

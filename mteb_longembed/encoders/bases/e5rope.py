@@ -1,9 +1,9 @@
-"""E5-RoPE: the authors' checkpoint layout, read into a class that transformers already has.
+"""E5-RoPE: the authors' checkpoint, read into a class that transformers already has.
 
 Source: Zhu et al. 2024, arXiv:2404.12096, section 3.3 (E5-RoPE-Base); weights dwzhu/e5rope-base.
 
-Their model is BERT with rotary positions, which is transformers' `JinaEmbeddingsV3Model` under other key
-names; so a map of keys replaces their code, which is never run.
+Their model is BERT with rotary positions. transformers has it as `JinaEmbeddingsV3Model`, with other names of keys. So
+we rename the keys and never run the authors' code.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
 from mteb_longembed.errors import ModelError
 from mteb_longembed.hub import download, hub_answers
 
-#: What the authors' configuration says is what ours says, under these names.
+#: Settings with the same name and meaning in the authors' configuration and in ours.
 _SAME = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
     "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings",
     "type_vocab_size", "initializer_range", "layer_norm_eps", "pad_token_id",
 )  # fmt: skip
-#: Their defaults, where their file leaves a value out.
+#: The authors' defaults for values that their file leaves out.
 _DEFAULTS: dict[str, Any] = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
     "vocab_size": 50000,
 }  # fmt: skip
-#: Inside a layer: their name -> transformers'.
+#: Names inside a layer: the authors' name -> transformers' name.
 _RENAMED = {
     "attention.self.query": "self_attn.q_proj",
     "attention.self.key": "self_attn.k_proj",
@@ -49,13 +49,13 @@ _RENAMED = {
     "output.dense": "mlp.fc2",
     "output.LayerNorm": "post_mlp_layernorm",
 }
-#: What embeddings do not need: heads, the pooler, tables that are computed.
+#: Weights that embeddings do not need: heads, the pooler, tables that are computed.
 _UNUSED = re.compile(r"pooler\.|cls\.|.*rotary_emb\.|.*position_ids$|encoder\.embed_positions\.")
 _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 
 def is_e5rope(config: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` is one of the authors' E5-RoPE."""
+    """Whether a `config.json` belongs to the authors' E5-RoPE."""
     return config.get("model_type") == "e5rope"
 
 
@@ -63,12 +63,12 @@ def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
     """transformers' configuration for the authors' `config.json`.
 
     Raises:
-        ModelError: if the checkpoint turns values too, or projects its embeddings: then it is another model.
+        ModelError: if the checkpoint also rotates values, or projects its embeddings: then it is another model.
     """
     values = {**_DEFAULTS, **{key: config[key] for key in _SAME if key in config}}
     if config.get("rotary_value"):
         raise ModelError(
-            "this E5-RoPE checkpoint turns values as well (rotary_value), which no native class does."
+            "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."
         )
     if config.get("embedding_size", values["hidden_size"]) not in (None, values["hidden_size"]):
         raise ModelError(
@@ -97,20 +97,20 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         found = _LAYER.fullmatch(name)
         if found is None or found[2] not in _RENAMED:
-            raise ModelError(f"{key} is no weight of an E5-RoPE checkpoint.")
+            raise ModelError(f"{key} is not a weight of an E5-RoPE checkpoint.")
         out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value
     return out
 
 
 def convert(source: str | Path, target: str | Path) -> None:
-    """Write the authors' folder as one that stock transformers and sentence-transformers read.
+    """Convert the authors' folder into one that stock transformers and sentence-transformers can read.
 
     Args:
         source: folder with their `config.json`, `model.safetensors` or `pytorch_model.bin`, and a tokenizer.
-        target: folder to write into; created where it is not there.
+        target: folder to write into. It is created if it does not exist.
 
     Raises:
-        ModelError: if files are missing, or the weights are not those of the configuration.
+        ModelError: if files are missing, or the weights do not fit the configuration.
     """
     source, target = Path(source), Path(target)
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
@@ -129,7 +129,7 @@ def convert(source: str | Path, target: str | Path) -> None:
         torch.nn.Module.to(model, dtype=dtypes.pop())
     model.save_pretrained(target)
     for file in source.iterdir():
-        # tokenizer and sentence-transformers files; code stays behind, whatever it is
+        # the files of the tokenizer and of sentence-transformers are copied; code never is
         if (
             file.suffix in (".json", ".txt")
             and not (target / file.name).exists()
@@ -150,7 +150,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 
 @contextmanager
 def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
-    """`path` itself, or a converted copy for as long as the context lasts where it is an E5-RoPE checkpoint.
+    """`path` itself. For an E5-RoPE checkpoint, a converted copy that exists as long as the context.
 
     Args:
         path: folder or hub id.

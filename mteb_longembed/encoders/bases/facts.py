@@ -1,4 +1,4 @@
-"""What a model's files say of it beside how it runs: its size, its vectors, its licence and languages."""
+"""Facts from a model's files that do not change how it runs: its size, its vectors, its licence and languages."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from mteb_longembed.names.grammar import is_folder
 from .describe import BaseInfo
 from .files import find_file, reader
 
-#: Bytes of a number by its type's name in safetensors files; 4 for any other.
+#: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-#: Bytes of the number at the start of a safetensors file, which says how long the header is.
+#: Bytes of the number at the start of a safetensors file. That number is the length of the header.
 _LENGTH = 8
 _MEBI = 2**20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a model; None where its files do not say.
+    """What is known about a model. A value is None if the model's files do not say it.
 
     Args:
-        counts: numbers in the weights by type, as safetensors files name types.
-        n_embedding_parameters: numbers in the table of word embeddings.
+        counts: how many parameters have each type, by the types' names in safetensors files.
+        n_embedding_parameters: parameters of the table of word embeddings.
         width: dimensions of a vector.
         similarity: how vectors are compared, by sentence-transformers' name.
-        prompts: whether it puts something before queries or documents.
+        prompts: whether it has prompts for queries or documents.
         card: the data of its model card.
-        published: day on which its repository was made, as YYYY-MM-DD.
+        published: day on which its repository was created, as YYYY-MM-DD.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -52,18 +52,18 @@ class Facts:
 
     @property
     def n_parameters(self) -> int | None:
-        """Numbers in the weights."""
+        """How many parameters the model has."""
         return sum(self.counts.values()) or None
 
     @property
     def memory_mb(self) -> int | None:
-        """What the weights take in memory, in MiB."""
+        """The size of the weights in memory, in MiB."""
         size = sum(count * _BYTES.get(kind, 4) for kind, count in self.counts.items())
         return round(size / _MEBI) if size else None
 
 
 def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
-    """The data of a model card (between the dashes at the top of README.md); nothing where it cannot be read.
+    """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read.
 
     Args:
         path: folder or hub id.
@@ -74,16 +74,18 @@ def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
     try:
         file = find_file(path, "README.md", revision, optional=True)
         found = None if file is None else metadata_load(file)
-    except Exception:  # YAML's errors have no class that we depend on, and a card is no reason to fail
+    except (
+        Exception
+    ):  # YAML's error class is in a package that we do not require; a bad card must not end a run
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def facts(base: BaseInfo) -> Facts:
-    """Read what is known of a model, without its weights and without failing.
+    """Read the facts about a model, without its weights. This never raises.
 
     Args:
-        base: the model; for a saved one, its folder or repository.
+        base: the model. For a saved model, its folder or repository.
     """
     if not base.path:  # a model that was made in memory
         return Facts()
@@ -114,7 +116,7 @@ def _quietly(read: Any, name: str, kind: type = dict) -> Any:
 
 
 def _width(read: Any, hidden: int | None) -> int | None:
-    """Dimensions of a vector: those of the last Dense, else of the pooling, else of a token."""
+    """Dimensions of a vector: from the last Dense module, otherwise from the pooling, otherwise from a token."""
     width = hidden
     for entry in _quietly(read, "modules.json", list) or []:
         kind, folder = str(entry.get("type", "")), str(entry.get("path", ""))
@@ -134,7 +136,7 @@ def _width(read: Any, hidden: int | None) -> int | None:
 
 
 def _counts_in(folder: Path) -> Counter[str]:
-    """Numbers by type in the safetensors files of a folder."""
+    """How many parameters of each type the safetensors files of a folder have."""
     counts: Counter[str] = Counter()
     for file in folder.rglob("*.safetensors"):
         try:
@@ -157,7 +159,7 @@ def _product(shape: list[int]) -> int:
 
 
 def _ask_hub(base: BaseInfo, read: Any) -> tuple[Mapping[str, int], str | None]:
-    """Numbers by type, and the day on which a repository was made."""
+    """How many parameters of each type a repository has, and the day on which it was created."""
     if not hub_answers():
         return {}, None
     modules = {str(entry.get("path", "")) for entry in _quietly(read, "modules.json", list) or []} - {""}
@@ -165,7 +167,7 @@ def _ask_hub(base: BaseInfo, read: Any) -> tuple[Mapping[str, int], str | None]:
         api = HfApi()
         info = api.model_info(base.path, revision=base.revision)
         published = info.created_at.strftime("%Y-%m-%d") if info.created_at else None
-        # the hub itself counts only what lies at the top
+        # the hub itself counts only files in the top folder
         counts = Counter(dict(info.safetensors.parameters) if info.safetensors else {})
         for sibling in info.siblings or []:
             folder, _, name = sibling.rfilename.rpartition("/")

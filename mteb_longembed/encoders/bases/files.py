@@ -1,4 +1,4 @@
-"""The small files of a model, in a folder or in a repository of the hub."""
+"""The small files of a model, in a folder or in a repository on the hub."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFVa
 
 
 def find_file(path: str, name: str, revision: str | None = None, *, optional: bool = False) -> Path | None:
-    """A file of a folder or hub repository, on this machine; None where it is not there.
+    """A file of a folder or hub repository, as a path on this machine. None if there is no such file.
 
     Args:
         path: folder or hub id.
         name: path of the file in it.
         revision: commit, branch or tag on the hub.
-        optional: whether None is also the answer where the hub cannot be reached.
+        optional: whether None is also returned if the hub cannot be reached.
 
     Raises:
-        HubError: if the repository, its revision or the hub cannot be had.
+        HubError: if there is no such repository or revision, or the hub cannot be reached.
     """
     if Path(path).is_dir():
         file = Path(path, name)
@@ -60,7 +60,7 @@ def find_file(path: str, name: str, revision: str | None = None, *, optional: bo
 
 
 def reader(path: str, revision: str | None) -> Callable[..., Any]:
-    """A function that reads one JSON file of a folder or hub repository, None where it is not there."""
+    """A function that reads one JSON file of a folder or hub repository. It returns None if there is no such file."""
 
     def read(name: str, optional: bool = False, kind: type = dict) -> Any:
         file = find_file(path, name, revision, optional=optional)
@@ -69,7 +69,7 @@ def reader(path: str, revision: str | None) -> Callable[..., Any]:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{name} of {path} is no JSON: {str(error)[:80]}.") from error
+            raise ModelError(f"{name} of {path} cannot be read as JSON: {str(error)[:80]}.") from error
         if not isinstance(found, kind):
             wanted = "an object" if kind is dict else "a list"
             raise ModelError(f"{name} of {path} must hold {wanted}, got {str(found)[:80]!r}.")
@@ -81,18 +81,18 @@ def reader(path: str, revision: str | None) -> Callable[..., Any]:
 def unreachable(path: str) -> HubError:
     """The error for a repository that cannot be fetched."""
     return HubError(
-        f"the hub at {constants.ENDPOINT} cannot be reached for {path!r} and it is not in the cache: models "
-        "downloaded before (HF_HOME) and local folders work offline."
+        f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only models that "
+        "were downloaded before (HF_HOME) and local folders work offline."
     )
 
 
 def commit_of(path: str, revision: str | None, name: str = "config.json") -> str | None:
-    """The commit that the cache holds for a revision: the name of the snapshot's folder.
+    """The commit that the cache has for a revision. It is the name of the snapshot's folder.
 
     Args:
         path: hub id.
         revision: commit, branch or tag.
-        name: a file that the repository has.
+        name: a file of the repository.
     """
     snapshot = download(path, name, revision=revision).parent.name
     return snapshot if re.fullmatch(r"[0-9a-f]{40}", snapshot) else revision

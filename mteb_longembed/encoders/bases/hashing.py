@@ -1,4 +1,4 @@
-"""The revision of a local folder: a hash of the files that decide about its embeddings."""
+"""The revision of a local folder: a hash of the files that determine its embeddings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 import re
 from pathlib import Path
 
-#: What decides about a model's embeddings, by the ending of a file's name.
+#: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
 _CODE = ".py"
 
-#: The files of a folder as they stand on disk: name, bytes, time of the last change in nanoseconds.
+#: The files of a folder on disk: name, bytes, time of the last change in nanoseconds.
 Stamp = tuple[tuple[str, int, int], ...]
 
 
 def local_name(path: str | Path) -> str:
-    """`local/NAME` for a folder: never a path, and legal in a folder name on every system."""
+    """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
     return f"local/{stem}"
 
@@ -25,7 +25,7 @@ def hash_of_folder(path: str | Path, *, code: bool = False) -> str:
 
     Args:
         path: the folder.
-        code: whether the folder's Python files run, so that they decide about embeddings too.
+        code: whether the folder's Python files run, so that they also determine the embeddings.
     """
     digest = hashlib.sha256()
     for file in _files(path, code):
@@ -37,7 +37,7 @@ def hash_of_folder(path: str | Path, *, code: bool = False) -> str:
 
 
 def stamp_of_folder(path: str | Path) -> Stamp:
-    """What changes when a file of a folder changes, without reading any: cheap enough for every look-up."""
+    """A value that changes when a file of a folder changes. No file is read, so it is cheap for every look-up."""
     found = ((file, file.stat()) for file in _files(path, code=True))
     return tuple((file.relative_to(path).as_posix(), info.st_size, info.st_mtime_ns) for file, info in found)
 

@@ -1,4 +1,4 @@
-"""What represents a document, and what search does with it: both are parameters of every name."""
+"""How a document is represented, and what search does with it. Both are parameters of every name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mteb_longembed.errors import InputError, MisfitError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT, SEARCH_PARAMETERS, VECTORS
 
-#: Similarities of single vectors that the best of several vectors can be taken of.
+#: Similarities of single vectors for which the best of several vectors can be taken.
 _COMPARABLE = (None, "cosine", "dot")
 
 
@@ -18,22 +18,23 @@ class Representation:
     """How many vectors a document has.
 
     Args:
-        vectors: content tokens a vector, or `window` for one vector a window; None for one vector a document.
+        vectors: content tokens for each vector, or `window` for one vector for each window. None for one vector for
+            each document.
     """
 
     vectors: int | Literal["window"] | None = None
 
     @classmethod
     def read(cls, value: object, strategy: str, cuts_windows: bool) -> Representation:
-        """The representation that a name or an argument asks for.
+        """The representation that a name or an argument gives.
 
         Raises:
-            InputError: if the value is none that `vectors` may be.
-            MisfitError: if it is `window` and the strategy cuts none.
+            InputError: if the value is not allowed for `vectors`.
+            MisfitError: if it is `window` and the strategy cuts no windows.
         """
         vectors = VECTORS.read(value)
         if isinstance(vectors, int) and vectors < 1:
-            raise InputError(f"vectors must be at least 1 content token a vector, got {vectors}.")
+            raise InputError(f"vectors must be at least 1 content token for each vector, got {vectors}.")
         if vectors == "window" and not cuts_windows:
             raise MisfitError(
                 f"vectors=window needs a strategy that cuts windows, got {strategy}; use pcw, or vectors=N."
@@ -45,15 +46,15 @@ class Representation:
         return {} if self.vectors is None else {"vectors": self.vectors}
 
     def check(self, base: str, pooling: str | tuple[str, ...] | None, similarity: str | None) -> None:
-        """Whether a base can have several vectors.
+        """Check that a base can give several vectors.
 
         Args:
             base: its name.
-            pooling: how it makes one vector of its tokens; None where nobody knows yet.
-            similarity: how it compares vectors; None for sentence-transformers' default, the cosine.
+            pooling: how it makes one vector from its tokens. None if that is not known yet.
+            similarity: how it compares vectors. None for sentence-transformers' default, the cosine.
 
         Raises:
-            MisfitError: if it cannot.
+            MisfitError: if the base cannot give several vectors.
         """
         if self.vectors is None:
             return
@@ -65,20 +66,22 @@ class Representation:
         if self.vectors != "window" and pooling not in (None, "mean"):
             kind = pooling if isinstance(pooling, str) else "+".join(pooling)
             raise MisfitError(
-                f"vectors={self.vectors} averages the tokens of each span, and {base} was trained with {kind} "
+                f"vectors={self.vectors} averages the tokens of each span, but {base} was trained with {kind} "
                 "pooling, not mean: use pcw with vectors=window."
             )
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What changes search and no vector of the encoder.
+    """Settings that change search but no vector of the encoder.
 
     Args:
-        center: whose mean vector is subtracted: documents' (`corpus`), or queries' too (`corpus+queries`).
-        fuse: what the scores are fused with.
-        weight: share of the encoder's score in the fused one, between 0 and 1; None without `fuse`.
-        index: FAISS's index of all vectors: `flat` compares all of them, `ivf` a part; None compares all without FAISS.
+        center: which mean is subtracted: that of the documents (`corpus`), or also that of the queries from the
+            queries (`corpus+queries`).
+        fuse: the other score that is fused with the encoder's.
+        weight: share of the encoder's score in the fused score, between 0 and 1. None without `fuse`.
+        index: FAISS's index of all vectors: `flat` compares all vectors, `ivf` only some. None compares all vectors
+            without FAISS.
     """
 
     center: Literal["corpus", "corpus+queries"] | None = None
@@ -88,7 +91,7 @@ class SearchSettings:
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> SearchSettings:
-        """The settings that a name asks for; None stands for what is not asked for.
+        """The settings that a name gives. None stands for a setting that is not given.
 
         Raises:
             InputError: if a value breaks its rule.
@@ -96,7 +99,7 @@ class SearchSettings:
         read: dict[str, Any] = {key: SEARCH_PARAMETERS[key].read(value) for key, value in given.items()}
         settings = cls(**read)
         if settings.weight is not None and settings.fuse is None:
-            raise InputError(f"weight belongs to fuse=bm25, got weight={settings.weight:g} without it.")
+            raise InputError(f"weight needs fuse=bm25, got weight={settings.weight:g} without it.")
         if settings.fuse is None:
             return settings
         weight = DEFAULT_WEIGHT if settings.weight is None else settings.weight

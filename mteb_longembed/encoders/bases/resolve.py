@@ -1,4 +1,4 @@
-"""What a model is, decided once: a name, arguments, a loaded model or a saved folder -> `ResolvedModel`."""
+"""Decides once what a model is: a name, arguments, a loaded model or a saved folder -> `ResolvedModel`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from .values import DTYPES, read_values
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """An extended model before its weights load. Everything that builds, describes or stores it starts here.
+    """An extended model before its weights load. All code that builds, describes or stores the model starts here.
 
     Args:
         name: canonical name.
         revision: the base's commit or hash, and the version of our algorithms.
-        base: the base model; for a saved model, its folder or repository.
-        strategy: with its lengths and parameters filled in.
-        dtype: compute type by torch's name; None for the checkpoint's own.
-        saved: whether the weights at `base.path` are the extended ones already.
-        saved_from: the base that a saved model was made of; None where its files do not say.
+        base: the base model. For a saved model, its folder or repository.
+        strategy: the strategy with all lengths and parameters.
+        dtype: compute type by torch's name. None for the checkpoint's own.
+        saved: whether the weights at `base.path` are extended already.
+        saved_from: the base that a saved model was made from. None if its files do not say.
         representation: how many vectors a document has.
-        search: what changes search and no vector.
+        search: settings that change search but no vector.
     """
 
     name: str
@@ -58,22 +58,23 @@ class ResolvedModel:
 
     @property
     def origin(self) -> Origin | None:
-        """The base that the model is made of; None for a saved model whose files do not say."""
+        """The base that the model is made from. None for a saved model whose files do not say."""
         return self.saved_from if self.saved else Origin(self.base.name, self.base.revision)
 
 
 def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> ResolvedModel:
-    """Decide what a model is, from small files only.
+    """Decide what a model is. Only small files are read.
 
     Args:
-        name: the parts of a name, or the arguments of `extend`; its base may be a folder or repository of ours.
-        loaded: the base itself, where it is loaded already; `name.base` is not read then.
+        name: the parts of a name, or the arguments of `extend`. Its base may be a model that we saved, in a folder or
+            repository.
+        loaded: the base itself, if it is loaded already. Then `name.base` is not read.
 
     Raises:
         UnknownNameError: if no strategy has this key, or it has no such parameter.
         MisfitError: if the strategy and the base's family share no way to change positions.
         InputError: if a value breaks its rule.
-        HubError, ModelError: if the base cannot be had, or is no embedding model.
+        HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
     said = read_values(name)
     kind, dtype, trained_len, target_len = said.kind, said.dtype, said.trained_len, said.target_len
@@ -123,7 +124,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
 def _as_stretched(
     base: BaseInfo, name: ModelName, stretch: int, trained_len: int, target_len: int | None
 ) -> Strategy:
-    """A base whose table already is an interpolated one (e5-base-4k) reads its own rule, which is that of pi."""
+    """The strategy of a base whose table is interpolated already (e5-base-4k). Its own rule is that of `pi`."""
     grown = stretch * trained_len
     if name.strategy != "none" or target_len not in (None, grown) or name.params or name.trained_len:
         raise MisfitError(f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it.")
@@ -131,15 +132,15 @@ def _as_stretched(
 
 
 def _check_as_saved(name: ModelName, trusted: bool) -> None:
-    """Refuse what would have to change a saved model."""
+    """Refuse settings that would change a saved model."""
     local = is_folder(name.base)
     rest = replace(name, base="", trust_remote_code=False, center=None, fuse=None, weight=None, index=None)
     if not local:
         rest = replace(rest, revision=None)
     if rest != ModelName("") or (local and trusted):
         raise InputError(
-            f"{name.base} is extended already and takes no strategy, length, {'revision, ' if local else ''}dtype or "
-            f"other parameter{'' if local else ' but a revision'}: load it as it was saved, or extend its base "
+            f"{name.base} is extended already and accepts no strategy, length, {'revision, ' if local else ''}dtype or "
+            f"other parameter{'' if local else ' except a revision'}: load it as it was saved, or extend its base "
             "instead."
         )
 
@@ -149,8 +150,8 @@ def _resolve_saved(name: ModelName, files: Path, search: SearchSettings) -> Reso
 
     Args:
         name: its folder or repository, and a revision.
-        files: the folder in which its small files lie.
-        search: what changes search and no vector.
+        files: the folder with its small files.
+        search: settings that change search but no vector.
     """
     strategy = saved_strategy(files)
     representation = Representation(saved_vectors(files))
@@ -183,9 +184,9 @@ def _resolve_saved(name: ModelName, files: Path, search: SearchSettings) -> Reso
 
 
 def _describe_loaded(model: SentenceTransformer) -> BaseInfo:
-    """What a loaded model says of itself."""
+    """Describe a loaded model."""
     known = getattr(model, "resolved", None)
-    if isinstance(known, ResolvedModel):  # `none` left it as it was
+    if isinstance(known, ResolvedModel):  # extended with `none`, which changes nothing
         return known.base
     check_first_module("the model", model)
     first = cast("Transformer", model[0])
@@ -212,8 +213,8 @@ def _describe_loaded(model: SentenceTransformer) -> BaseInfo:
 
 
 def check_first_module(name: str, model: Any) -> None:
-    """Raise ModelError where a model does not start with a transformer."""
+    """Raise ModelError if a model does not start with a transformer."""
     if not isinstance(model[0], Transformer):
         raise ModelError(
-            f"{name} starts with a {type(model[0]).__name__}, only a Transformer can be extended."
+            f"{name} starts with a {type(model[0]).__name__}, but only a Transformer can be extended."
         )

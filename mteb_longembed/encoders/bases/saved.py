@@ -1,4 +1,4 @@
-"""What `save_pretrained` of an extended model wrote, in a folder or on the hub: how to know it, and its strategy."""
+"""Extended models that `save_pretrained` wrote, in a folder or on the hub: how to recognise and read them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mteb_longembed.names.zoo import entry_of
 
 from .files import find_file
 
-#: Our classes as they stand in a saved model's modules.json: exactly these are trusted.
+#: Our classes by their names in a saved model's modules.json. Exactly these are trusted.
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.modules.{name}" for name in ("LongTransformer", "WindowPooling")
 ) | {"mteb_longembed.encoders.several.SpanPooling", "mteb_longembed.encoders.several.RaggedVectors"}
-#: Beside the weights: the strategy and its parameters.
+#: The file beside the weights with the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
-#: The key of that file under which the base stands.
+#: The key of that file that holds the base.
 _BASE = "base"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The base that an extended model was made of.
+    """The base that an extended model was made from.
 
     Args:
         name: hub id, or `local/NAME`.
-        revision: the hub's commit, or a hash of the local files; None where nothing is known.
+        revision: the hub's commit, or a hash of the local files. None if it is unknown.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Origin:
 
 
 def saved_files(base: str, revision: str | None = None) -> Path | None:
-    """Where the small files of a saved model lie on this machine; None for any other base.
+    """The folder on this machine with the small files of a saved model. None for any other base.
 
     Args:
-        base: folder or hub id; the hub is asked for one file of a repository that nobody has listed.
+        base: folder or hub id. If the zoo does not list a repository, one of its files is fetched from the hub.
         revision: commit, branch or tag on the hub.
 
     Raises:
@@ -59,7 +59,7 @@ def saved_files(base: str, revision: str | None = None) -> Path | None:
     modules = find_file(base, "modules.json", revision, optional=True)
     if modules is None or not is_saved_extended(modules.parent):
         return None
-    folder = modules.parent  # of the commit: all of its files come to lie here
+    folder = modules.parent  # the folder of the commit: all its files are downloaded to it
     commit = commit_in(folder) or revision
     for entry in saved_modules(folder):
         if entry["type"] in OUR_CLASSES:
@@ -78,7 +78,7 @@ def may_be_repository(base: str) -> bool:
 
 
 def commit_in(folder: Path) -> str | None:
-    """The commit whose files a folder of the hub's cache holds; None for any other folder."""
+    """The commit of a snapshot folder in the hub's cache. None for any other folder."""
     name = folder.name
     is_commit = len(name) == 40 and set(name) <= set("0123456789abcdef") and folder.parent.name == "snapshots"
     return name if is_commit else None
@@ -99,7 +99,7 @@ def saved_modules(folder: Path) -> list[dict[str, str]]:
     """The entries of modules.json, each with `type` and `path`.
 
     Raises:
-        ModelError: if the file is not in this form.
+        ModelError: if the file does not have this form.
     """
     modules = _read_json(folder / "modules.json")
     well_formed = isinstance(modules, list) and all(
@@ -122,7 +122,7 @@ def _is_inside(path: str) -> bool:
 
 
 def saved_strategy(folder: Path) -> Strategy:
-    """The strategy that was written beside the weights of a folder's first module.
+    """The strategy that is stored beside the weights of a folder's first module.
 
     Raises:
         ModelError: if the file is missing or not in the form that we write.
@@ -131,7 +131,7 @@ def saved_strategy(folder: Path) -> Strategy:
 
 
 def saved_vectors(folder: Path) -> int | Literal["window"] | None:
-    """How many vectors a document of a saved model has: content tokens a vector, `window`, or None for one.
+    """The `vectors` of a saved model: content tokens for each vector, `window`, or None for one vector.
 
     Raises:
         ModelError: if the file is missing or not in the form that we write.
@@ -156,7 +156,7 @@ def read_strategy(folder: Path) -> Strategy:
 
 
 def saved_origin(folder: Path) -> Origin | None:
-    """The base that a saved model was made of; None where its files do not say, as those of 0.1 did not."""
+    """The base that a saved model was made from. None if its files do not say it (version 0.1)."""
     return origin_in(_read_json(folder / saved_modules(folder)[0]["path"] / STRATEGY_FILE))
 
 
@@ -174,7 +174,7 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
         where: the file, for the error.
 
     Raises:
-        ModelError: if it is not in this form.
+        ModelError: if it does not have this form.
     """
     try:
         values = {**config}
@@ -187,7 +187,7 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
 
 
 def origin_in(config: Any) -> Origin | None:
-    """The base that `what_is_saved` describes; None where it does not say."""
+    """The base that `what_is_saved` describes. None if it does not say."""
     said = config.get(_BASE) if isinstance(config, dict) else None
     if not isinstance(said, dict) or not isinstance(said.get("name"), str):
         return None

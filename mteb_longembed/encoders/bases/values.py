@@ -1,4 +1,4 @@
-"""The values that stand in a name, read and checked before anything heavy is imported or the hub is asked."""
+"""The values in a name. They are read and checked before any heavy import and before a request to the hub."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int
 
 @dataclass(frozen=True)
 class NameValues:
-    """What a name says beside its base, as typed values.
+    """The parts of a name after its base, as typed values.
 
     Args:
         kind: class of the strategy.
         params: the strategy's own parameters.
-        dtype: compute type by torch's name; None for the checkpoint's own.
-        trained_len: tokens; None for what the base's files say.
-        target_len: tokens; None for the default.
+        dtype: compute type by torch's name. None for the checkpoint's own.
+        trained_len: trained length in tokens. None for what the base's files say.
+        target_len: target length in tokens. None for the default.
         trusted: whether code of the base may run.
         representation: how many vectors a document has.
-        search: what changes search and no vector.
+        search: settings that change search but no vector.
     """
 
     kind: type[Strategy]
@@ -42,12 +42,12 @@ class NameValues:
 
 
 def read_values(name: ModelName) -> NameValues:
-    """Read the values of a name; the base is not looked at.
+    """Read the values of a name. The base is not checked.
 
     Raises:
         UnknownNameError: if no strategy has this key, or it has no such parameter.
         InputError: if a value breaks its rule.
-        MisfitError: if vectors are asked for that the strategy does not make.
+        MisfitError: if `vectors` is `window` and the strategy cuts no windows.
     """
     kind = get_strategy(name.strategy)
     return NameValues(
@@ -66,7 +66,7 @@ def _dtype(name: str) -> str:
     """Torch's name of a compute type.
 
     Raises:
-        InputError: if it is none that a model can compute in.
+        InputError: if it is not a type that a model can compute in.
     """
     full = DTYPES.get(name, name)
     if full not in DTYPES.values():

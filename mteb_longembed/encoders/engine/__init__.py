@@ -1,6 +1,6 @@
-"""Texts -> embeddings, fast and safely: tokenising, batches, memory, progress, finished work kept on disk.
+"""Texts -> embeddings, fast and safely: tokenising, batches, memory, progress.
 
-An `Engine` serves any model of ours, whatever class it has. It decides only what is tokenised when and what runs
-with what; what happens to a document stands in the modules' `forward`. May import torch, `tokenizers`,
-`xxhash`, `strategies` and `errors`; nothing of the models above it.
+An `Engine` works with every class of our models. It decides only when a text is tokenised and which texts share a
+batch. The modules' `forward` decides what happens to a document. This room may import torch, `tokenizers`, `store`,
+`attention` and `errors`. It may not import the models above it.
 """

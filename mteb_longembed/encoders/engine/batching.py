@@ -1,4 +1,4 @@
-"""Which documents run together: batches under a token budget, a pure function of lengths and settings."""
+"""Which documents run together: batches within a token budget. They depend only on lengths and settings."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass
 
 from mteb_longembed.errors import InputError
 
-#: Tokens a batch holds at most, attention cost included, by kind of device. On a CPU a thousand rows already
-#: keep the matrix products busy, and longer documents run alone, without padding or mask; others want more.
+#: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
+#: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
-#: Tokens up to which padding is cheaper than another forward pass.
+#: The number of tokens in a batch up to which padding is cheaper than another forward pass.
 FILL = {"cpu": 256}
 FILL_ELSEWHERE = 8192
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What one forward pass may hold.
+    """The limits of one forward pass.
 
     Args:
-        tokens: cost of a batch at most; a document that costs more runs alone.
-        batch_size: documents in a batch at most.
-        trained_len: `Lo` in tokens; documents up to it and longer ones never share a batch.
+        tokens: largest cost of a batch. A document that costs more runs alone.
+        batch_size: largest number of documents in a batch.
+        trained_len: `Lo` in tokens. Documents up to `Lo` and longer documents never share a batch.
         even_len: the length in tokens at which attention costs as much as the rest of the model.
-        fill: tokens up to which a batch takes documents of any length.
-        waste: share of padding that a batch beyond `fill` may hold.
+        fill: a batch of up to so many tokens may contain documents of any lengths.
+        waste: largest share of padding in a batch of more than `fill` tokens.
     """
 
     tokens: int
@@ -45,19 +45,19 @@ class Budget:
     def for_device(
         cls, device_type: str, width: int, trained_len: int, batch_size: int, tokens: int | None = None
     ) -> Budget:
-        """The budget of a model of this width on this kind of device; `tokens` where they were measured."""
+        """The budget of a model of this width on this kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
             trained_len=trained_len,
-            # a layer spends 24 d^2 a token on projections and MLP, and 4 n d on attention; where memory is the
-            # limit, a token takes the same whatever the document's length
+            # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
+            # the limit, and a token takes the same memory in every document
             even_len=math.inf if device_type == "cuda" else 6 * width,
             fill=FILL.get(device_type, FILL_ELSEWHERE),
         )
 
     def cost(self, n: int) -> float:
-        """What a document of `n` tokens costs, in tokens of a short document."""
+        """The cost of a document of `n` tokens, in tokens of a short document."""
         return n * (1 + n / self.even_len)
 
 
@@ -66,7 +66,7 @@ def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
 
     Args:
         lengths: tokens of each document, special tokens and prompt included.
-        budget: what a batch may hold.
+        budget: the limits of a batch.
 
     Returns:
         Every index exactly once.
@@ -88,7 +88,7 @@ def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
 
 
 def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
-    """Whether a document of `n` tokens joins a batch of `size` documents that hold `real` tokens."""
+    """Whether a document of `n` tokens may join a batch of `size` documents with `real` tokens in all."""
     if size >= budget.batch_size or (size + 1) * budget.cost(widest) > budget.tokens:
         return False
     if (n > budget.trained_len) != (widest > budget.trained_len):
@@ -98,11 +98,11 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 
 
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Lists of indices of about equal cost, the most expensive first, for workers that take one list after the other.
+    """Lists of indices with about equal cost, the most expensive first. Each worker takes one list after the other.
 
     Args:
-        costs: cost of each document, any unit.
-        n_parts: how many parts are wanted at most.
+        costs: cost of each document, in any unit.
+        n_parts: largest number of lists.
 
     Example:
         >>> split_by_cost([1, 9, 1, 1, 8], 3)

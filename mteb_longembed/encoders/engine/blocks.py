@@ -1,4 +1,4 @@
-"""Blocks of documents whose token ids are ready while the block before them is encoded."""
+"""Blocks of documents. One block is tokenised while the block before it is encoded."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 
 from .tokenizing import Ids
 
-#: A rough length, for planning only: characters a token.
+#: Characters for each token, roughly. Used only for planning.
 CHARS_PER_TOKEN = 4.5
-#: A block holds this many batches' worth of tokens, the first one fewer, so that encoding starts at once.
+#: A block has the tokens of this many batches. The first block has fewer, so that encoding starts at once.
 _FIRST, _LATER = 4, 64
 
 
 @dataclass(frozen=True)
 class Block:
-    """Documents of about the same length: their places among the inputs, and their ids."""
+    """Documents of about the same length: their indices among the inputs, and their ids."""
 
     places: list[int]
     ids: list[Ids]
 
 
 def estimated_tokens(text: str, max_len: int) -> int:
-    """About how many tokens of a text are encoded, without reading it."""
+    """About how many tokens of a text are encoded, estimated without reading it."""
     return min(int(len(text) / CHARS_PER_TOKEN) + 2, max_len)
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
-    """Places of the texts in blocks, the longest texts first: a pure function of lengths and settings.
+    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings.
 
     Args:
         texts: all inputs.
-        max_len: tokens kept of each.
+        max_len: tokens kept of each text.
         batch_tokens: tokens of one batch.
     """
     blocks: list[list[int]] = []
@@ -49,7 +49,7 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
 def tokenised_blocks(
     texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
 ) -> Iterator[Block]:
-    """The blocks with their ids, each tokenised in a thread while the one before it is worked on."""
+    """The blocks with their ids. A thread tokenises each block while the block before it is encoded."""
     if not blocks:
         return
 

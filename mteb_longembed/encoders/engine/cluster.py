@@ -1,8 +1,8 @@
-"""More than one machine: the texts of one call over the workers of a Ray cluster, each with one copy of the model.
+"""More than one machine: the workers of a Ray cluster encode the texts of one call. Each has a copy of the model.
 
-Ray starts workers and carries the model and the texts to them; what a part of the corpus is, what is stored, and what
-runs again where a worker has died is decided here. The driver alone reads and writes the store of
-embeddings, so a run that was killed goes on where it was, whichever machines it has then.
+Ray starts the workers and sends the model and the texts to them. This module divides the corpus into parts, decides
+what is stored, and runs a part again if its worker has died. Only the driver reads and writes the store of embeddings,
+so a run that was killed can continue on other machines.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import split_by_cost
 from .blocks import estimated_tokens
 from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
-from .fingerprint import Fingerprint, fingerprint
 from .progress import TokenBar
 from .reading import Reading, warn_once
-from .store import EmbeddingStore
 
 logger = logging.getLogger(__name__)
 
-#: `ray` (the cluster of RAY_ADDRESS, else one on this machine), `ray:N` (with N workers), or `ray://HOST:PORT`.
+#: `ray` (the cluster of RAY_ADDRESS, otherwise one on this machine), `ray:N` (with N workers), or `ray://HOST:PORT`.
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
-#: Parts for each worker: small enough that little is lost with one and none waits long for the last.
+#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
 _PARTS_PER_WORKER = 8
-#: Workers that may die of one part before it ends the run: one that needs too much memory kills them all.
+#: A part may kill so many workers before the run ends. A part that needs too much memory kills every worker.
 _DEATHS = 3
 _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which workers are wanted.
+    """Which workers to use.
 
     Args:
-        address: of a cluster that runs already, as Ray spells it; None for RAY_ADDRESS or a new one on this machine.
-        count: workers; None for one a GPU, or one a machine where there are none.
+        address: address of a running cluster, in Ray's form. None for RAY_ADDRESS or a new cluster on this machine.
+        count: number of workers. None for one worker for each GPU, or for each machine if there are no GPUs.
     """
 
     address: str | None = None
@@ -56,10 +56,10 @@ class Cluster:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Cluster | None:
-        """What the environment asks for, None for this process alone.
+        """The cluster that the environment describes. None for only this process.
 
         Raises:
-            InputError: if it is no spelling of a Ray cluster.
+            InputError: if the value does not describe a Ray cluster.
 
         >>> Cluster.from_environment({"MTEB_LONGEMBED_WORKERS": "ray:4"})
         Cluster(address=None, count=4)
@@ -74,7 +74,7 @@ class Cluster:
         return cls(text if match["place"] else None, int(count) if count else None)
 
     def workers(self, model: Any) -> Workers:
-        """Workers that hold a copy of the model.
+        """Workers with a copy of the model.
 
         Raises:
             InputError: if Ray is not installed.
@@ -114,7 +114,7 @@ def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
 
 
 class _Worker:
-    """What runs in a worker's process.
+    """The code that runs in a worker's process.
 
     Args:
         model: extended model, on the CPU.
@@ -125,15 +125,15 @@ class _Worker:
         self.model = model.to(self.device).eval()
 
     def pid(self) -> int:
-        """The worker's process, on its machine."""
+        """The id of the worker's process on its machine."""
         return os.getpid()
 
     def kind(self) -> str:
-        """The kind of device that it computes on, which decides about roundings."""
+        """The kind of device that it computes on. Rounding depends on it."""
         return self.device.type
 
     def encode(self, texts: list[str], settings: dict[str, Any]) -> tuple[list[np.ndarray], Reading]:
-        """Each text's array, and what was read of the texts."""
+        """Each text's array, and how much of the texts was read."""
         engine = Engine(self.model, self.device, to_host=True, **settings)
         done: list[Any] = [None] * len(texts)
         with torch.inference_mode():
@@ -144,13 +144,13 @@ class _Worker:
 
 
 class Workers:
-    """Ray actors that hold a model; they end with this object.
+    """Ray actors with a copy of a model. They end with this object.
 
     Args:
-        model: extended model; what it is when the workers start is what they have.
-        count: how many workers.
-        on_gpu: whether each has a GPU of its own.
-        cpus: that each takes where it has none.
+        model: extended model. The workers get its state at the time they start.
+        count: number of workers.
+        on_gpu: whether each worker has its own GPU.
+        cpus: CPUs of each worker without a GPU.
     """
 
     def __init__(self, model: Any, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
@@ -159,7 +159,7 @@ class Workers:
         shared = copy.copy(model)
         shared.store = shared.cluster = None
         device = model.device
-        # a GPU's tensors cannot be read on a machine without one
+        # a machine without a GPU cannot read tensors that are on a GPU
         self._shipped = ray.put(shared.to("cpu"))
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
@@ -174,11 +174,11 @@ class Workers:
     def run(
         self, parts: Sequence[list[str]], settings: dict[str, Any]
     ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
-        """The arrays of each part and its number, in the order in which they are done; a lost part runs again.
+        """The arrays of each part and its number, in the order in which they finish. A lost part runs again.
 
         Raises:
-            CapacityError: if several workers died of the same part.
-            Exception: what a worker raised.
+            CapacityError: if several workers died while they encoded the same part.
+            Exception: any error that a worker raised.
         """
         import ray
 
@@ -198,7 +198,7 @@ class Workers:
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
-                # the worker or its machine is gone: another one is started, and the part goes to whoever is free
+                # the worker or its machine has died: a new worker starts, and the part goes to the next free worker
                 ray.kill(actor)
                 place = self.actors.index(actor)
                 self.actors[place] = self._started()
@@ -208,8 +208,8 @@ class Workers:
                     longest = max(map(len, parts[number]))
                     raise CapacityError(
                         f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} "
-                        f"documents (the longest has {longest:,} characters), last: {type(error).__name__}; use a "
-                        "shorter target length, a smaller batch_size or workers with more memory; with a store, the "
+                        f"documents (the longest has {longest:,} characters), last error: {type(error).__name__}; use "
+                        "a shorter target length, a smaller batch_size or workers with more memory; with a store, the "
                         "documents finished before are kept."
                     ) from None
                 logger.warning("a Ray worker died (%s); its part runs again.", type(error).__name__)
@@ -226,17 +226,17 @@ class Workers:
 
 
 class ClusterEngine:
-    """One call of `encode` over a cluster: as `Engine`, with the texts in parts of equal cost in tokens.
+    """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens.
 
     Args:
-        model: extended model, of which the workers have a copy.
-        workers: where the texts run.
-        prompt: put before every text.
-        batch_size: texts in a batch at most.
-        store: where finished arrays are kept; None keeps none.
-        collect: takes one array a document from the features after the model's last module.
-        form: says what `collect` does.
-        kwargs: what the call hands to the modules' `forward`.
+        model: extended model. The workers have a copy of it.
+        workers: the workers that encode the texts.
+        prompt: text that is put before every text.
+        batch_size: largest number of texts in a batch.
+        store: where finished arrays are kept. None keeps none.
+        collect: takes one array for each document from the features after the model's last module.
+        form: a name for what `collect` does.
+        kwargs: what the call passes to the modules' `forward`.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class ClusterEngine:
             self.fingerprint = fingerprint(model, workers.device, form, kwargs or {})
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """As `Engine.encode`: the places of some texts, and the array of each, on the host."""
+        """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
         first = self.model.first
         tokens = [estimated_tokens(text, first.longest) for text in texts]
         budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
@@ -295,7 +295,7 @@ class ClusterEngine:
         warn_once(self.model, self.reading, first.longest)
 
     def _keys(self, texts: list[str]) -> list[bytes]:
-        """The names of the texts' rows in the store; none without one."""
+        """The keys of the texts in the store. Empty without a store."""
         if self.fingerprint is None:
             return []
         prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
@@ -303,17 +303,17 @@ class ClusterEngine:
         return [] if ids is None else self.fingerprint.keys(ids, prompt)
 
 
-#: Workers by the model that they hold; they end with it.
+#: Workers by their model. They end when the model is deleted.
 _WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
 
 
 def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Engine | ClusterEngine:
-    """What encodes the texts of one call: the model's cluster where it has one, else this process.
+    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
 
     Args:
-        model: extended model; its `cluster` says which workers it runs on.
-        device: where it runs in this process.
-        settings: arguments of `Engine` beside both.
+        model: extended model. Its `cluster` gives the workers.
+        device: where the model runs in this process.
+        settings: the other arguments of `Engine`.
     """
     cluster = model.cluster
     if cluster is None:

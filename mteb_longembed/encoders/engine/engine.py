@@ -1,4 +1,4 @@
-"""The engine: runs the texts of one call through a model in batches by tokens, and yields what comes out."""
+"""The engine: runs the texts of one call through a model in batches by tokens, and yields the results."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
+from mteb_longembed.encoders.store.fingerprint import fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
 from .blocks import Block, divide, estimated_tokens, tokenised_blocks
-from .fingerprint import fingerprint
 from .memory import measured_tokens
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
-from .store import EmbeddingStore
 from .tokenizing import Ids
 from .transfers import AHEAD, Results, lagging
 
 logger = logging.getLogger(__name__)
 
-#: Under this name a model's forward pass is told the tokens of each text, as a tuple: nobody has to count them.
+#: The feature that gives a forward pass the number of tokens of each text, as a tuple, so that it need not count them.
 DOCUMENT_LENGTHS = "document_lengths"
 
 
 class TextModule(Protocol):
-    """A model's first module, which tokenises and holds the strategy."""
+    """A model's first module. It tokenises and holds the strategy."""
 
     strategy: Strategy
     model: Any
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer, None where it has none."""
+        """The tokenizer. None if there is none."""
 
     @property
     def config(self) -> PretrainedConfig:
@@ -51,23 +51,23 @@ class TextModule(Protocol):
         """Tokens kept of a text."""
 
     def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
-        """Each text's ids; None where these inputs cannot be cut by the engine."""
+        """Each text's ids. None if the engine cannot cut these inputs."""
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
-        """What the forward pass takes for texts with these ids."""
+        """The input of the forward pass for texts with these ids."""
 
     def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[object]:
-        """What decides about each text's numbers beside its ids."""
+        """The settings that change each text's embedding, apart from its ids."""
 
     def leaves_unchanged(self, n: int) -> bool:
-        """Whether a text of `n` tokens gets the embedding that the base itself gives it."""
+        """Whether a text of `n` tokens gets the same embedding as from the base itself."""
 
     def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        """What extending changed although texts up to the trained length do not see it: see `Family`."""
+        """What the extension changed but texts up to the trained length do not read. See `Family`."""
 
 
 class TextModel(Protocol):
-    """What an engine needs of a model: its first module, and a forward pass through all of them."""
+    """What an engine needs from a model: its first module, and a forward pass through all modules."""
 
     @property
     def first(self) -> TextModule:
@@ -75,21 +75,21 @@ class TextModel(Protocol):
 
     @property
     def pooling(self) -> nn.Module:
-        """The module behind the first one."""
+        """The module after the first one."""
 
     @property
     def shares_windows(self) -> bool:
-        """Whether documents that are cut get their vectors from their pooled windows alone."""
+        """Whether the vectors of documents that are cut depend only on their pooled windows."""
 
     def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, of documents whose pooled windows are known."""
+        """The features after the last module, for documents whose pooled windows are known."""
 
     def __call__(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """The features after the last module."""
 
 
 def budget_of(model: TextModel, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
-    """What one forward pass of a model may hold on a kind of device; `tokens` where they were measured."""
+    """The limits of a model's forward pass on a kind of device. `tokens` replaces the default if it is given."""
     width = model.first.config.get_text_config().hidden_size
     return Budget.for_device(device_type, width, model.first.strategy.trained_len, batch_size, tokens)
 
@@ -99,10 +99,10 @@ class _Piece:
     """Texts of a batch that run together.
 
     Args:
-        places: among the inputs.
-        rows: their token ids.
-        results: one array each.
-        windows: the pooled windows of each, where they are kept and one of the texts is cut.
+        places: indices of the texts among the inputs.
+        rows: token ids of the texts.
+        results: one array for each text.
+        windows: the pooled windows of each text, if they are kept and one of the texts is cut.
     """
 
     places: list[int]
@@ -113,15 +113,15 @@ class _Piece:
 
 @dataclass(eq=False)
 class _Started:
-    """A batch that runs: what the store knew of it, and the pieces in which the rest runs.
+    """A running batch: the results that the store had, and the pieces in which the other texts run.
 
     Args:
-        places: of all its texts among the inputs.
-        rows: their token ids.
-        keys: their names in the store; empty without one.
-        found: what the store had, and what was joined from stored windows.
-        joined: the latter.
-        pieces: the rest.
+        places: indices of all its texts among the inputs.
+        rows: token ids of the texts.
+        keys: keys of the texts in the store. Empty without a store.
+        found: results that the store had, and results that were joined from stored windows.
+        joined: only the results that were joined from stored windows.
+        pieces: the texts that run.
     """
 
     places: list[int]
@@ -132,12 +132,12 @@ class _Started:
     pieces: list[_Piece]
 
 
-#: What is taken of a batch's features: one array a document.
+#: Takes the results from a batch's features: one array for each document.
 Collect = Callable[[Features], list[Tensor]]
 
 
 def sentence_embeddings(features: Features) -> list[Tensor]:
-    """One vector a document: what sentence-transformers' dense models give."""
+    """One vector for each document, as sentence-transformers' dense models give."""
     return list(features["sentence_embedding"])
 
 
@@ -147,13 +147,13 @@ class Engine:
     Args:
         model: extended model, in evaluation mode.
         device: where it runs.
-        prompt: put before every text.
-        batch_size: texts in a batch at most.
-        store: where finished arrays are kept; None keeps none.
-        collect: takes one array a document, of any shape, from the features after the model's last module.
-        to_host: whether the arrays are wanted on the host rather than on the device.
-        form: says what `collect` does; the store keeps the arrays of each form apart.
-        kwargs: what the call hands to the modules' `forward`.
+        prompt: text that is put before every text.
+        batch_size: largest number of texts in a batch.
+        store: where finished arrays are kept. None keeps none.
+        collect: takes one array for each document, of any shape, from the features after the model's last module.
+        to_host: whether the arrays go to the host or stay on the device.
+        form: a name for what `collect` does. The store keeps the arrays of each form separately.
+        kwargs: what the call passes to the modules' `forward`.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Engine:
         self.reading = Reading()
         self.store = store
         self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
-        # models that join the same windows in several ways, as in `compare`, encode them once
+        # several models may join the same windows in different ways, as in `compare`: windows are encoded once
         self.shares_windows = (
             store is not None
             and store.keeps_windows
@@ -186,7 +186,7 @@ class Engine:
             and model.shares_windows
             and set(self.kwargs) <= {"task"}
         )
-        # what did not fit once is not tried again by later calls
+        # later calls do not try again what did not fit into memory once
         limits = model.__dict__.setdefault("_memory_limits", {})
         self._limits: dict[str, float] = limits
         self.budget = budget_of(model, device.type, batch_size, self._measured())
@@ -194,28 +194,29 @@ class Engine:
         self.runner = Runner(self._forward, self.budget.cost, limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Encode texts, longest first; what the store has is read, and only the rest runs.
+        """Encode texts, longest first. Results that the store has are read, and only the other texts run.
 
         Args:
             texts: what to encode.
             show: whether a progress bar is shown.
 
         Yields:
-            The places of some texts, and the array of each: finite, on the engine's device or the host.
+            The indices of some texts, and the array of each. The arrays are finite, and on the engine's device or on
+            the host.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in lagging(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts, longest first, past the store.
+        """Encode texts, longest first, without the store.
 
         Args:
             texts: what to encode.
             show: whether a progress bar is shown.
 
         Yields:
-            The places of some texts, and all features of their batch after the model's last module, finite.
+            The indices of some texts, and all features of their batch after the model's last module. They are finite.
         """
         for places, rows in self._batches(texts, show=show):
             for own, piece, features in self._run(places, rows):
@@ -229,7 +230,7 @@ class Engine:
                 yield own, features
 
     def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
-        """Places and ids of the texts of each batch: a pure function of texts and settings."""
+        """Indices and ids of the texts of each batch. They depend only on texts and settings."""
         first = self.model.first
         max_len = first.longest
         expected = [estimated_tokens(text, max_len) for text in texts]
@@ -252,13 +253,13 @@ class Engine:
                     bar.advance(sum(map(len, rows)))
 
     def _note(self, block: Block, texts: list[str], max_len: int) -> None:
-        """Count what is read of a block's texts, and say once where it is less than half."""
+        """Count how much is read of a block's texts. Warn once if it is less than half of a text."""
         own = [texts[i] for i in block.places]
         self.reading.add(reading_of(self.model.first.tokenizer, own, block.ids, max_len))
         warn_once(self.model, self.reading, max_len)
 
     def _start(self, places: list[int], rows: list[Ids]) -> _Started:
-        """Read what the store has of a batch, and run the rest in one piece, or several where memory is short."""
+        """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
         keys = [] if self.fingerprint is None else self.fingerprint.keys(rows, self.prompt)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
         joined = self._joined(rows, keys, found) if self.shares_windows else {}
@@ -273,7 +274,7 @@ class Engine:
         return _Started(places, rows, keys, found, joined, pieces)
 
     def _finish(self, batch: _Started, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Hand over the arrays of a batch, after those that are not finite ran again; then store them."""
+        """Yield the arrays of a batch and store them. Texts whose arrays are not finite run again first."""
         places, rows, keys = batch.places, batch.rows, batch.keys
         known = [i for i, key in enumerate(keys) if key in batch.found]
         if known:
@@ -301,7 +302,7 @@ class Engine:
                 )
             yield piece.places, arrays if self.to_host else [array.to(self.device) for array in arrays]
         if self.store is not None:
-            # the whole batch at once: after a kill all of it is there, or nothing
+            # the whole batch at once: after a kill the store has all of it or nothing
             if new:
                 self.store.put_many(list(new), list(new.values()))
             ran = [row for piece in batch.pieces for row in piece.rows]
@@ -314,7 +315,7 @@ class Engine:
     def _joined(
         self, rows: Sequence[Ids], keys: Sequence[bytes], found: Mapping[bytes, np.ndarray]
     ) -> dict[bytes, np.ndarray]:
-        """Key and array of the documents whose windows another model has encoded."""
+        """Key and array of each document whose windows another model has encoded."""
         assert self.store is not None
         missing = [i for i, key in enumerate(keys) if key not in found]
         window_keys = self._window_keys([rows[i] for i in missing])
@@ -327,14 +328,14 @@ class Engine:
         return {keys[i]: _numbers(array) for i, array in zip(ready, arrays, strict=True)}
 
     def _window_keys(self, rows: Sequence[Ids]) -> dict[int, bytes]:
-        """The keys of the windows of those rows that are cut."""
-        assert self.fingerprint is not None  # or nothing is shared
+        """The keys of the windows of those rows that are cut into windows."""
+        assert self.fingerprint is not None  # without a fingerprint no windows are shared
         cut = [i for i, row in enumerate(rows) if not self.model.first.leaves_unchanged(len(row))]
         keys = self.fingerprint.window_keys([rows[i] for i in cut], self.prompt) if cut else []
         return dict(zip(cut, keys, strict=True))
 
     def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
-        """Places, ids and features of documents that run together."""
+        """Indices, ids and features of documents that run together."""
         start = 0
         for size, features in self.runner(rows) if rows else ():
             yield places[start : start + size], rows[start : start + size], features
@@ -350,17 +351,17 @@ class Engine:
     def _forward(self, rows: Sequence[Ids]) -> Features:
         features = self.model.first.features_of(rows, self.prompt)
         for key, value in features.items():
-            # windows are cut on the host
+            # the host cuts the windows
             if isinstance(value, Tensor) and key != "window_prefix":
                 features[key] = hand_over(value, self.device)
         features[DOCUMENT_LENGTHS] = tuple(map(len, rows))
         if self.shares_windows:
             features["keep_windows"] = True
-        # through __call__, so that model.compile() applies
+        # by __call__, so that model.compile() has an effect
         return self.model(features, **self.kwargs)
 
     def _measured(self) -> int | None:
-        """Tokens of a batch, measured once for a model and device; None on devices whose budget is fixed."""
+        """Tokens of a batch, measured once for a model and device. None on devices with a fixed budget."""
         if self.device.type != "cuda":
             return None
         known: dict[str, int] = self.model.__dict__.setdefault("_measured_tokens", {})
@@ -376,7 +377,7 @@ class Engine:
         return known[key]
 
     def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
-        """The features of one document in fp32, where its batch's were not finite."""
+        """The features of one document in fp32, because those from its batch were not finite."""
         describe = _describe(place, texts[place], ids)
         return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
 
@@ -391,7 +392,7 @@ def path_of(model: TextModel, device: torch.device) -> str:
 
 
 def _not_finite(arrays: list[Tensor]) -> list[int]:
-    """Which of a batch's arrays hold NaN or infinity."""
+    """The indices of the arrays that hold NaN or infinity."""
     finite = torch.stack([torch.isfinite(array).all() for array in arrays])
     return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
 

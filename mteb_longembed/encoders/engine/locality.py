@@ -1,7 +1,7 @@
-"""Whether a tokenizer reads text piece by piece, so that the start of a text decides its first tokens.
+"""Whether a tokenizer is local: whether the start of a text alone determines its first tokens.
 
-A tokenizer is local where normaliser, pre-tokeniser and model look only a few characters beyond what they
-cut. Anything this module does not know counts as not local: such texts are tokenised in full.
+A tokenizer is local if its normaliser, pre-tokeniser and model look only a few characters beyond the place that they
+work on. All parts that this module does not know count as not local. Texts are then tokenised in full.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LOCAL_NORMALIZERS = frozenset(
     )
     + ("Prepend", "ByteLevel")
 )
-#: Pre-tokenisers that find the end of a word by looking at most a few characters ahead.
+#: Pre-tokenisers that look at most a few characters ahead to find the end of a word.
 _LOCAL_PRE_TOKENIZERS = frozenset(
     ("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits")
     + ("CharDelimiterSplit", "UnicodeScripts")
 )
-#: Models that tokenise every pre-token on its own, without chance.
+#: Models that tokenise every pre-token separately and without randomness.
 _LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
 _UNDERSCORE = "▁"
 _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
@@ -40,10 +40,11 @@ _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 @dataclass(frozen=True)
 class Locality:
-    """Where a tokenizer's tokens are safe from what comes behind.
+    """Which tokens before a cut do not depend on the text after the cut.
 
-    `kind` is `words` (pre-token boundaries), `spaces` (no pre-tokens, but no piece of the vocabulary runs
-    over the start of a word) or `none`; `guard` is how many characters before a cut no token is trusted.
+    `kind` is `words` (tokens up to a pre-token boundary), `spaces` (there are no pre-tokens, but no piece of the
+    vocabulary crosses the start of a word) or `none`. `guard` is a number of characters: tokens that are so near to
+    the cut are not trusted.
     """
 
     kind: Literal["words", "spaces", "none"]
@@ -51,7 +52,7 @@ class Locality:
 
 
 def locality(tokenizer_json: str) -> Locality:
-    """The locality of a `tokenizers` tokenizer, from its serialised form."""
+    """The locality of a tokenizer of the library `tokenizers`, from its serialised form."""
     parts = json.loads(tokenizer_json)
     added = [token["content"] for token in parts.get("added_tokens") or []]
     guard = 32 + max(map(len, added), default=0)
@@ -92,21 +93,21 @@ def _local_pre_tokenizer(part: dict[str, Any]) -> bool:
 
 
 def _local_pattern(pattern: str) -> bool:
-    """Whether a regular expression can be decided by a match and the one character behind it."""
+    """Whether a regular expression depends only on the match and on the one character after it."""
     bare = _CLASS.sub("C", pattern.replace("(?!\\S)", "").replace("(?i:", "(").replace("(?:", "("))
     bare = re.sub(r"\\[pP]\{[^}]*\}|\\[sSdDwWrntx|.*+?()\[\]\\{}-]", "C", bare)
     return re.search(r"\(\?|[\\.^$]", bare) is None
 
 
 def _splits(part: dict[str, Any]) -> bool:
-    """Whether a pre-tokeniser cuts ordinary text into words at all."""
+    """Whether a pre-tokeniser cuts ordinary text into words."""
     match part["type"]:
         case "ByteLevel":
             return bool(part.get("use_regex", True))
         case "Metaspace":
             return bool(part.get("split", True))
         case "Split":
-            # a lone space never occurs once the normaliser has replaced it: then nothing is split
+            # the normaliser may have replaced every space, and then this pattern splits nothing
             return "Regex" in part["pattern"]
         case kind:
             return kind in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
@@ -119,7 +120,7 @@ def _marks_spaces(part: dict[str, Any]) -> bool:
 
 
 def _crosses_words(model: dict[str, Any], added: list[str]) -> bool:
-    """Whether a piece of the vocabulary holds the start of a word anywhere but at its own start."""
+    """Whether a piece of the vocabulary contains the start of a word after its own start."""
     vocab = model["vocab"]
     pieces = vocab if isinstance(vocab, dict) else [piece for piece, _ in vocab]
     inside = re.compile(f"[^{_UNDERSCORE}]{_UNDERSCORE}")

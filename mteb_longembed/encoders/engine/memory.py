@@ -1,4 +1,4 @@
-"""How many tokens a batch may hold on an accelerator: from the memory that is free, measured on one batch."""
+"""How many tokens a batch may hold on an accelerator, from the free memory and one measured batch."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import torch
 
 from .running import is_out_of_memory
 
-#: What of the free memory a batch may take: the rest is for fragments, vectors and neighbours.
+#: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.
 _SHARE = 0.6
-#: Tokens of the batch that is measured, and of its documents at most.
+#: Tokens of the measured batch, and the largest number of tokens of a document in it.
 _PROBE, _PROBE_DOCUMENT = 8192, 4096
-#: Tokens below which an accelerator is never busy, and above which it gains nothing.
+#: With fewer tokens an accelerator is never busy, and with more it is not faster.
 FEWEST, MOST = 4096, 1 << 18
 
 
 def tokens_that_fit(bytes_a_token: float, free: int) -> int:
-    """Tokens of a batch: a power of two, so that two runs on one machine plan the same batches.
+    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches.
 
     Args:
-        bytes_a_token: memory that a forward pass takes for each token.
-        free: bytes that are free.
+        bytes_a_token: bytes that a forward pass takes for each token.
+        free: free bytes.
 
     Example:
         >>> tokens_that_fit(bytes_a_token=100_000, free=20_000_000_000)
@@ -34,17 +34,17 @@ def tokens_that_fit(bytes_a_token: float, free: int) -> int:
 
 
 def measured_tokens(run: Callable[[int, int], object], longest: int, device: torch.device) -> int:
-    """Tokens of a batch on a CUDA device, after one forward pass that shows what a token takes.
+    """Tokens of a batch on a CUDA device. One forward pass measures the memory for each token.
 
     Args:
-        run: encodes so many documents of so many tokens, and keeps nothing.
-        longest: tokens kept of a document at most.
+        run: encodes a number of documents with a number of tokens each, and keeps nothing.
+        longest: the longest input in tokens.
         device: where the model is.
     """
     n = min(longest, _PROBE_DOCUMENT)
     count = max(_PROBE // n, 1)
     try:
-        run(1, min(n, 64))  # what is made once: workspaces, kernels
+        run(1, min(n, 64))  # the first run makes workspaces and kernels, which are not measured
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         run(count, n)

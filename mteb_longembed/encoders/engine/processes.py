@@ -16,14 +16,14 @@ from .progress import TokenBar
 
 Pool = dict[Literal["input", "output", "processes"], Any]
 
-#: Parts for each worker: enough that none waits long for the last.
+#: Parts for each worker. There are enough of them that no worker waits long for the last part.
 _PARTS_PER_WORKER = 8
 _THREADS = "OMP_NUM_THREADS"
 
 
 @contextlib.contextmanager
 def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
-    """While workers start: those on CPUs share the cores instead of each taking all."""
+    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
     if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
         yield
         return
@@ -46,7 +46,7 @@ def encode_in_pool(
     """Each text's embedding, from workers that get parts of equal cost in tokens.
 
     Args:
-        model: extended model, of which each worker has a copy.
+        model: extended model. Each worker has a copy of it.
         texts: what to encode.
         pool: what `start_multi_process_pool` returned.
         take: waits for a worker, and returns the part's number with its embeddings or an exception.
@@ -54,7 +54,7 @@ def encode_in_pool(
         kwargs: the arguments of `encode` for the workers.
 
     Raises:
-        Exception: what a worker raised, after all parts came back.
+        Exception: any error that a worker raised. It is raised after all parts have returned.
     """
     budget = budget_of(model, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]

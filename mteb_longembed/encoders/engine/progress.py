@@ -9,18 +9,18 @@ from typing import Any
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-#: The bar of a run of many calls; the bars of single calls advance it instead of showing themselves.
+#: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
 _WHOLE: ContextVar[Any] = ContextVar("_WHOLE", default=None)
 
 
 @contextmanager
 def one_bar(total: int, label: str, *, show: bool = True) -> Iterator[None]:
-    """Show one bar for all calls of `encode` inside, whichever model they are of.
+    """Show one bar for all calls of `encode` inside, of any models.
 
     Args:
         total: tokens expected over all calls.
-        label: what is going on.
-        show: False is always silent; nobody sees a bar where there is no terminal.
+        label: the text before the bar.
+        show: False shows no bar. Without a terminal there is never one.
     """
     disable = None if show else True
     with tqdm(total=total, desc=label, unit=" tokens", unit_scale=True, disable=disable) as bar:
@@ -32,11 +32,11 @@ def one_bar(total: int, label: str, *, show: bool = True) -> Iterator[None]:
 
 
 class TokenBar:
-    """Counts tokens; silent where it is not asked for.
+    """Counts tokens, and shows a progress bar if it should.
 
     Args:
-        total: tokens expected, at first an estimate.
-        show: whether there is a bar, also where nobody watches (no terminal).
+        total: expected tokens, at first an estimate.
+        show: whether there is a bar, also without a terminal.
     """
 
     def __init__(self, total: int, *, show: bool) -> None:
@@ -45,7 +45,7 @@ class TokenBar:
         self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
 
     def correct(self, difference: int) -> None:
-        """Add to the expected total what turned out to be longer or shorter than estimated."""
+        """Add to the expected total the difference between the real and the estimated number of tokens."""
         if not self._bar.disable:
             self._bar.total = max(self._bar.total + difference, self._bar.n)
             self._bar.refresh()

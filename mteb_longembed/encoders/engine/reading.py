@@ -1,4 +1,4 @@
-"""How much of the documents a model reads: what truncation to its longest input leaves out."""
+"""How much of the documents a model reads, and how much truncation to its longest input leaves out."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .blocks import CHARS_PER_TOKEN
 from .tokenizing import Ids, cutter_of
 
 logger = logging.getLogger(__name__)
-#: Texts, and characters of each, from which the tokens a character are measured.
+#: How many texts, and how many characters of each, are used to measure the tokens for each character.
 _SAMPLE_TEXTS, _SAMPLE_CHARS = 32, 20_000
-#: Tokens a character where a tokenizer cannot be asked cheaply: English.
+#: Tokens for each character of English. Used if a tokenizer is too slow to measure it.
 _ENGLISH = 1 / CHARS_PER_TOKEN
 
 
 @dataclass
 class Reading:
-    """Tokens read of some documents, and tokens that they have.
+    """How many tokens of some documents were read, and how many they have.
 
     Args:
-        documents: how many were read.
-        read: tokens that the model took, of all documents together.
-        whole: tokens of the whole documents; those of cut ones are estimated from their characters.
-        halved: documents of which more than half was cut away.
+        documents: number of documents.
+        read: tokens that the model read, of all documents together.
+        whole: tokens of the whole documents. For cut documents they are estimated from the characters.
+        halved: number of documents that lost more than half of their tokens.
     """
 
     documents: int = 0
@@ -34,7 +34,7 @@ class Reading:
     halved: int = 0
 
     def add(self, other: Reading) -> None:
-        """Count other documents too."""
+        """Add the counts of other documents."""
         self.documents += other.documents
         self.read += other.read
         self.whole += other.whole
@@ -56,12 +56,12 @@ class Reading:
 
 
 def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len: int) -> Reading:
-    """What was read of texts whose ids, cut to `max_len` tokens, are these.
+    """How much of the texts was read.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: the model's tokenizer.
         texts: the whole texts.
-        ids: token ids that the model takes.
+        ids: token ids that the model reads, cut to `max_len` tokens.
         max_len: tokens kept of each text.
     """
     read = sum(map(len, ids))
@@ -72,13 +72,13 @@ def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len
 
 
 def warn_once(model: Any, reading: Reading, max_len: int) -> None:
-    """Log a warning, once for a model, where more than half of a text is cut away."""
+    """Log a warning, once for each model, if more than half of a text is cut away."""
     if not reading.halved or model.__dict__.get("_told_of_cut"):
         return
     model.__dict__["_told_of_cut"] = True
     logger.warning(
-        "more than half of %s texts lies beyond the %s tokens that the model takes and is cut away; an extended "
-        "model takes more (told once; logger %s).",
+        "%s texts lose more than half of their length, because the model reads only the first %s tokens; an extended "
+        "model reads more (this warning appears once; logger %s).",
         f"{reading.halved:,} of {reading.documents:,}",
         f"{max_len:,}",
         __name__,

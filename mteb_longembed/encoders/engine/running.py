@@ -1,4 +1,4 @@
-"""Forward passes that survive: batches that do not fit are halved, embeddings that are not finite retried."""
+"""Safe forward passes: a batch that does not fit is halved, and an embedding that is not finite is computed again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tokenizing import Ids
 
 Features = dict[str, Any]
 
-#: What allocators say: CUDA and MPS, torch on CPUs, C++, oneDNN.
+#: The error messages of allocators: CUDA and MPS, torch on CPUs, C++, oneDNN.
 _NO_MEMORY = re.compile(
     r"out of memory|can't allocate memory|cannot allocate memory|bad_?alloc|alloc_cpu|"
     r"could not create a (memory|primitive)|failed to allocate",
@@ -33,12 +33,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class Runner:
-    """Runs batches of token ids through a model and remembers what did not fit.
+    """Runs batches of token ids through a model and remembers which cost did not fit.
 
     Args:
         forward: ids of a batch -> the features after the model's last module.
-        cost: cost of one document by its tokens.
-        limit: the highest cost of a batch known to be safe to try; lowered when memory runs out.
+        cost: cost of one document, from its number of tokens.
+        limit: the highest cost of a batch that is tried. It is lowered when memory runs out.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Runner:
         self.limit = limit
 
     def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Features]]:
-        """Features of the documents, and how many documents they hold: one piece unless memory is short.
+        """The features, and how many documents they hold. There is one piece, or several if memory is short.
 
         Raises:
             CapacityError: if a single document does not fit.
@@ -60,7 +60,7 @@ class Runner:
         if len(rows) == 1 or self._total(rows) <= self.limit:
             failure = None
             try:
-                # in a variable, so that the exception's frames are gone before memory is asked for again
+                # kept in a variable, so that the exception's frames are freed before memory is allocated again
                 features = self._forward(rows)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -84,7 +84,7 @@ class Runner:
 
 def _does_not_fit(n: int, failure: str) -> str:
     wanted = _WANTED.search(failure)
-    needed = f"at least {_readable(wanted)} more in one piece" if wanted else "more than there is"
+    needed = f"at least {_readable(wanted)} more in one piece" if wanted else "more than is free"
     return (
         f"a document of {n} tokens does not fit into memory even alone: its forward pass needs {needed}; use "
         "a shorter target length, half precision (dtype=bf16) or a larger device; with a store (mteb runs), "
@@ -100,7 +100,7 @@ def _readable(wanted: re.Match[str]) -> str:
 
 
 def embeddings_of(features: Features) -> Tensor:
-    """What is checked: the document embeddings, or where there are none the tokens' (padding as zeros)."""
+    """The embeddings to check: those of the documents, or of the tokens (zeros for padding) if there are none."""
     found = features.get("sentence_embedding")
     if found is not None:
         return found
@@ -108,7 +108,7 @@ def embeddings_of(features: Features) -> Tensor:
 
 
 def not_finite(features: Features) -> list[int]:
-    """Rows of a batch whose embedding holds NaN or infinity."""
+    """The rows of a batch with NaN or infinity in their embedding."""
     finite = torch.isfinite(embeddings_of(features)).flatten(1).all(1)
     return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
 
@@ -116,16 +116,16 @@ def not_finite(features: Features) -> list[int]:
 def retry_in_fp32(
     model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
 ) -> Features:
-    """One document again in fp32, which holds what half precision overflows on.
+    """Run one document again in fp32, because half precision may overflow where fp32 does not.
 
     Args:
-        model: whose parameters go to fp32 meanwhile.
+        model: its parameters are converted to fp32 during the run.
         forward: runs the document alone.
-        finite: whether what is taken of the features is finite.
-        describe: names the document.
+        finite: checks that the needed features are finite.
+        describe: the name of the document for the error.
 
     Raises:
-        NumberError: if the embedding is not finite then either; names the document.
+        NumberError: if the embedding is still not finite. The error names the document.
     """
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
     if half:
@@ -141,7 +141,7 @@ def retry_in_fp32(
 
 @contextlib.contextmanager
 def _in_fp32(model: nn.Module) -> Iterator[None]:
-    """The model's parameters in fp32, and back to what they were: exact, since fp32 holds every half."""
+    """The model's parameters in fp32, and then as before. This is exact: fp32 holds every half-precision number."""
     before = {name: parameter.dtype for name, parameter in model.named_parameters()}
     try:
         for parameter in model.parameters():

@@ -1,8 +1,7 @@
-"""Token ids of long texts without reading all of the text: equal to full tokenisation, many times faster.
+"""Token ids of long texts without reading the whole text. They equal full tokenisation, and are many times faster.
 
-Truncation in `tokenizers` happens after the whole text was read, so keeping 512 tokens of a book costs as
-much as keeping all of it. Here the text is cut first, and tokens are taken only where nothing behind the cut
-could have changed them.
+The library `tokenizers` truncates after it has read the whole text, so 512 tokens of a book cost as much as all its
+tokens. Here the text is cut first. Only those tokens are used that the text after the cut cannot change.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from mteb_longembed.errors import ModelError
 
 from .locality import Locality, locality
 
-#: Characters read for each token wanted; English needs 4 to 5, and what is short is read again, longer.
+#: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 CHARS_PER_TOKEN = 6
-#: Pre-tokens before a cut that are never trusted: patterns such as `'(s|ll|ve)` look that far ahead.
+#: So many pre-tokens before a cut are never trusted, because patterns such as `'(s|ll|ve)` look that far ahead.
 _WORDS_IN_DOUBT = 4
-#: How far back from the wanted length a good place for a cut is looked for, in characters.
+#: How many characters before the wanted length are searched for a good place for a cut.
 _SEARCH = 256
-#: Ids kept for later lengths and strategies of the same base, in bytes.
+#: Bytes of token ids that are kept for later lengths and strategies of the same base.
 CACHE_BYTES = 256 << 20
 
 Ids = np.ndarray
@@ -38,14 +37,14 @@ Ids = np.ndarray
 
 @dataclass(frozen=True)
 class Content:
-    """The leading token ids of a text, special tokens excluded; `complete` if the text has no more."""
+    """The leading token ids of a text, without special tokens. `complete` if the text has no more tokens."""
 
     ids: Ids
     complete: bool
 
 
 class IdCache:
-    """Token ids by text, least recently used out first, at most `max_bytes` of them; safe between threads."""
+    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -54,7 +53,7 @@ class IdCache:
         self._lock = threading.Lock()
 
     def get(self, key: bytes, max_len: int) -> Ids | None:
-        """The first `max_len` ids (all, if there are fewer) where they are known."""
+        """The first `max_len` ids (all, if there are fewer). None if they are not in the cache."""
         with self._lock:
             found = self._entries.get(key)
             if found is None or not (found.complete or len(found.ids) >= max_len):
@@ -63,7 +62,7 @@ class IdCache:
             return found.ids[:max_len]
 
     def put(self, key: bytes, content: Content) -> None:
-        """Keep `content`, unless it alone is larger than the cache."""
+        """Keep `content`, unless it is larger than the whole cache."""
         size = content.ids.nbytes
         if size > self.max_bytes:
             return
@@ -80,17 +79,17 @@ class IdCache:
             self.n_bytes = 0
 
 
-#: One for the process: several lengths or strategies of one base read each text once.
+#: The cache of this process. With it, several lengths or strategies of one base read each text once.
 CACHE = IdCache()
 
 
 class CutTokenizer:
-    """A fast tokenizer that reads no more of a text than the wanted tokens need.
+    """A fast tokenizer that reads no more of a text than the needed tokens require.
 
-    Differs: a lone surrogate, which no tokenizer takes, is read as U+FFFD.
+    Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
 
     Args:
-        tokenizer: a fast tokenizer for which `supports` holds.
+        tokenizer: a fast tokenizer for which `supports` is true.
         cache: where ids are kept between calls.
 
     Raises:
@@ -98,7 +97,7 @@ class CutTokenizer:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, cache: IdCache = CACHE) -> None:
-        # a copy: the original's truncation and padding change with every call of it, from any thread
+        # a copy, because every call of the original, from any thread, changes its truncation and padding
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_truncation()
         self._backend.no_padding()
@@ -113,7 +112,7 @@ class CutTokenizer:
 
     @classmethod
     def supports(cls, tokenizer: Any) -> bool:
-        """Whether the tokenizer is a plain fast one that keeps the start of a text."""
+        """Whether the tokenizer is a plain fast tokenizer that keeps the start of a text."""
         return (
             isinstance(tokenizer, PreTrainedTokenizerFast)
             and type(tokenizer)._encode_plus is PreTrainedTokenizerFast._encode_plus
@@ -136,7 +135,7 @@ class CutTokenizer:
         """The first `room` ids of each text without special tokens."""
         keys = [self._key(text) for text in texts]
         found = [self.cache.get(key, room) for key in keys]
-        # equal texts are read once
+        # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, found, strict=True)) if ids is None}
         read = self._read([texts[i] for i in missing.values()], room)
         fresh = dict(zip(missing, read, strict=True))
@@ -179,7 +178,7 @@ class CutTokenizer:
         return len(text) if self.locality.kind == "none" else cut_point(text, wanted)
 
     def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
-        """At least twice as much as was read, and all of a text that does not fall into words."""
+        """The next place to cut: at least twice as far, or the end of a text that has no words."""
         n = len(encoding)
         if self.locality.kind == "words" and (
             n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
@@ -188,7 +187,7 @@ class CutTokenizer:
         return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 
     def _safe(self, encoding: Any, piece: str, room: int) -> bool:
-        """Whether nothing behind the cut can change the first `room` tokens."""
+        """Whether the text after the cut cannot change the first `room` tokens."""
         n = len(encoding)
         if n <= room:
             return False
@@ -206,14 +205,14 @@ class CutTokenizer:
 
 
 def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
-    """The last place up to `wanted` characters where a cut divides no character, or the whole length.
+    """The last place within `wanted` characters where a cut divides no character, or the whole length.
 
-    A place before white space is best: no combining mark, joiner or word reaches over it.
+    A place before white space is best, because no combining mark, joiner or word crosses it.
 
     Args:
         text: what to cut.
-        wanted: characters to keep at most.
-        beyond: characters already found too few; less progress than that would never end.
+        wanted: largest number of characters to keep.
+        beyond: a number of characters that was too small. The cut must come after it, or the search never ends.
     """
     if wanted >= len(text):
         return len(text)
@@ -230,12 +229,12 @@ def _is_space(char: str) -> bool:
 
 
 def _starts_anew(char: str) -> bool:
-    """Whether a character never joins the one before it: no mark, format character or Hangul jamo."""
+    """Whether a character never joins the character before it: it is no mark, format character or Hangul jamo."""
     return unicodedata.category(char)[0] in "LNP" and not "\u1100" <= char <= "\u11ff"
 
 
 def without_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates read as U+FFFD."""
+    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -244,7 +243,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
-    """The ids before and behind every text, or None where they depend on the text."""
+    """The ids before and after every text. None if they depend on the text."""
     whole, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
     mask = whole.special_tokens_mask
     if not bare or 0 not in mask or any(whole.type_ids):
@@ -262,12 +261,12 @@ _CUTTERS_LOCK = threading.Lock()
 
 
 def cutter_of(tokenizer: Any) -> CutTokenizer | None:
-    """The tokenizer's `CutTokenizer`, made once, or None where texts must go through the tokenizer itself."""
+    """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if not CutTokenizer.supports(tokenizer):
         return None
     with _CUTTERS_LOCK:
         known = _CUTTERS.get(tokenizer)
-        # added tokens change what a text becomes
+        # added tokens change the ids of a text
         if known is None or known[0] != len(tokenizer):
             try:
                 known = len(tokenizer), CutTokenizer(tokenizer)

@@ -1,8 +1,8 @@
-"""Results on their way from an accelerator to the host: copied while later batches run, looked at when they are here.
+"""Copies results from an accelerator to the host while later batches run.
 
-On a CPU nothing is copied and nobody waits. On CUDA a batch's arrays go to pinned memory behind its own work,
-together with one flag a document that says whether its numbers are finite. Reading them waits for that batch alone,
-while the device works on the batches after it; so the check for NaN never leaves it idle.
+On a CPU nothing is copied and nothing waits. On CUDA a batch's arrays are copied to pinned memory after the batch has
+run, together with one flag for each document: whether its numbers are finite. Reading waits only for this batch, and
+the device already works on the next batches. So the check for NaN never leaves the device idle.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-#: Batches that run on an accelerator while the results of the one before them are awaited.
+#: How many later batches an accelerator runs while the host waits for the results of a batch.
 AHEAD = 2
 
 
 class Results:
-    """One array a document, of any shapes but one type.
+    """One array for each document. The arrays have one type and may have different shapes.
 
     Args:
-        arrays: as the model's last module left them, on its device.
-        fetch: whether the arrays are wanted on the host; the flags always are.
+        arrays: arrays from the model's last module, on its device.
+        fetch: whether the arrays are copied to the host. The flags always are.
     """
 
     def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
@@ -43,7 +43,7 @@ class Results:
         self._copied.record(torch.cuda.current_stream(arrays[0].device))
 
     def read(self) -> tuple[list[Tensor], list[int]]:
-        """The arrays, on the host where they were fetched, and which of them hold NaN or infinity."""
+        """The arrays, on the host if they were fetched, and the indices of those that hold NaN or infinity."""
         if self._copied is not None:
             self._copied.synchronize()
         if self._host is not None:
@@ -55,7 +55,7 @@ class Results:
 
 
 def lagging(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order, each once `ahead` later ones were drawn.
+    """The items in their order. Each item is yielded after `ahead` later items have been drawn.
 
     >>> drawn = []
     >>> items = (drawn.append(i) or i for i in range(4))

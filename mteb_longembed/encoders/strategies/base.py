@@ -114,7 +114,7 @@ class Strategy:
     def leaves_unchanged(self, n: int, hooks: Collection[str] = HOOKS) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself.
 
-        All strategies of a base share such embeddings in the store (`engine/store.py`).
+        All strategies of a base share such embeddings in the store (`store/store.py`).
 
         Args:
             n: tokens of the document, special tokens and prompt included.

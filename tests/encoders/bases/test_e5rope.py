@@ -144,7 +144,7 @@ def test_heads_poolers_and_prefixes_are_left_out(tmp_path):
     [
         (
             lambda w: w | {"encoder.layer.0.attention.self.gate.weight": torch.ones(1)},
-            "is no weight of an E5-RoPE",
+            "is not a weight of an E5-RoPE",
         ),
         (lambda w: {k: v for k, v in w.items() if ".key." not in k}, "lacks weights.*k_proj"),
         (lambda w: w | {"embeddings.LayerNorm.bias": torch.ones(3)}, "do not fit its config.json"),
@@ -156,7 +156,7 @@ def test_damaged_weights_are_named(tmp_path, change, message):
 
 
 def test_other_architectures_under_the_same_name_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="turns values as well"):
+    with pytest.raises(ModelError, match="also rotates values"):
         native_config({**CONFIG, "rotary_value": True})
     with pytest.raises(ModelError, match=r"as wide as its layers \(32\), got 16"):
         native_config({**CONFIG, "embedding_size": 16})

@@ -213,7 +213,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         (
             ModelName("x", "se", vectors=0),
             InputError,
-            "^vectors must be at least 1 content token a vector, got 0",
+            "^vectors must be at least 1 content token for each vector, got 0",
         ),
         (ModelName("x", "se", vectors="window"), MisfitError, "^vectors=window needs a strategy that cuts"),
         (
@@ -225,7 +225,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         (
             ModelName("x", "se", weight=0.5),
             InputError,
-            "^weight belongs to fuse=bm25, got weight=0.5 without",
+            "^weight needs fuse=bm25, got weight=0.5 without",
         ),
         (ModelName("x", "se", fuse="bm25", weight=1), InputError, "^weight, the encoder's share .* got 1"),
         (ModelName("x", "se", fuse="bm25", weight="all"), InputError, "^weight must be a number, got 'all'"),
@@ -242,10 +242,10 @@ def test_a_wrong_value_is_told_before_the_base_is_read(name, error, message, mon
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
     with pytest.raises(
-        InputError, match=r"^a revision belongs to a model on the hub, got 'main' with the folder"
+        InputError, match=r"^only a model on the hub has a revision to choose, got 'main' with the folder"
     ):
         resolve(ModelName(str(folders["bert"]), "pi", revision="main"))
-    with pytest.raises(InputError, match=r"^a revision belongs to a model on the hub"):
+    with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
         resolve(parse_name("mini-rope+pi:revision=main"))
 
 

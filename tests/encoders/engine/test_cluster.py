@@ -23,7 +23,7 @@ from mteb_longembed.encoders.engine.cluster import (
     Workers,
     cpus_of_a_worker,
 )
-from mteb_longembed.encoders.engine.store import STORE_VARIABLE, Counts, EmbeddingStore
+from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.encoders.store.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.errors import NumberError
 from tests import tiny
 

@@ -14,8 +14,8 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import engine as engine_module
 from mteb_longembed.encoders.engine.batching import Budget
 from mteb_longembed.encoders.engine.memory import FEWEST, MOST, tokens_that_fit
-from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.engine.transfers import Results, lagging
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 from tests import tiny
 

@@ -1,4 +1,4 @@
-"""What the public results repository of mteb accepts, checked on this machine before anything is sent.
+"""Checks on this machine what mteb's public results repository accepts, before anything is sent.
 
 Source: the tests of github.com/embeddings-benchmark/results (folder structure, metadata, task names, duplicate
     results, run settings, size of files), and mteb's own test of new models (tests/test_models/test_model_meta.py).
@@ -16,17 +16,17 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from mteb_longembed.names.canonical import results_folder
+from mteb_longembed.plugin.mteb_parts import part
 
 from .cache_folder import cache_folder
-from .mteb_parts import part
 
-#: The largest file that is taken, in bytes.
+#: The largest file that is accepted, in bytes.
 MAX_BYTES = 10 * 1024 * 1024
 #: Results must come from a newer version of mteb than this.
 _NEWER_THAN = Version("2.0.0")
 _META, _SETTINGS = "model_meta.json", "run_settings.jsonl"
 _NO_REVISION = {None, "", "no_revision_available", "external"}
-#: What the maintainers ask of an entry, beside what their test demands.
+#: Fields of an entry that the maintainers ask for, in addition to those that their test requires.
 _ASKED_FOR = (
     "release_date",
     "languages",
@@ -46,14 +46,14 @@ _ASKED_FOR = (
 
 @dataclass
 class Checked:
-    """What was found about the results of one model at one revision.
+    """The result of the check of one model at one revision.
 
     Args:
-        model: name of the model, or of its folder where nothing else is known.
+        model: name of the model. Name of its folder if the model's name is unknown.
         revision: name of the folder.
-        missing: one sentence for each thing without which the results are refused.
+        missing: one sentence for each missing thing. Without it the results are refused.
         asked: one sentence for each thing that the maintainers will ask for.
-        local: tasks that only this package has, so that their results stay here.
+        local: tasks that only this package has. Their results stay here.
         ready: tasks whose results are accepted.
     """
 
@@ -72,7 +72,7 @@ def check_submission(folder: str | Path) -> list[Checked]:
         folder: what `mteb run --output-folder` wrote.
 
     Raises:
-        InputError: if it is no such folder.
+        InputError: if it is not such a folder.
     """
     results = cache_folder(folder) / "results"
     found = [_check(place) for place in sorted(results.glob("*/*")) if any(place.glob("*.json"))]
@@ -102,7 +102,7 @@ def _check(place: Path) -> Checked:
             checked.ready.append(file.stem)
     if not checked.ready and checked.local:
         checked.missing.append(
-            "no result of a task of mteb's: the public pages do not have the tasks of this package, so run "
+            "a result of one of mteb's tasks: the public pages do not have the tasks of this package, so run "
             "`mteb run -b LongEmbed`."
         )
     elif checked.ready or not checked.local:
@@ -134,7 +134,7 @@ def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
         checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
     elif revision != place.name:
         checked.missing.append(
-            f"the folder in it must be called {revision}, as {_META} says, got {place.name}."
+            f"the folder of the revision must be called {revision}, as {_META} says, got {place.name}."
         )
     if name.startswith("local/"):
         checked.missing.append(
@@ -151,15 +151,15 @@ def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
         checked.missing.append("adapted_from must be another model than the model itself.")
     if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
         checked.missing.append(
-            "n_embedding_parameters: mteb's test demands it of new models with open weights."
+            "n_embedding_parameters: mteb's test requires it for new models with open weights."
         )
     unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
     if unknown:
-        checked.asked.append(f"{_META} does not know {', '.join(unknown)}: write it into the entry.")
+        checked.asked.append(f"{_META} does not have {', '.join(unknown)}: write it into the entry.")
 
 
 def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | None:
-    """What was run, as task, split and subset; None where nothing says it."""
+    """What was run, as task, split and subset. None if no file says it."""
     expand = part("mteb.results.task_result", "_expand_run_settings_entry")
     try:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -170,7 +170,7 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         checked.missing.append(
-            f"{_SETTINGS} must have one object of JSON a line, got {type(error).__name__}: {str(error)[:80]}."
+            f"{_SETTINGS} must have one JSON object in each line, got {type(error).__name__}: {str(error)[:80]}."
         )
     return None
 
@@ -190,7 +190,7 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checke
         )
         return
     if result.task_name != file.stem:
-        checked.missing.append(f"{file.name} must be called {result.task_name}.json, as the task in it.")
+        checked.missing.append(f"{file.name} must be called {result.task_name}.json, after the task in it.")
     if not _is_new(result.mteb_version):
         checked.missing.append(
             f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
@@ -214,7 +214,7 @@ def _is_new(version: str | None) -> bool:
 
 
 def _check_benchmark(place: Path, checked: Checked) -> None:
-    """What of mteb's benchmark for long documents has no results: its page shows whole models only."""
+    """Find tasks of mteb's benchmark for long documents without results. Its page shows only complete models."""
     import mteb
 
     lacking = []
@@ -227,11 +227,11 @@ def _check_benchmark(place: Path, checked: Checked) -> None:
         if wanted - run:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:
-        checked.asked.append(f"of the benchmark LongEmbed, these have no results: {', '.join(lacking)}.")
+        checked.asked.append(f"these tasks of the benchmark LongEmbed have no results: {', '.join(lacking)}.")
 
 
 def _check_duplicates(found: Iterable[Checked]) -> None:
-    """A task may have results at one revision of a model only."""
+    """Check that a task has results at only one revision of a model."""
     places: dict[tuple[str, str], list[Checked]] = defaultdict(list)
     for checked in found:
         for task in checked.ready:
@@ -240,5 +240,5 @@ def _check_duplicates(found: Iterable[Checked]) -> None:
         for checked in several if len(several) > 1 else ():
             others = ", ".join(other.revision for other in several if other is not checked)
             checked.missing.append(
-                f"{task} must have results at one revision only, got some at {others} too."
+                f"{task} must have results at only one revision, got results at {others} too."
             )

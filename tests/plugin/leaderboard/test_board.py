@@ -15,9 +15,9 @@ import pytest
 
 from mteb_longembed import cli
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin import board
+from mteb_longembed.plugin.leaderboard import board
 
-from .results import write_results
+from ..results import write_results
 
 NAME = "org/base+pi@4096"
 PLUS = {"LongEmbedPasskey": 0.4321, "LongEmbedNeedle": 0.25}

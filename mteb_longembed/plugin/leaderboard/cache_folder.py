@@ -1,4 +1,4 @@
-"""A folder of results as mteb's `ResultCache` takes it."""
+"""A folder of results in the form that mteb's `ResultCache` needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from mteb_longembed.errors import InputError
 
 
 def cache_folder(folder: str | Path) -> Path:
-    """The folder that was given to `mteb run --output-folder`: it holds `results/MODEL/REVISION/TASK.json`.
+    """The folder that was given to `mteb run --output-folder`. It has files `results/MODEL/REVISION/TASK.json`.
 
     Args:
-        folder: this folder, or `results` in it.
+        folder: this folder, or the folder `results` in it.
 
     Raises:
-        InputError: if it is neither.
+        InputError: if it is neither of them.
     """
     given = Path(folder)
     for found in (given, given.resolve().parent):
@@ -27,5 +27,5 @@ def cache_folder(folder: str | Path) -> Path:
             return found
     raise InputError(
         f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
-        "results/MODEL/REVISION/TASK.json in it, got none."
+        "results/MODEL/REVISION/TASK.json, got no such file."
     )

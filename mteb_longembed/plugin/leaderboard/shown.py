@@ -1,7 +1,7 @@
-"""What `mteb leaderboard` needs to show our benchmark and extended models.
+"""Makes `mteb leaderboard` show our benchmark and extended models.
 
-The leaderboard shows the benchmarks of a menu of its own, and of the results those whose model is among the
-entries of mteb's registry, which cannot list extended models: they are made when they are asked for.
+The leaderboard shows only the benchmarks in its own menu. It shows only results whose model is an entry of mteb's
+registry. That registry cannot list extended models, because their entries are made when they are looked up.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.names.grammar import is_extended_name
-
-from .mteb_parts import moved, part, rebind
+from mteb_longembed.plugin.mteb_parts import moved, part, rebind
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-#: Where a cache of mteb's keeps its own results and the clone of the public ones.
+#: Descriptions of models in a cache of mteb's: those of its own results, and those in the clone of the public results.
 _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
-#: How the revisions of extended models end, also of those that have a repository of their own.
+#: The ending of the revisions of extended models, also of models with their own repository.
 _OURS = re.compile(r".*-le[0-9]+")
 
 
 def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
-    """Put a benchmark into a menu behind the one called `after`, once; False where that is not in the menu.
+    """Put a benchmark into a menu once, after the benchmark called `after`. False if that is not in the menu.
 
     Args:
-        entries: benchmarks and mteb's `MenuEntry`s, which hold benchmarks and further entries.
+        entries: benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
         after: name of a benchmark.
-        benchmark: the one to add.
+        benchmark: the benchmark to add.
     """
     for entry in entries:
         listed = getattr(entry, "benchmarks", None)  # None: a benchmark
@@ -59,14 +58,14 @@ def learn_models(
     *,
     all_models: bool = False,
 ) -> None:
-    """Enter the extended models of which a results cache knows; a file that describes none is named.
+    """Enter the extended models of a results cache into a registry. Warn about a file that describes no model.
 
-    The description is the one written with the results, so nothing is read of the hub.
+    The description is the one that was written with the results, so nothing is read from the hub.
 
     Args:
         cache: the folder given as `--cache-path`.
-        registry: mteb's; its own entries stay.
-        load: the loader of extended models, called with the name first.
+        registry: mteb's registry. Its own entries stay.
+        load: the loader of extended models. Its first argument is the name.
         all_models: whether other models that the registry does not know are entered too, without a loader.
     """
     from mteb.models.model_meta import ModelMeta
@@ -78,7 +77,7 @@ def learn_models(
         for file in cache.glob(pattern)
         if all_models or "+" in file.parts[-3] or _OURS.fullmatch(file.parts[-2])
     ]
-    # where a name has several revisions, the newest description is taken
+    # if a name has several revisions, the newest description is used
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
         try:
             fields = {**json.loads(file.read_bytes())}
@@ -88,7 +87,7 @@ def learn_models(
             ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
             if name in own or not (ours or all_models):
                 continue
-            fields.pop("is_cross_encoder", None)  # derived; mteb writes it and warns where it reads it
+            fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
             loader = functools.partial(load, name) if ours else None
             changed: dict[str, Any] = {"loader": loader, "loader_kwargs": {}}
             registry[name] = ModelMeta.model_validate({**fields, **changed})
@@ -102,11 +101,11 @@ def learn_models(
 
 
 def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) -> Callable[..., Any]:
-    """The leaderboard's `get_leaderboard_app`, which calls `learn` with its cache's folder before it starts.
+    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache.
 
     Args:
         make_app: mteb's function.
-        learn: `learn_models`, but for its first argument.
+        learn: `learn_models` with all arguments except the first.
     """
     signature = inspect.signature(make_app)
 
@@ -116,7 +115,7 @@ def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) 
         given.apply_defaults()
         try:
             learn(Path(given.arguments["cache"].cache_path))
-        except Exception as error:  # the leaderboard without our models is better than none
+        except Exception as error:  # a leaderboard without our models is better than no leaderboard
             warnings.warn(
                 f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=2
             )
@@ -126,15 +125,15 @@ def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) 
 
 
 def register_in_menu(menu: ModuleType) -> None:
-    """Put our benchmark into the leaderboard's menu, behind mteb's own `LongEmbed`."""
+    """Put our benchmark into the leaderboard's menu, after mteb's own `LongEmbed`."""
     ours = part("mteb.benchmarks.benchmarks", "LONGEMBED_PLUS")
     if not add_to_menu(part(menu.__name__, "R_BENCHMARK_ENTRIES"), "LongEmbed", ours):
         raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
 
 
 def register_shown_models(board: ModuleType) -> None:
-    """Have the leaderboard enter the extended models of its results into mteb's registry when it starts."""
-    from .loading import load_named
+    """Make the leaderboard enter the extended models of its results into mteb's registry when it starts."""
+    from mteb_longembed.plugin.loading import load_named
 
     def learn(cache: Path) -> None:
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")

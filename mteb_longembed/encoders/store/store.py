@@ -1,8 +1,8 @@
-"""Embeddings on disk, one row a document: what was encoded before is read back, bit for bit.
+"""Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit.
 
-A row is named by everything that determines its numbers (`fingerprint`), so runs, strategies and commands share
-what is equal. The rows of one batch are written in one transaction: after a kill a batch is there as a whole or
-not at all.
+The key of a row covers everything that determines its numbers (`fingerprint`), so runs, strategies and commands share
+equal rows. The rows of one batch are written in one transaction: after a kill the store has either the whole batch or
+nothing of it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from mteb_longembed.errors import InputError
 
 #: `0` (off) or a folder; unset means the user's cache.
 STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
-#: The most the rows may take, in GiB.
+#: The largest size of all rows, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
 FILE = "embeddings.sqlite"
-#: The form of the file; one of another form is set aside.
+#: The version of the file's form. A file of another form is set aside.
 _FORM = 1
-#: Seconds that a process waits for another one's transaction.
+#: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
-#: Seconds that a row's last use may lie back before a read writes it down again.
+#: A read updates the time of a row's last use only if that time is at least so many seconds ago.
 _USED_EVERY = 60
-#: Keys in one query: SQLite takes 32,766 at most, old builds 999.
+#: Keys in one query. SQLite accepts at most 32,766, old builds 999.
 _KEYS_A_QUERY = 500
 _CHECKSUM = 16
-#: Types of numbers that a row keeps; others are kept as float32.
+#: Number types that a row keeps. Other types are stored as float32.
 _TYPES = {b"e": "<f2", b"f": "<f4", b"d": "<f8"}
 
-# The size of all rows is kept by triggers, so that it is right whichever process adds or removes some.
+# Triggers keep the size of all rows, so it is right whichever process adds or removes rows.
 _TABLES = (
     "CREATE TABLE rows (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)",
     "CREATE INDEX rows_by_use ON rows (used)",
@@ -56,7 +56,7 @@ _TABLES = (
 
 @dataclass
 class Counts:
-    """What engines encoded and what they read from the store, in this process."""
+    """How much the engines of this process encoded, and how much they read from the store."""
 
     rows_encoded: int = 0
     tokens_encoded: int = 0
@@ -65,15 +65,15 @@ class Counts:
 
 
 class EmbeddingStore:
-    """A SQLite file of rows, at most `max_bytes` of them: the least recently used go first.
+    """A SQLite file of rows with at most `max_bytes`. The least recently used rows are removed first.
 
-    Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: it is
-    told once, and the run goes on without the store.
+    Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: one
+    warning reports it, and the run continues without the store.
 
     Args:
-        folder: where the file lies; made, for its owner alone, when the store is first used.
-        max_bytes: size of all rows together; the file is about a tenth larger.
-        clock: seconds since any moment; says which row was used last.
+        folder: where the file is. It is created at the first use of the store, and only its owner may read it.
+        max_bytes: size of all rows together. The file is about a tenth larger.
+        clock: returns seconds since a fixed moment. It shows which row was used last.
 
     Example:
         >>> import tempfile
@@ -94,8 +94,8 @@ class EmbeddingStore:
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
         self.counts = Counts()
-        #: Whether documents that are cut into windows leave their pooled windows here too, for models that join the
-        #: same windows in another way. They take more room than the vectors, so only `compare` asks for them.
+        #: Whether the store also keeps the pooled windows of documents that are cut, for models that join the same
+        #: windows in another way. Windows take more room than vectors, so only `compare` sets this.
         self.keeps_windows = False
         self._clock = clock
         self._broken = False
@@ -103,10 +103,10 @@ class EmbeddingStore:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
-        """The store that the environment asks for, None where it is switched off.
+        """The store that the environment describes. None if it is switched off.
 
         Raises:
-            InputError: if the size is no positive number of GiB.
+            InputError: if the size is not a positive number of GiB.
         """
         place = environ.get(STORE_VARIABLE, "")
         if place.lower() in ("0", "off", "false", "no"):
@@ -122,7 +122,7 @@ class EmbeddingStore:
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The arrays of those keys that are there; damaged rows are removed with a warning and count as missing."""
+        """The arrays of those keys that the store has. Damaged rows are removed with a warning and count as missing."""
         found: dict[bytes, np.ndarray] = {}
         damaged: list[bytes] = []
         with self._working() as connection:
@@ -158,26 +158,26 @@ class EmbeddingStore:
         return found
 
     def put_many(self, keys: Sequence[bytes], arrays: Sequence[np.ndarray]) -> None:
-        """Write the rows of one batch, all of them or none, and remove the oldest beyond `max_bytes`.
+        """Write all rows of one batch or none. Remove the least recently used rows if there are over `max_bytes`.
 
         Args:
             keys: one for each array.
-            arrays: of any shape; float16, float32 and float64 are kept as they are, others as float32.
+            arrays: arrays of any shape. float16, float32 and float64 keep their type, others become float32.
         """
         now = int(self._clock())
-        # equal documents of a batch are one row
+        # equal documents of a batch share one row
         records = {key: (key, now, pack(array, key)) for key, array in zip(keys, arrays, strict=True)}
         with self._working() as connection:
             if connection is None:
                 return
             with _transaction(connection):
-                # not INSERT OR REPLACE, which removes a row without its trigger
+                # INSERT OR REPLACE would remove a row without running its trigger
                 connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in records])
                 connection.executemany("INSERT INTO rows VALUES (?, ?, ?)", records.values())
                 self._bound(connection)
 
     def close(self) -> None:
-        """Close this thread's connection; the next use opens it again."""
+        """Close this thread's connection. The next use opens it again."""
         connection = self._of_thread.__dict__.pop("connection", None)
         if connection is not None and self._of_thread.pid == os.getpid():
             with contextlib.suppress(sqlite3.Error):
@@ -198,7 +198,7 @@ class EmbeddingStore:
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[sqlite3.Connection | None]:
-        """This thread's connection, None where the store cannot be used; what fails with it ends here."""
+        """This thread's connection, or None if the store cannot be used. Errors of the store are caught here."""
         connection = self._connection()
         try:
             yield connection
@@ -206,7 +206,7 @@ class EmbeddingStore:
             self._failed(error)
 
     def _connection(self) -> sqlite3.Connection | None:
-        """This thread's connection, opened where there is none; one of a forked parent's is left alone."""
+        """This thread's connection. It is opened if there is none. A forked parent's connection is not touched."""
         if self._broken:
             return None
         mine = self._of_thread.__dict__
@@ -215,7 +215,7 @@ class EmbeddingStore:
             return known
         if known is not None:
             _INHERITED.append(known)
-        for _ in range(2):  # the second time after a damaged file was set aside
+        for _ in range(2):  # the second try comes after a damaged file was set aside
             try:
                 opened = _opened(self.path)
                 mine.update(connection=opened, pid=os.getpid(), file=_file_number(self.path))
@@ -227,14 +227,14 @@ class EmbeddingStore:
         return None
 
     def _failed(self, error: Exception) -> bool:
-        """Set a damaged file aside, which may be followed by another try; else end the use of the store."""
+        """Set a damaged file aside, so that the caller can try again. For other errors, stop using the store."""
         opened_file = self._of_thread.__dict__.get("file")
         self.close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
             self._give_up(error)
             return False
         try:
-            # another process may have put a sound file into its place meanwhile
+            # meanwhile another process may have replaced it by a good file
             if opened_file in (None, _file_number(self.path)):
                 self.path.replace(self.path.with_suffix(".damaged"))
                 for ending in ("-wal", "-shm"):
@@ -254,8 +254,8 @@ class EmbeddingStore:
     def _give_up(self, error: Exception) -> None:
         self._broken = True
         warnings.warn(
-            f"the store of embeddings in {self.folder} cannot be used ({error}): this run goes on without it; "
-            f"{STORE_VARIABLE} names another folder, or 0 for none.",
+            f"the store of embeddings in {self.folder} cannot be used ({error}): this run continues without it; "
+            f"set {STORE_VARIABLE} to another folder, or to 0 to use no store.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -268,16 +268,16 @@ class EmbeddingStore:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that closes itself when its thread ends, whichever thread clears it away."""
+    """A connection that closes itself when its thread ends, whichever thread deletes it."""
 
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self.close()
 
 
-#: Connections of a process that this one was forked from: SQLite allows neither their use nor their end here.
+#: Connections of the parent process of a fork. SQLite does not allow this process to use or close them.
 _INHERITED: list[sqlite3.Connection] = []
-#: SQLite's primary codes for a file that is no store of ours: unknown tables, malformed, no database.
+#: SQLite's primary error codes for a file that is not a store of ours: unknown tables, malformed, not a database.
 _DAMAGED = (1, 11, 26)
 
 
@@ -292,7 +292,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     )
     try:
         connection.execute("PRAGMA page_size = 16384")
-        connection.execute("PRAGMA journal_mode = WAL")  # where the file system cannot, it stays as it is
+        connection.execute("PRAGMA journal_mode = WAL")  # a file system that cannot keeps its own mode
         connection.execute("PRAGMA synchronous = NORMAL")
         with _transaction(connection):
             [form] = connection.execute("PRAGMA user_version").fetchone()
@@ -311,7 +311,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside is written, or nothing of it."""
+    """Everything inside is written, or nothing is."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -328,16 +328,16 @@ def _file_number(path: Path) -> tuple[int, int]:
 
 
 def pack(array: np.ndarray, key: bytes) -> bytes:
-    """A row as it is stored: checksum over key and contents, type, shape, numbers.
+    """A row in its stored form: checksum over key and contents, type, shape, numbers.
 
     Args:
         array: float16, float32 and float64 are kept, other types become float32.
-        key: the row's name; a record under another one counts as damaged.
+        key: the row's key. A record under another key counts as damaged.
     """
     kind = array.dtype.char.encode()
     if kind not in _TYPES:
         kind = b"f"
-    # ascontiguousarray would give a number without dimensions one
+    # ascontiguousarray would add a dimension to an array without dimensions
     numbers = np.asarray(array, _TYPES[kind], order="C")
     shape = np.array([numbers.ndim, *numbers.shape], "<i8")
     contents = kind + shape.tobytes() + numbers.tobytes()
@@ -345,7 +345,7 @@ def pack(array: np.ndarray, key: bytes) -> bytes:
 
 
 def unpack(record: object, key: bytes) -> np.ndarray | None:
-    """The array of a row, None where the record is damaged: any other bytes, or numbers that are not finite."""
+    """The array of a row. None if the record is damaged: its bytes have changed, or a number is not finite."""
     if not isinstance(record, bytes) or len(record) < _CHECKSUM + 9:
         return None
     contents = record[_CHECKSUM:]

@@ -1,4 +1,4 @@
-"""What a class or function does, as far as its code tells: libraries by name, all other code by its instructions."""
+"""An identity for the code of a class or function: the name for libraries, a hash of the instructions otherwise."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from torch import nn
 
-#: Packages whose code is told by their version, which stands in every key.
+#: Packages whose version identifies their code. The version is part of every key.
 _LIBRARIES = frozenset(
     ("torch", "transformers", "sentence_transformers", "mteb_longembed", "tokenizers", "builtins")
 )
 _OURS = "mteb_longembed"
-#: The package into which transformers puts code that comes with a model.
+#: The package in which transformers puts code that comes with a model.
 _REMOTE = "transformers_modules"
-#: Values of a module that its code reads by name.
+#: Types of the module-level values that are hashed, because code reads them by name.
 _SIMPLE = (bool, int, float, str, bytes, tuple, frozenset)
 
 
@@ -28,9 +28,10 @@ def is_library(what: Any) -> bool:
 
 
 def code_of(what: Any) -> str:
-    """The name of a class or function; for code that came with a model or its user, a hash of that code too.
+    """The name of a class or function. For code that comes with a model or from the user, also a hash of that code.
 
-    A class of ours that adapts one of sentence-transformers has that one's name: the strategy says the rest.
+    A class of ours that adapts a class of sentence-transformers gets the name of that class: the strategy is in the
+    key already.
     """
     if isinstance(what, type) and _package(what) == _OURS:
         base = next(kind for kind in what.__mro__ if _package(kind) != _OURS)
@@ -44,20 +45,20 @@ def code_of(what: Any) -> str:
 
 
 def read_again() -> None:
-    """Forget the hashes of modules: their code may have changed."""
+    """Forget the hashes of modules, because their code may have changed."""
     _hash_of_module.cache_clear()
 
 
 @functools.cache
 def _hash_of_module(name: str) -> str:
-    """A hash over the code of a module as it runs, and where it came with a model, of the modules beside it."""
+    """A hash over the running code of a module. If it came with a model, the modules beside it are included."""
     beside = name.rpartition(".")[0] + "." if name.startswith(_REMOTE) else None
     names = [other for other in sorted(sys.modules) if other == name or (beside and other.startswith(beside))]
     return _hash(list(_members(sys.modules[other])) for other in names if other in sys.modules)
 
 
 def _members(module: types.ModuleType) -> Iterator[object]:
-    """Functions, classes and simple values that a module defines, with their names."""
+    """The functions, classes and simple values that a module defines, with their names."""
     for name, value in sorted(vars(module).items()):
         if isinstance(value, _SIMPLE) and not name.startswith("__"):
             yield name, repr(value)

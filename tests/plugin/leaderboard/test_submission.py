@@ -13,10 +13,10 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed import cli
 from mteb_longembed.errors import InputError
-from mteb_longembed.plugin import submission
-from mteb_longembed.plugin.submission import check_submission
+from mteb_longembed.plugin.leaderboard import submission
+from mteb_longembed.plugin.leaderboard.submission import check_submission
 
-from .results import write_results
+from ..results import write_results
 
 NAME = "org/base+pi@4096"
 ALL = {task.metadata.name: 0.5 for task in mteb.get_benchmark("LongEmbed").tasks}
@@ -62,14 +62,14 @@ def test_tasks_of_this_package_stay_here(registered, tmp_path) -> None:
     shutil.rmtree(tmp_path / "results")
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
     [sentence] = only(tmp_path).missing
-    assert sentence.startswith("no result of a task of mteb's") and "mteb run -b LongEmbed" in sentence
+    assert sentence.startswith("a result of one of mteb's tasks") and "mteb run -b LongEmbed" in sentence
 
 
 def test_missing_tasks_and_splits_of_the_benchmark_are_named(registered, tmp_path) -> None:
     some = {name: 0.5 for name in ALL if name != "LEMBNeedleRetrieval"}
     write_results(tmp_path, NAME, some)
     [sentence] = only(tmp_path).asked
-    assert sentence == "of the benchmark LongEmbed, these have no results: LEMBNeedleRetrieval."
+    assert sentence == "these tasks of the benchmark LongEmbed have no results: LEMBNeedleRetrieval."
     shutil.rmtree(tmp_path / "results")
     write_results(tmp_path, NAME, {"LEMBPasskeyRetrieval": 0.5}, splits=["test_256"])
     assert "LEMBPasskeyRetrieval (test_1024, test_16384" in only(tmp_path).asked[0]
@@ -78,10 +78,10 @@ def test_missing_tasks_and_splits_of_the_benchmark_are_named(registered, tmp_pat
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"n_embedding_parameters": None}, "n_embedding_parameters: mteb's test demands it"),
+        ({"n_embedding_parameters": None}, "n_embedding_parameters: mteb's test requires it"),
         ({"adapted_from": NAME}, "adapted_from must be another model"),
         ({"revision": None}, "a revision: model_meta.json must name the commit"),
-        ({"revision": "other"}, "the folder in it must be called other"),
+        ({"revision": "other"}, "the folder of the revision must be called other"),
         ({"name": "org/other"}, "the folder of org/other must be called org__other, got org__base+pi@4096"),
         ({"name": 3}, "must hold the model's name"),
         ({"name": "local/mine+pi@4096"}, "a public model: a name with local/ means nothing to others"),
@@ -129,13 +129,13 @@ def test_runs_without_settings_are_named(registered, tmp_path) -> None:
     [sentence] = only(tmp_path).missing
     assert sentence == "run_settings.jsonl must say how LEMBQMSumRetrieval was run on test of default."
     (folder / "run_settings.jsonl").write_text("{")
-    assert any("must have one object of JSON a line" in sentence for sentence in only(tmp_path).missing)
+    assert any("must have one JSON object in each line" in sentence for sentence in only(tmp_path).missing)
 
 
 def test_large_files_and_results_at_two_revisions_are_refused(registered, tmp_path, monkeypatch) -> None:
     write_results(tmp_path, NAME, ALL, revision="a-le1")
     write_results(tmp_path, NAME, {"LEMBQMSumRetrieval": 0.5}, revision="b-le2")
-    told = "LEMBQMSumRetrieval must have results at one revision only, got some at {} too."
+    told = "LEMBQMSumRetrieval must have results at only one revision, got results at {} too."
     first, second = check_submission(tmp_path)
     assert told.format("b-le2") in first.missing and told.format("a-le1") in second.missing
     monkeypatch.setattr(submission, "MAX_BYTES", 100)

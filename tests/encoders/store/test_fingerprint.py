@@ -17,9 +17,9 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.checksum import checksum, sums
-from mteb_longembed.encoders.engine.fingerprint import Fingerprint, fingerprint
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store.checksum import checksum, sums
+from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 
@@ -363,7 +363,7 @@ def test_a_hook_that_is_not_ours_switches_the_store_off_with_a_warning(
     handle = register[where]()
     try:
         with pytest.warns(
-            RuntimeWarning, match="has a forward hook .* the store of embeddings is off for it"
+            RuntimeWarning, match="has a forward hook .* the store of embeddings is off for this model"
         ):
             model.encode([tiny.text(5)])
     finally:

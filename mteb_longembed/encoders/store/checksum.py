@@ -1,4 +1,4 @@
-"""A checksum over every bit of a tensor, cheap enough for every call of `encode`."""
+"""A checksum over every bit of a tensor. It is cheap enough for every call of `encode`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 import xxhash
 from torch import Tensor
 
-#: Words of 8 bytes that one sum covers, and sums made at a time.
+#: How many words of 8 bytes one sum covers, and how many sums are computed at a time.
 _WORDS = 1 << 16
 _SUMS = 64
 
 
 def checksum(tensor: Tensor) -> bytes:
-    """16 bytes that change with any bit of a tensor, with its type or its shape.
+    """16 bytes that change with any bit of a tensor, with its type and with its shape.
 
-    Differs: on an accelerator the sums are made there, so the bytes are others than on a CPU.
+    Differs: on an accelerator the sums are computed there, so the checksum is not the one of a CPU.
 
     Raises:
-        RuntimeError: if the tensor has no bytes to read (sparse and meta tensors).
+        RuntimeError: if the tensor has no readable bytes (sparse and meta tensors).
     """
     tensor = tensor.detach()
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
@@ -31,9 +31,10 @@ def checksum(tensor: Tensor) -> bytes:
 
 
 def sums(flat: Tensor) -> bytes:
-    """Sums over the 8-byte words of a uint8 tensor, each word weighted by its place, made on the tensor's device.
+    """Sums over the 8-byte words of a uint8 tensor, computed on its device. The weight of a word depends on its place.
 
-    The upper half of a word is folded into the lower one first: a product modulo 2^64 would lose the highest bits.
+    The upper half of each word is first mixed into the lower half, because a product modulo 2^64 loses the highest
+    bits.
     """
     words = -(-len(flat) // 8)
     rows = -(-words // _WORDS)
@@ -50,6 +51,6 @@ def sums(flat: Tensor) -> bytes:
 
 @functools.cache
 def _weights(device: torch.device) -> Tensor:
-    """Odd numbers without a pattern: a change of a single word always changes its sum."""
+    """Odd pseudo-random numbers. A change of a single word always changes its sum."""
     drawn = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, _WORDS)
     return (torch.from_numpy(drawn) | 1).to(device)

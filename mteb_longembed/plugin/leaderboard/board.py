@@ -1,6 +1,6 @@
-"""mteb's leaderboard on a folder of results: without network, and with two errors of mteb's mended.
+"""mteb's leaderboard on a folder of results, without network and with corrections of two errors of mteb's.
 
-docs/leaderboard.md describes the two errors, each with a few lines that show it.
+docs/leaderboard.md describes the two errors. For each it has a few lines of code that show it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.plugin.mteb_parts import part, rebind
 
 from .cache_folder import cache_folder
-from .leaderboard import learn_models
-from .mteb_parts import part, rebind
+from .shown import learn_models
 
 logger = logging.getLogger(__name__)
-#: The benchmarks for long documents, in the order of the menu: ours, mteb's, and that of mteb's long tasks.
+#: The benchmarks for long documents, in the order of the menu: ours, mteb's own, and mteb's long tasks.
 BENCHMARKS = ("LongEmbed+", "LongEmbed", "LongEmbed++")
-#: How mteb begins the name of a column of a benchmark's own groups, and what it writes between dimension and group.
+#: mteb's prefix for columns of a benchmark's own groups, and its separator between dimension and group.
 _GROUP, _BETWEEN = "__cg__", "::"
-#: The column that tells experiments apart: text, and no score.
+#: The column with the names of experiments. It holds text and no scores.
 _EXPERIMENT = "_experiment_id"
 
 
@@ -34,12 +34,12 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
 
     Args:
         folder: what `mteb run --output-folder` wrote.
-        first: the benchmark that is shown first; default the first of `BENCHMARKS` that has results.
+        first: the benchmark that is shown first. Default: the first of `BENCHMARKS` that has results.
 
     Raises:
         InputError: if the packages of mteb's leaderboard are not installed.
         DataError: if the folder has no results of the benchmarks.
-        UnknownNameError: if `first` is none of the benchmarks that have results.
+        UnknownNameError: if `first` is not a benchmark that has results.
     """
     import mteb
 
@@ -65,7 +65,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
     mend_tables()
     _show_only([mteb.get_benchmark(name) for name in shown], first)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    from .loading import load_named
+    from mteb_longembed.plugin.loading import load_named
 
     learn_models(results, registry, load_named, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
@@ -73,10 +73,10 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
 
 
 def serve(app: Any, host: str, port: int) -> None:
-    """Serve the leaderboard until it is interrupted, with fonts and style sheets of this machine only.
+    """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine.
 
     Args:
-        app: what `make_board` made.
+        app: what `make_board` returned.
         host: address to listen at.
         port: port to listen at.
     """
@@ -86,14 +86,14 @@ def serve(app: Any, host: str, port: int) -> None:
 
 
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
-    """Those of some benchmarks that have a task with results.
+    """The benchmarks that have a task with results.
 
     Args:
         results: folder that `mteb run --output-folder` wrote.
-        names: of benchmarks.
+        names: names of the benchmarks to check.
 
     Raises:
-        DataError: if none has.
+        DataError: if no benchmark has results.
         UnknownNameError: if there is no such benchmark.
     """
     import mteb
@@ -115,7 +115,7 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
 
 
 def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
-    """The models that mteb leaves out of its tables, since they ran parts of tasks only, with these tasks.
+    """The models that mteb leaves out of its tables because they have no complete task, with their tasks.
 
     Args:
         results: folder that `mteb run --output-folder` wrote.
@@ -133,7 +133,7 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
         model = file.parts[-3].replace("__", "/", 1)
         try:
             run = set(json.loads(file.read_bytes())["scores"])
-        except (OSError, ValueError, KeyError, TypeError):  # mteb tells of files that it cannot read
+        except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
             continue
         if splits[file.stem] <= run:
             whole.add(model)
@@ -143,7 +143,7 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
 
 
 def mend_tables() -> None:
-    """Have mteb's tables show what they stop at: the column of experiments, and groups whose names are numbers."""
+    """Correct two errors of mteb's tables: the column of experiments, and groups whose names are numbers."""
     table, create = sys.modules["mteb.leaderboard.table"], sys.modules["mteb.benchmarks._create_table"]
     split = part(create.__name__, "_split_on_capital")
     if not hasattr(split, "__wrapped__"):  # mending again changes nothing
@@ -155,9 +155,9 @@ def mend_tables() -> None:
 
 
 def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
-    """mteb's way to write a heading, where a group of a benchmark's own keeps its name.
+    """mteb's function for headings, changed so that a benchmark's own groups keep their names.
 
-    mteb keeps only letters, so that the groups 256 and 512 both get an empty heading.
+    mteb keeps only letters, so the groups 256 and 512 would both get an empty heading.
 
     Args:
         split: mteb's function.
@@ -168,16 +168,16 @@ def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
         if not name.startswith(_GROUP):
             return split(name) or name
         dimension, _, group = name.removeprefix(_GROUP).partition(_BETWEEN)
-        return f"{group} ({dimension})"  # the group first, since the page cuts long headings
+        return f"{group} ({dimension})"  # the group comes first, because the page cuts long headings
 
     return heading
 
 
 def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
-    """mteb's styling of a table, without a column of text that it would round.
+    """mteb's function for the style of a table, changed so that it does not round a column of text.
 
     Args:
-        style: mteb's function of a data frame.
+        style: mteb's function. Its first argument is a data frame.
     """
 
     @functools.wraps(style)
@@ -195,7 +195,7 @@ def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _show_only(benchmarks: list[Any], first: str) -> None:
-    """Let the menu hold some benchmarks alone: mteb does not start where its own first one has no results."""
+    """Make the menu hold only some benchmarks, because mteb does not start if its own first one has no results."""
     menu, app = "mteb.benchmarks._leaderboard_menu", "mteb.leaderboard.app"
     entry = part(menu, "MenuEntry")("Long documents", benchmarks=benchmarks)
     for name, entries in (("GP_BENCHMARK_ENTRIES", [entry]), ("R_BENCHMARK_ENTRIES", [])):
@@ -206,19 +206,19 @@ def _show_only(benchmarks: list[Any], first: str) -> None:
 
 
 def _local_results(results: Path, temporary: Path) -> Any:
-    """The results of a folder, to which mteb adds nothing from its public repository."""
+    """The results of a folder. mteb adds nothing from its public repository to them."""
     import mteb
 
     class LocalResults(mteb.ResultCache):
-        """Results that lie on this machine."""
+        """Results on this machine."""
 
         def download_from_remote(self, *args: Any, **kwargs: Any) -> Path:
-            """The folder that is there."""
+            """The folder of results. Nothing is downloaded."""
             return Path(self.cache_path)
 
         @property
         def leaderboard_parquet_path(self) -> Path:
-            """Where mteb keeps its tables: not beside the results."""
+            """The file for mteb's tables. It is not beside the results."""
             return temporary / "tables.parquet"
 
     return LocalResults(results)

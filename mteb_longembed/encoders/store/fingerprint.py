@@ -1,6 +1,7 @@
-"""What determines a document's numbers, as one key: every bit of the weights, every setting, and how they are run.
+"""One key for everything that determines an embedding: every bit of the weights, every setting, and how they run.
 
-Names and revisions are no part of it: what is equal in all of this has the same embedding, whatever it is called.
+Names and revisions are not part of the key. Two models that are equal in all of this give the same embeddings,
+whatever their names are.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from .checksum import checksum
 from .code import code_of, is_library, read_again
 
 if TYPE_CHECKING:
-    from .engine import TextModel
-    from .tokenizing import Ids
+    from mteb_longembed.encoders.engine.engine import TextModel
+    from mteb_longembed.encoders.engine.tokenizing import Ids
 
-#: `(id(owner), name)` -> what inputs up to the trained length read of it, None for nothing. The owner is a module or
-#: a configuration, and the name one of its tensors, attributes or entries.
+#: `(id(owner), name)` -> the part that inputs up to the trained length read. None means that they read nothing of it.
+#: The owner is a module or a configuration. The name is one of its tensors, attributes or entries.
 ReadByShort = Mapping[tuple[int, str], Tensor | None]
 
-#: Attributes of modules that decide about no embedding: states of training, caches, bookkeeping.
+#: Attributes of modules that change no embedding: states of training, caches, bookkeeping.
 _IGNORED = frozenset((
     "training", "gradient_checkpointing", "model_card_data", "generation_config", "name_or_path", "max_seq_length",
     "saved_in", "origin", "warnings_issued", "_prompt_length_mapping", "_is_hf_initialized", "max_seq_len_cached",
 ))  # fmt: skip
-#: Entries of configurations that decide about none.
+#: Entries of configurations that change no embedding.
 _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "torch_dtype"))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _OURS = "mteb_longembed."
-#: Types that never decide: token ids are part of every row's key.
+#: Types that are left out of the key, because the token ids are part of every row's key.
 _TOKENISERS = (PreTrainedTokenizerBase, ProcessorMixin)
 
 
 class Unknown(Exception):
-    """Something acts on a model of which nobody can say what it does."""
+    """Something acts on a model, and its effect cannot be known."""
 
 
 class Fingerprint:
@@ -57,9 +58,9 @@ class Fingerprint:
 
     Args:
         model: extended model, as it will run: in evaluation mode, on its device.
-        device: where it runs; kinds of devices round differently.
-        form: what is taken of the features after the last module.
-        kwargs: what the call hands to the modules' `forward`.
+        device: where it runs. Kinds of devices round differently.
+        form: which of the features after the last module are kept.
+        kwargs: what the call passes to the modules' `forward`.
 
     Raises:
         Unknown: if hooks or methods that are not ours act on the model.
@@ -79,21 +80,22 @@ class Fingerprint:
             *common, _State(sums, None).of(model), ALGORITHM, strategy.key(), dataclasses.asdict(strategy)
         )
 
-        # what one window becomes: the base does that, as to any short input
+        # the pooled vector of one window comes from the base, as for any short input
         self._window = _digest(
             "windows", ALGORITHM, _how_it_runs(device), _State(sums, short).before_joining(model)
         )
 
     def window_keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
-        """The keys of the pooled windows of documents that are cut: the same for all that join them in another way.
+        """The keys of the pooled windows of documents that are cut. They do not depend on how windows are joined.
 
         Args:
-            ids: of each document, prompt and special tokens included; longer than the strategy leaves whole.
-            prompt: what of `ids` was put before each text.
+            ids: token ids of each document, prompt and special tokens included. Each document is longer than the
+                length up to which the strategy does not cut.
+            prompt: the prompt that was put before each text. `ids` contain it.
         """
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
-            # three numbers, since these documents are cut
+            # there are three numbers, because these documents are cut
             length, prefix, behind = cast("tuple[int, int, int]", settings)
             digest = hashlib.blake2b(self._window, digest_size=32)
             digest.update(f"{length} {len(row)}\n".encode())
@@ -108,8 +110,8 @@ class Fingerprint:
         """The keys of rows with these token ids.
 
         Args:
-            ids: of each document, prompt and special tokens included.
-            prompt: what of `ids` was put before each text.
+            ids: token ids of each document, prompt and special tokens included.
+            prompt: the prompt that was put before each text. `ids` contain it.
         """
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
@@ -122,12 +124,12 @@ class Fingerprint:
 
 
 def fingerprint(*args: Any, **kwargs: Any) -> Fingerprint | None:
-    """A `Fingerprint`, or None with a warning where something unknown acts on the model."""
+    """A `Fingerprint`. None with a warning if something unknown acts on the model."""
     try:
         return Fingerprint(*args, **kwargs)
     except Unknown as unknown:
         warnings.warn(
-            f"{unknown}, so nobody can say which model made an embedding: the store of embeddings is off for it.",
+            f"{unknown}, so the key of an embedding cannot be computed: the store of embeddings is off for this model.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -135,11 +137,11 @@ def fingerprint(*args: Any, **kwargs: Any) -> Fingerprint | None:
 
 
 class _State:
-    """Everything in a model's modules that its numbers depend on.
+    """Everything in a model's modules that its embeddings depend on.
 
     Args:
         sums: checksums of tensors by their id, shared between walks over one model.
-        short: given, only what inputs up to the trained length read.
+        short: if given, only what inputs up to the trained length read.
     """
 
     def __init__(self, sums: dict[int, bytes], short: ReadByShort | None) -> None:
@@ -158,7 +160,7 @@ class _State:
         return _digest(root, [(name, self._module(module)) for name, module in model.named_children()])
 
     def before_joining(self, model: TextModel) -> bytes:
-        """The state of what makes one pooled vector of one window: the transformer, and how it is pooled."""
+        """The state of the modules that make the pooled vector of a window: the transformer and the pooling mode."""
         settings = {key: getattr(model.pooling, key, None) for key in Pooling.config_keys}
         return _digest(self._module(model.first.model), _plain(settings))
 
@@ -183,7 +185,7 @@ class _State:
         if isinstance(value, _TOKENISERS):
             return None
         if isinstance(value, dict):
-            # sorted, since equal models fill theirs in any order
+            # sorted, because equal models may fill theirs in different orders
             return sorted(
                 ((repr(_plain(key)), self._value(item)) for key, item in value.items()), key=lambda x: x[0]
             )
@@ -226,7 +228,7 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
 def _plain(value: Any, depth: int = 4) -> object:
-    """A value as something whose `repr` says it all, the same in every process."""
+    """A form of the value whose `repr` is complete and the same in every process."""
     plain = functools.partial(_plain, depth=depth - 1)
     if isinstance(value, _TOKENISERS):
         return None
@@ -254,7 +256,7 @@ def _plain(value: Any, depth: int = 4) -> object:
         return code_of(value)
     kind = type(value)
     if kind.__module__.startswith(_OURS):
-        return None  # the strategy says what our own objects do
+        return None  # the strategy is in the key, and it describes our own objects
     held = getattr(value, "__dict__", {}) if depth > 0 else {}
     return [code_of(kind), plain(held)]
 
@@ -268,7 +270,7 @@ def _check_hooks(where: str, tables: Iterable[Mapping[int, Callable[..., Any]]])
 
 
 def _how_it_runs(device: torch.device) -> object:
-    """Settings of torch that change what the same weights give, and versions."""
+    """Versions, and the settings of torch that change the embeddings of the same weights."""
     kind = device.type
     autocast = torch.is_autocast_enabled(kind)
     backends: list[object] = []

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.engine import store as store_file
-from mteb_longembed.encoders.engine.store import EmbeddingStore, pack, unpack
+from mteb_longembed.encoders.store import store as store_file
+from mteb_longembed.encoders.store.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 
 KEY = bytes(32)
@@ -224,7 +224,7 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder" / store_file.FILE).mkdir(parents=True)
     store = EmbeddingStore(tmp_path / in_the_way)
-    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\): this run goes on without it"):
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\): this run continues without it"):
         put(store)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
