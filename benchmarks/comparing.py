@@ -4,7 +4,8 @@
 
 It runs the same contenders, documents and queries in three ways: with `compare`; with mteb for each contender alone,
 as with `mteb run`; and with only the forward passes of `compare`, which are those of the distinct rows. Each way
-starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus."""
+starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus.
+"""
 
 from __future__ import annotations
 

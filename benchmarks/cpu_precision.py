@@ -5,7 +5,8 @@
 All ways run in one process, in turns, on the same documents with exactly `--tokens` tokens, and give the same vectors
 (mean of the token embeddings). The roofline is the rate of plain matrix products with the model's shapes in each
 number type: no way to encode is faster than its matrix products. Rows that need torchao, onnx or onnxruntime say so
-if these are not installed."""
+if these are not installed.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 
 Two windows are equal if they have the same token ids. The script counts all windows of a corpus, the windows that
 repeat an earlier window of the corpus, and those that repeat an earlier window of their own document. The saving is
-the share of repeated windows, for every model."""
+the share of repeated windows, for every model.
+"""
 
 from __future__ import annotations
 

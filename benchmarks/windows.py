@@ -4,7 +4,8 @@
 
 The search part compares queries with random unit vectors, because the cost does not depend on the values of vectors.
 It measures exact search in blocks (`VectorSearch`) and the FAISS index of windows, with several vectors and with one
-vector for each document."""
+vector for each document.
+"""
 
 from __future__ import annotations
 
