@@ -1,7 +1,7 @@
 """Evaluates a small task in child processes that are killed at random points, and reports the results.
 
-tests/test_faults.py runs it in its own process. The children are forks, so a hundred of them take only seconds. Each ends
-by a SIGKILL that it cannot catch.
+tests/test_faults.py runs it in its own process. The children are forks, so a hundred of them take only seconds. Each
+ends by a SIGKILL that it cannot catch.
 
 `python -m tests.fault_runner BASE_FOLDER WORK_FOLDER KILLS SEED` prints one JSON object.
 """
