@@ -29,7 +29,7 @@ NEEDS = {
 def run(monkeypatch, tmp_path):
     """Run one example in an empty folder, without the hub; its names afterwards."""
 
-    def running(name: str) -> dict:
+    def running(name: str, *arguments: str) -> dict:
         if importlib.util.find_spec(NEEDS[name]) is None:
             assert os.environ.get("LONGEMBED_EXAMPLES") != "all", f"{NEEDS[name]} is not installed"
             pytest.skip(f"needs {NEEDS[name]}: tox -e examples")
@@ -37,6 +37,7 @@ def run(monkeypatch, tmp_path):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         monkeypatch.delitem(sys.modules, "documents", raising=False)
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
         return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
     return running
@@ -58,5 +59,8 @@ def test_the_right_document_comes_first(name, run) -> None:
         assert "90577" in found["CHUNK"]
 
 
-def test_onnx_gives_the_checkpoint_s_embeddings(run) -> None:
-    assert run("onnx_export")["DIFFERENCE"] < 1e-4
+@pytest.mark.parametrize(
+    "name", ["mini-ape+pi", "mini-ape+ntk", "mini-ape+rp", "mini-rope+pi", "mini-rope+ntk", "mini-rope+yarn"]
+)
+def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
+    assert run("onnx_export", f"{name}@2k:logn=off")["DIFFERENCE"] < 1e-4

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -121,6 +123,21 @@ def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
         *STARTUP,
         next(name for name in held if name.endswith("/RECORD")).split("/")[0],
     }
+
+
+def test_the_sdist_holds_the_tests_with_their_data_and_all_that_they_read(tmp_path) -> None:
+    sources = environments.copy_sources(tmp_path / "sources")
+    rooms = ("tests", "training", "docs", "examples", "benchmarks")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for room in rooms:
+        shutil.copytree(ROOT / room, sources / room, ignore=ignored)
+    wanted = {path for room in rooms for path in (sources / room).rglob("*") if path.is_file()}
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=sources, check=True, capture_output=True, timeout=600)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {path.relative_to(sources).as_posix() for path in wanted} | {"README.md", "LICENSE"} <= held
 
 
 def test_a_module_that_an_earlier_build_left_behind_stays_behind(tmp_path) -> None:

@@ -26,10 +26,10 @@ import mteb
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb.models.hybrid_wrappers import fuse_relative_score_fusion
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import MisfitError
+from mteb_longembed.retrieval.fusion import convex_combination
 from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.paired import randomisation_test
@@ -47,7 +47,7 @@ OURS = (
     "pcw@:fuse=bm25,short=cut,size=128,vectors=window",
     "pi@:vectors=64",
 )
-WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class Retrieval(NamedTuple):
@@ -196,11 +196,9 @@ def choose(task: Retrieval, model: str, target: int) -> str:
         f"center={center}" if center else "neither": scores_of(found, task) for center, found in dense.items()
     }
     rows["BM25"] = scores_of(bm25, task)
+    fuse = convex_combination([-1.0, 0.0])
     for weight in WEIGHTS:
-        fused = {
-            query: fuse_relative_score_fusion([dense[""][query], bm25[query]], [weight, 1 - weight])
-            for query in bm25
-        }
+        fused = {query: fuse([dense[""][query], bm25[query]], [weight, 1 - weight]) for query in bm25}
         rows[f"fuse=bm25,weight={weight:g}"] = scores_of(fused, task)
     out = [
         f"| {task.name}, {len(task.corpus)} documents, {len(task.queries)} queries | nDCG@10 | 95 % |",

@@ -85,7 +85,7 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }
 #: The encoder's share of a fused score if the name gives none; docs/windows.md says how it was chosen.
-DEFAULT_WEIGHT = 0.3
+DEFAULT_WEIGHT = 0.5
 
 
 def read_parameters(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mteb.models.hybrid_wrappers import HybridSearch
@@ -16,15 +17,55 @@ def check_bm25() -> None:
         raise ModelError("fuse=bm25 needs bm25s and PyStemmer: pip install mteb-longembed[bm25].")
 
 
-class FusedSearch(HybridSearch):
-    """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled to 0..1 for each query.
+def convex_combination(
+    lowest: Sequence[float | None],
+) -> Callable[[Sequence[Mapping[str, float]], Sequence[float]], dict[str, float]]:
+    """The weighted sum of scores, each first scaled by `x -> (x - lowest) / (highest - lowest)`.
 
-    Source: relative score fusion of mteb's `HybridSearch`, and mteb's BM25 baseline with its settings.
+    `highest` is the query's best score. `lowest` is the least score that is possible at all. So scores that are nearly
+    equal stay nearly equal. With the query's own least score as `lowest`, they would spread over the whole of 0..1.
+
+    Source: Bruch et al. 2023, arXiv:2210.11934, TM2C2.
+
+    Args:
+        lowest: for each model, the least possible score; None takes the query's own least score.
+
+    Returns:
+        A fusion function of mteb's `HybridSearch`: (document -> score for each model, weights) -> document -> score.
+        A document that a model did not return gets the least score that this model returned.
+
+    Example:
+        >>> fuse = convex_combination([-1.0, 0.0])
+        >>> fuse([{"a": 1.0, "b": 0.5}, {"b": 8.0, "a": 2.0}], [0.5, 0.5])
+        {'a': 0.625, 'b': 0.875}
+    """
+
+    def combine(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
+        fused = dict.fromkeys(sorted({document for found in scores for document in found}), 0.0)
+        for found, weight, least in zip(scores, weights, lowest, strict=True):
+            if not found:
+                continue
+            own_least, highest = min(found.values()), max(found.values())
+            start = own_least if least is None else least
+            for document in fused:
+                if highest > start:
+                    score = found.get(document, own_least)
+                    fused[document] += weight * (score - start) / (highest - start)
+        return fused
+
+    return combine
+
+
+class FusedSearch(HybridSearch):
+    """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
+
+    Source: Bruch et al. 2023, arXiv:2210.11934; mteb's `HybridSearch`, and its BM25 baseline with its settings.
     Differs: if candidates are given, BM25 still scores all documents, so that every candidate has a score.
 
     Args:
         encoder: one of mteb's encoders, or one of our searches.
         weight: the encoder's share, between 0 and 1.
+        lowest: the least score that the encoder's similarity can give: -1 for the cosine; None if there is none.
 
     Raises:
         ModelError: if BM25's packages are not installed.
@@ -33,13 +74,14 @@ class FusedSearch(HybridSearch):
     #: The model that embeds, if the loader knows it.
     embedder: Any = None
 
-    def __init__(self, encoder: Any, weight: float) -> None:
+    def __init__(self, encoder: Any, weight: float, lowest: float | None) -> None:
         check_bm25()
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
         bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
         bm25.mteb_model_meta = bm25_s
-        super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy="rsf")
+        fuse = convex_combination([lowest, 0.0])
+        super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
         self._n_documents = 0
 
     def __repr__(self) -> str:

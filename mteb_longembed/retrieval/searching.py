@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from mteb_longembed.encoders.bases.representation import SearchSettings
 
 from .fusion import FusedSearch, check_bm25
-from .vector_search import VectorSearch
+from .vector_search import VectorSearch, is_cosine
 
 if TYPE_CHECKING:
     from mteb.models.models_protocols import SearchProtocol
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
-SEARCH_VERSION = "se1"
+SEARCH_VERSION = "se2"
 
 
 def search(name: str, *, device: str | None = None) -> SearchProtocol:
@@ -25,7 +25,8 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
         device: where the model runs; default the best device of this machine.
 
     Raises:
-        the same errors as `load`; ModelError if the packages for `fuse=bm25` are missing.
+        LongEmbedError: for the same reasons as `load`.
+        ModelError: the packages for `fuse=bm25` are missing.
     """
     import mteb
     from mteb.models.search_wrappers import SearchEncoderWrapper
@@ -46,7 +47,7 @@ def searching(encoder: Any, settings: SearchSettings) -> Any:
         inner = VectorSearch(encoder, center=settings.center, index=settings.index)
     if settings.fuse is None:
         return _Plain(inner)
-    return FusedSearch(inner, float(settings.weight or 0))
+    return FusedSearch(inner, float(settings.weight or 0), -1.0 if is_cosine(encoder) else None)
 
 
 def check_settings(settings: SearchSettings) -> None:

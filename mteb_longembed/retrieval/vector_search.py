@@ -27,6 +27,13 @@ _SEED = 0
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
+def is_cosine(encoder: Any) -> bool:
+    """Whether one of our encoders for mteb compares its vectors by the cosine."""
+    if hasattr(encoder, "encode"):
+        return str(encoder.model.similarity_fn_name) == "cosine"
+    return bool(encoder.model[-1].normalize)  # several vectors: their length is 1, or they are raw
+
+
 class VectorSearch:
     """A search that encodes documents when they are indexed. A document's score is that of its best vector.
 
@@ -47,16 +54,12 @@ class VectorSearch:
         self._center = center
         self._index_kind = index
         self._several = not hasattr(encoder, "encode")
-        if self._several:
-            self._unit = bool(encoder.model[-1].normalize)
-        else:
-            similarity = str(encoder.model.similarity_fn_name)
-            if similarity not in ("cosine", "dot"):
-                raise MisfitError(
-                    f"center and the index of windows need cosine or dot product, got {similarity}: leave out center "
-                    "and the index."
-                )
-            self._unit = similarity == "cosine"
+        self._unit = is_cosine(encoder)
+        if not self._several and not self._unit and (similarity := encoder.model.similarity_fn_name) != "dot":
+            raise MisfitError(
+                f"center and the index of windows need cosine or dot product, got {similarity}: leave out center and "
+                "the index."
+            )
         self._forget()
 
     def _forget(self) -> None:

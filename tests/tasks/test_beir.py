@@ -59,7 +59,10 @@ def test_a_missing_file_is_named_at_once(tmp_path: Path) -> None:
     [
         ({"qrels": QRELS + "a\t9\t1\n"}, r"test\.tsv, line 3: expected the id of a document, got '9'"),
         ({"qrels": QRELS + "z\t1\t1\n"}, r"test\.tsv, line 3: expected the id of a query, got 'z'"),
-        ({"qrels": QRELS + "a 1 1\n"}, r"test\.tsv, line 3: expected query id, .* tabs, got 'a 1 1'"),
+        (
+            {"qrels": QRELS + "a 1 1\n"},
+            r"test\.tsv, line 3: expected query id, .* tabs between them, got 'a 1 1'",
+        ),
         ({"qrels": QRELS + "a\t1\tyes\n"}, r"test\.tsv, line 3: .* a whole number"),
         ({"corpus": CORPUS + "{\n"}, r"corpus\.jsonl, line 3: expected one JSON object"),
         ({"queries": '{"_id": "a"}\n'}, r"queries\.jsonl\.gz, line 1: .* text is missing"),
