@@ -126,9 +126,9 @@ class Workers:
     """Ray actors with a copy of a model. They end with this object.
 
     Args:
-        model: extended model. The workers get its state at the time they start.
-        count: number of workers.
-        on_gpu: whether each worker has its own GPU.
+        model: extended model; what it is when the workers start is what they have.
+        count: how many workers.
+        on_gpu: whether each has a GPU of its own.
     """
 
     def __init__(self, model: Any, count: int, *, on_gpu: bool) -> None:
@@ -137,7 +137,7 @@ class Workers:
         shared = copy.copy(model)
         shared.store = shared.cluster = None
         device = model.device
-        # a machine without a GPU cannot read tensors that are on a GPU
+        # a GPU's tensors cannot be read on a machine without one
         self._shipped = ray.put(shared.to("cpu"))
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": 1}
