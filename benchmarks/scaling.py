@@ -1,11 +1,12 @@
-"""(j) What a corpus costs: hours, machines' money and index sizes from measured rates, with the arithmetic shown.
+"""(j) The cost of a corpus: hours, money for machines and index sizes, computed from measured rates.
 
     python benchmarks/scaling.py [--gflops 144] [--dollars-an-hour 0.1]
 
-The model, for documents of `n` tokens: FLOP a document = layers * n * (24 width^2 + 4 n width), the same count as in
-`utilisation.py`; seconds = FLOP / rate, where the rate is what a machine was measured to reach while encoding (matrix
-products times utilisation). A strategy multiplies it by its measured factor (docs/speed.md, part c); `pcw` costs what
-documents of its window do. The defaults are the measured CPU; give an accelerator's figures as the kit prints them.
+The arithmetic, for documents of `n` tokens: the FLOP of a document = layers * n * (24 width^2 + 4 n width), as in
+`utilisation.py`. Seconds = FLOP / rate. The rate is the measured rate of a machine while it encodes (matrix products
+times utilisation). A strategy multiplies the cost by its measured factor (docs/speed.md, part c). `pcw` costs as much
+as documents with the length of its window. The defaults are those of the measured CPU. For an accelerator, use the
+numbers that the kit prints.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from dataclasses import dataclass
 
 from materials import table
 
-#: name -> layers, width, what MLPs and projections cost in units of 24 width^2 a token and layer
+#: Name -> layers, width, and the cost of MLPs and projections in units of 24 width^2 for each token and layer.
 MODELS: dict[str, tuple[int, int, float]] = {
     "base (12 x 768)": (12, 768, 1.0),
-    # grouped keys and a gated MLP: 2 * (16 + 8 + 8 + 16) * 128 * 1024 + 6 * 1024 * 3072 FLOP a token and layer. Its
-    # heads together are 2,048 wide, and half of the pairs of tokens are hidden: 4 n * 1,024 as well.
+    # grouped keys and a gated MLP: 2 * (16 + 8 + 8 + 16) * 128 * 1024 + 6 * 1024 * 3072 FLOP for each token and layer.
+    # All heads together are 2,048 wide, and half of the pairs of tokens are masked. So attention costs 4 n * 1,024 too.
     "Qwen3 0.6B (28 x 1024)": (28, 1024, (2 * 48 * 128 * 1024 + 6 * 1024 * 3072) / (24 * 1024**2)),
 }
 LENGTHS = (512, 4096, 32_768)
 CORPORA = (10**4, 10**6, 10**9)
-#: Bytes a vector in FAISS' IVF-PQ beside its codes: the id, and its share of the lists.
+#: Bytes of a vector in FAISS' IVF-PQ in addition to its codes: the id, and its share of the lists.
 _ID_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What one corpus takes.
+    """The cost of one corpus.
 
     Args:
-        layers: of the model.
-        width: of the model, and of its vectors.
-        dense: projections and MLP in units of 24 width^2 FLOP a token and layer.
-        tokens: of a document.
-        documents: in the corpus.
+        layers: layers of the model.
+        width: width of the model and of its vectors.
+        dense: cost of projections and MLP in units of 24 width^2 FLOP for each token and layer.
+        tokens: tokens of a document.
+        documents: number of documents in the corpus.
     """
 
     layers: int
@@ -48,7 +49,7 @@ class Encoding:
 
     @property
     def flop(self) -> float:
-        """Of the whole corpus.
+        """FLOP of the whole corpus.
 
         >>> Encoding(12, 768, 1.0, 512, 1).flop / 1e9
         96.63676416
@@ -57,7 +58,7 @@ class Encoding:
         return self.documents * one
 
     def hours(self, gflops: float) -> float:
-        """Of one machine that reaches so many GFLOP/s while encoding.
+        """Hours of one machine that reaches this rate in GFLOP/s while it encodes.
 
         >>> round(Encoding(12, 768, 1.0, 512, 10_000).hours(144), 2)
         1.86
@@ -65,7 +66,7 @@ class Encoding:
         return self.flop / (gflops * 1e9) / 3600
 
     def flat(self, vectors: int) -> float:
-        """Bytes of a flat FAISS index in fp32.
+        """Bytes of a flat FAISS index in fp32, with this number of vectors for each document.
 
         >>> Encoding(12, 768, 1.0, 512, 1000).flat(1)
         3072000
@@ -73,7 +74,7 @@ class Encoding:
         return self.documents * vectors * 4 * self.width
 
     def ivf_pq(self, vectors: int) -> float:
-        """Bytes of an IVF-PQ index: one byte for each eight dimensions, and an id.
+        """Bytes of an IVF-PQ index: one byte for eight dimensions, and an id, for each vector.
 
         >>> Encoding(12, 768, 1.0, 512, 1000).ivf_pq(1)
         104000.0
@@ -84,11 +85,11 @@ class Encoding:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--gflops", type=float, default=144, help="reached while encoding; default: two CPU cores"
+        "--gflops", type=float, default=144, help="rate while encoding; default: that of two CPU cores"
     )
-    parser.add_argument("--dollars-an-hour", type=float, default=0.1, help="of one such machine")
+    parser.add_argument("--dollars-an-hour", type=float, default=0.1, help="price of one such machine")
     parser.add_argument(
-        "--span", type=int, default=256, help="tokens of a vector, where documents have several"
+        "--span", type=int, default=256, help="tokens for each vector, if documents have several vectors"
     )
     args = parser.parse_args()
     rows: list[list[object]] = []

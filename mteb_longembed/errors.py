@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 #: The message of an interrupted command that can continue later from its finished work.
-INTERRUPTED = "interrupted; what was finished is kept, and the same command goes on from there."
+INTERRUPTED = "interrupted; finished work is kept, and the same command continues from there."
 
 
 class LongEmbedError(Exception):

@@ -1,4 +1,4 @@
-"""Throwaway virtual environments that see this one's packages, with ours installed in them."""
+"""Temporary virtual environments with our package installed. They also see the packages of this environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOURCES = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment; `pip` and `python` run in it, without what this process was told by PYTHON*."""
+    """A virtual environment. `pip` and `python` run in it, without the PYTHON* variables of this process."""
 
     folder: Path
 
@@ -30,7 +30,7 @@ class Environment:
         return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder)}))
 
     def run(self, *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
-        """Run Python with these arguments; its standard output. Fails with what it said on standard error."""
+        """Run Python with these arguments and return its standard output. A failure shows its standard error."""
         done = self.attempt(*arguments, env=env, cwd=cwd)
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout
@@ -58,25 +58,25 @@ class Environment:
         assert done.returncode == 0, done.stderr[-4000:]
 
     def install(self, *arguments: str | Path) -> None:
-        """Install ours, from a folder or wheel, with what is there already.
+        """Install our package from a folder or wheel, with the dependencies that are installed already.
 
-        The parent may have ours installed too (tox does), which must not count.
+        The parent environment may have our package too (as in tox). That installation must have no effect.
         """
         options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
         self.pip("install", *options, *arguments)
 
 
 def create(folder: Path) -> Environment:
-    """A new environment that sees the packages of this one, but not its startup files."""
+    """A new environment that sees the packages of this environment, but not its startup files."""
     venv.create(folder, symlinks=os.name != "nt", with_pip=False)
     environment = Environment(folder)
-    # a folder that a .pth file names is searched for packages, not for further .pth files
+    # Python searches a folder that a .pth file names for packages, but not for further .pth files
     (environment.site_packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return environment
 
 
 def copy_sources(folder: Path) -> Path:
-    """A copy of what a build needs, so that it leaves nothing behind in the working tree."""
+    """A copy of the files that a build needs, so that the build leaves no files in the working tree."""
     folder.mkdir()
     for name in (*_SOURCES, "mteb_longembed.pth", "mteb_longembed.start"):
         shutil.copy(ROOT / name, folder)

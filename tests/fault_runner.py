@@ -1,7 +1,7 @@
-"""Evaluates a small task in child processes that are killed at random points, and says what came of it.
+"""Evaluates a small task in child processes that are killed at random points, and reports the results.
 
-Run by tests/test_faults.py in a process of its own: children are forks, so that a hundred cost seconds,
-and each ends by a SIGKILL that it cannot see coming.
+tests/test_faults.py runs it in its own process. The children are forks, so a hundred of them take only seconds. Each
+ends by a SIGKILL that it cannot catch.
 
 `python -m tests.fault_runner BASE_FOLDER WORK_FOLDER KILLS SEED` prints one JSON object.
 """
@@ -35,11 +35,11 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 SPLITS = ["test_256", "test_512"]
 HANGS_AFTER = 900  # seconds; a run takes about five
-tqdm.monitor_interval = 0  # a thread of tqdm's that takes its locks, of which a fork copies the locks alone
+tqdm.monitor_interval = 0  # no monitor thread: it takes locks, and a fork copies the locks but not the thread
 
 
 class Evaluation:
-    """The run that is interrupted: two splits, results and store in one folder."""
+    """The run that is interrupted. It has two splits, with results and store in one folder."""
 
     def __init__(self, base: str) -> None:
         stock = SentenceTransformer(base, device="cpu")
@@ -49,7 +49,7 @@ class Evaluation:
         self.task.load_data()
 
     def run(self, folder: Path) -> None:
-        """Evaluate, then write what there is to compare: scores, and every document's embedding."""
+        """Evaluate, then write everything that is compared: scores, and every document's embedding."""
         self.encoder.model.store = EmbeddingStore(folder / "store")
         cache = mteb.ResultCache(folder)
         mteb.evaluate(self.encoder, [self.task], cache=cache, show_progress_bar=False)
@@ -66,8 +66,8 @@ class Evaluation:
 def _renew_locks_of_bars() -> None:
     """Give every kind of progress bar a lock of this process.
 
-    tqdm's own is shared between forks, so that one killed while it holds the lock would stop all others; and
-    each class that drew a bar before has one of its own.
+    Forks share tqdm's own lock, so a fork that is killed while it holds the lock would stop all others. Each class that
+    has shown a bar before has its own lock.
     """
     kinds = [tqdm]
     for kind in kinds:
@@ -76,14 +76,14 @@ def _renew_locks_of_bars() -> None:
 
 
 def in_child(work: object, die_after: int | None = None) -> int:
-    """Run `work` in a fork that kills itself after so many function calls; its wait status."""
+    """Run `work` in a fork that kills itself after `die_after` function calls, and return its wait status."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
     torch.set_num_threads(1)
     _renew_locks_of_bars()
-    signal.alarm(HANGS_AFTER)  # the only signal besides SIGKILL, and counted as an error
-    warnings.simplefilter("error", RuntimeWarning)  # a damaged record would be one
+    signal.alarm(HANGS_AFTER)  # the only signal other than SIGKILL; it counts as an error
+    warnings.simplefilter("error", RuntimeWarning)  # a damaged record would give such a warning
     if die_after is not None:
         left = die_after
 
@@ -147,7 +147,7 @@ def main() -> None:
             runs += 1
             killed_here = 0
         folder = work / f"run{runs}"
-        # mostly early in what is left, so that one run is killed several times
+        # mostly early in the rest of the run, so that one run is killed several times
         die_after = draw.randint(1, max(2, calls // draw.choice([1, 2, 4, 8])))
         if outcome["kills"] >= n_kills:
             die_after = None

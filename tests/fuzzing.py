@@ -1,6 +1,6 @@
-"""What a user or a disk may hand over, damaged in its structure: a result or one of our errors, never another.
+"""Fuzzing: damaged input from a user or a disk must give a result or one of our errors, never another exception.
 
-`python -m tests.fuzzing [CASES]` runs all targets and prints how many cases each had and what came of them.
+`python -m tests.fuzzing [CASES]` runs all targets and prints the number of cases and the outcomes of each.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from mteb_longembed.names.grammar import ModelName, parse_name
 from mteb_longembed.tasks.jsonl import read_rows
 from tests import tiny
 
-#: Of each target, where nothing else is asked for.
+#: The default numbers of cases of each target.
 CASES, MANY_CASES = 60, 2000
 
 # ---- JSON, damaged ----------------------------------------------------------------------------------------
 
-# no large numbers: a base of 10^9 layers or tokens is well-formed, and takes for ever
+# no large numbers: a base with 10^9 layers or tokens is valid, but takes far too long
 leaves = st.one_of(
     st.none(),
     st.booleans(),
@@ -62,7 +62,7 @@ def places_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def damaged_json(draw: st.DrawFn, good: Any) -> str:
-    """A JSON text with one to three parts replaced, left out or added, or cut off, or something else."""
+    """A JSON text with one to three parts replaced, left out or added; or a text that is cut off or not JSON."""
     kind = draw(st.sampled_from(["parts"] * 7 + ["cut", "other", "deep"]))
     if kind == "deep":
         return draw(st.sampled_from([DEEP, '{"a":' * 100_000]))
@@ -88,7 +88,7 @@ def damaged_json(draw: st.DrawFn, good: Any) -> str:
 
 
 class Targets:
-    """What is fuzzed: a strategy of cases, and what is done with one.
+    """The targets of fuzzing: for each a strategy that draws cases, and a function that runs a case.
 
     Args:
         work: an empty folder.
@@ -190,10 +190,10 @@ class Targets:
 
 
 def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:
-    """Run one target; what came of its cases.
+    """Run one target and count the outcomes of its cases.
 
     Raises:
-        Exception: any other than ours, with the smallest case that raises it.
+        Exception: any exception that is not ours, with the smallest case that raises it.
     """
     outcomes: Counter[str] = Counter()
     strategy, work = targets.all[name]
@@ -228,7 +228,7 @@ def main() -> None:
             try:
                 found[name] = dict(fuzz(targets, name, cases))
             except Exception:
-                # the other targets may fail too, and are worth knowing in one run
+                # the other targets may fail too, and one run should show all failures
                 failed = True
                 print(f"{name}:", file=sys.stderr)
                 traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Input and output below chosen folders that fails at one chosen call: open, write, flush, fsync, rename."""
+"""Makes one chosen call of input or output below chosen folders fail: open, write, flush, fsync, rename."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-#: What a disk says that is full, broken or not ours.
+#: The errors of a disk that is full, broken or not writable for us.
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
-#: Functions of `os` that take one path, or two of which the first counts.
+#: Functions of `os` whose first argument is a path.
 _BY_PATH = ("mkdir", "unlink", "remove", "rename", "replace", "rmdir")
 
 
 class Faults:
-    """Counts the calls below some folders, and has one of them fail.
+    """Counts the calls below some folders, and makes one of them fail.
 
     Args:
-        folders: only what lies in them counts.
-        fail_at: number of the call that fails, from 0; None lets all pass.
+        folders: only calls for files in these folders count.
+        fail_at: number of the call that fails, from 0. With None no call fails.
         error: `errno` of the failure.
     """
 
@@ -34,13 +34,13 @@ class Faults:
         self._open: dict[int, str] = {}  # descriptors below the folders
 
     def reach(self, name: str) -> None:
-        """Count a call, which may be the one that fails."""
+        """Count a call, and raise if it is the one that fails."""
         self.calls.append(name)
         if len(self.calls) - 1 == self.fail_at:
             raise OSError(self.error, f"{os.strerror(self.error)} (injected into {name})")
 
     def counts(self, path: Any) -> bool:
-        """Whether a path or descriptor lies below the folders."""
+        """Whether a path or descriptor belongs to a file below the folders."""
         if isinstance(path, int):
             return path in self._open
         try:
@@ -53,7 +53,7 @@ class Faults:
 
     @contextlib.contextmanager
     def injected(self) -> Iterator[Faults]:
-        """Python's own functions, with the failure among them."""
+        """Replace Python's own functions by functions that count and may fail."""
         with contextlib.ExitStack() as stack:
             opened = self._opening(io.open)
             stack.enter_context(mock.patch.object(builtins, "open", opened))
@@ -64,7 +64,7 @@ class Faults:
             stack.enter_context(mock.patch.object(os, "close", self._closing(os.close)))
             for name in ("write", "fsync"):
                 stack.enter_context(mock.patch.object(os, name, self._by_path(name, getattr(os, name))))
-            if hasattr(os, "sendfile"):  # shutil copies with it where it can
+            if hasattr(os, "sendfile"):  # shutil uses it for copies if it can
                 stack.enter_context(mock.patch("shutil._USE_CP_SENDFILE", False))
             yield self
 
@@ -80,7 +80,7 @@ class Faults:
         def opened(path: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.counts(path):
                 return function(path, *args, **kwargs)
-            if not isinstance(path, int):  # a descriptor was counted when it was opened
+            if not isinstance(path, int):  # a descriptor was counted when it was made
                 self.reach("open")
             file = function(path, *args, **kwargs)
             self._open[file.fileno()] = str(path)
@@ -108,12 +108,12 @@ class Faults:
         return closed
 
     def forget(self, descriptor: int) -> None:
-        """A file was closed: its number may be another file's next."""
+        """Forget a closed file, because another file may get its number."""
         self._open.pop(descriptor, None)
 
 
 class _File:
-    """An open file whose writes and flushes count; one that fails writes half of what it was given."""
+    """An open file whose writes and flushes count. A write that fails writes half of its data."""
 
     def __init__(self, file: Any, faults: Faults) -> None:
         self._file, self._faults, self._writes = file, faults, 0
@@ -121,7 +121,7 @@ class _File:
     def write(self, data: Any) -> int:
         self._writes += 1
         try:
-            # `json.dump` writes every number by itself: the first and every hundredth stand for all
+            # `json.dump` writes every number separately, so only the first and every hundredth write counts
             if self._writes % 100 == 1:
                 self._faults.reach("write")
         except OSError:
@@ -138,7 +138,7 @@ class _File:
             return
         self._faults.forget(self._file.fileno())
         try:
-            if self._writes:  # what is left in the buffer goes to the disk only now
+            if self._writes:  # the rest of the buffer is written to the disk only now
                 self._faults.reach("flush")
         finally:
             self._file.close()

@@ -1,6 +1,6 @@
 """A Hugging Face hub on 127.0.0.1 that serves folders, so that real loading code runs without a network.
 
-It takes uploads too, as `push_to_hub` makes them: each is a commit of its own.
+It also accepts the uploads of `push_to_hub`. Each upload is a new commit.
 
 >>> import tempfile, urllib.request
 >>> with LoopbackHub() as hub:
@@ -8,7 +8,7 @@ It takes uploads too, as `push_to_hub` makes them: each is a commit of its own.
 ...     urllib.request.urlopen(f"{hub.url}/ours/tiny/resolve/main/config.json").read()
 b'{}'
 
-Another process: `subprocess.run([...], env=hub.env(tmp))`; this process: `hub.patch(monkeypatch, tmp)`.
+For another process use `subprocess.run([...], env=hub.env(tmp))`, for this process `hub.patch(monkeypatch, tmp)`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Repository:
         return info | {"siblings": blobs}
 
     def card(self) -> dict[str, Any] | None:
-        """What stands between the two lines of dashes that README.md starts with."""
+        """The data between the two lines of dashes at the top of README.md."""
         found = (
             re.match(rb"---\r?\n(.*?)\r?\n---", self.read("README.md"), re.S)
             if "README.md" in self.files
@@ -94,7 +94,7 @@ class Repository:
         return yaml.safe_load(found[1]) if found else None
 
     def parameters(self) -> dict[str, Any] | None:
-        """How many numbers of each type the weights at the top have; the hub looks at no others."""
+        """How many parameters of each type the weights in the top folder have. The hub counts no others."""
         counts: Counter[str] = Counter()
         for path in self.files:
             if path.endswith(".safetensors") and "/" not in path:
@@ -110,12 +110,12 @@ class Repository:
 
 
 class LoopbackHub:
-    """A context manager: the hub listens at `url` while it is open; `requests` records `METHOD /path`."""
+    """A context manager. The hub listens at `url` while it is open. `requests` records `METHOD /path`."""
 
     def __init__(self) -> None:
         self.repositories: dict[tuple[str, str], dict[str, Repository]] = {}
         self.requests: list[str] = []
-        #: Large files by SHA-256, uploaded before the commit that names them.
+        #: Large files by SHA-256. They are uploaded before the commit that names them.
         self.uploaded: dict[str, bytes] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         self._server.daemon_threads = True
@@ -129,9 +129,9 @@ class LoopbackHub:
         sha: str | None = None,
         branch: str = "main",
     ) -> str:
-        """Serve a folder, or files by path; `branch` now points to them. Returns the commit's 40-digit SHA.
+        """Serve a folder, or files by path. `branch` then points to them. Returns the commit's 40-digit SHA.
 
-        A later `add` of the same repository is a new commit; the older ones stay reachable by SHA.
+        A later `add` of the same repository is a new commit. Older commits can still be reached by their SHA.
         """
         if isinstance(files, str | Path):
             folder = Path(files)
@@ -152,7 +152,7 @@ class LoopbackHub:
         return sha
 
     def create(self, repo_id: str, repo_type: str) -> None:
-        """Make a repository without files; raises _Refused where there is one."""
+        """Create a repository without files. Raises _Refused if it exists already."""
         if (repo_type, repo_id) in self.repositories:
             raise _Refused(
                 409, f"You already created this {repo_type} repo: {repo_id}", url=f"{self.url}/{repo_id}"
@@ -169,7 +169,7 @@ class LoopbackHub:
         commits[name] = commits["main"]
 
     def commit(self, repo_type: str, repo_id: str, branch: str, lines: list[dict[str, Any]]) -> str:
-        """Put files into a branch, as the lines of an upload say; the new commit's SHA."""
+        """Put files into a branch, as the lines of an upload say, and return the new commit's SHA."""
         files = dict(self.find(repo_type, repo_id, branch).files)
         for line in lines:
             value = line["value"]
@@ -183,7 +183,7 @@ class LoopbackHub:
         return self.add(repo_id, files, repo_type, branch=branch)
 
     def env(self, home: str | Path, **extra: str) -> dict[str, str]:
-        """The environment of a subprocess that must talk to this hub and keep its caches in `home`."""
+        """The environment of a subprocess that uses this hub and keeps its caches in `home`."""
         own = {
             "HF_ENDPOINT": self.url,
             "HF_HOME": str(home),
@@ -193,7 +193,7 @@ class LoopbackHub:
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "HF_HUB_ETAG_TIMEOUT": "30",  # a busy machine must not look like an unreachable hub
             "HF_HUB_DOWNLOAD_TIMEOUT": "30",
-            "DISABLE_SAFETENSORS_CONVERSION": "1",  # transformers would ask a Space to convert weights
+            "DISABLE_SAFETENSORS_CONVERSION": "1",  # otherwise transformers asks a Space to convert weights
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
         }
@@ -209,7 +209,7 @@ class LoopbackHub:
         import huggingface_hub.constants
         import huggingface_hub.hf_api
 
-        # a client that an earlier test left has the proxies of that moment
+        # a client from an earlier test has the proxies of that test
         huggingface_hub.close_session()
         caches = Path(home)
         for name, value in self.env(home).items():
@@ -228,9 +228,11 @@ class LoopbackHub:
         for name, value in values.items():
             if hasattr(constants, name):
                 monkeypatch.setattr(constants, name, value)
-        monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})  # a port may have been another hub's
+        monkeypatch.setattr(
+            "mteb_longembed.hub._ANSWERS", {}
+        )  # another hub may have used the same port before
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
-        # transformers keeps an API of its own, made when it was first asked: perhaps for another test's hub
+        # transformers keeps its own API object from its first use, perhaps for the hub of another test
         monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
         monkeypatch.setattr(datasets.config, "HF_ENDPOINT", self.url)
         template = self.url + "/datasets/{repo_id}/resolve/{revision}/{path}"
@@ -238,7 +240,7 @@ class LoopbackHub:
         monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", caches / "datasets")
 
     def find(self, repo_type: str, repo_id: str, revision: str) -> Repository:
-        """The files of a revision; raises _NotFound with the hub's own error code."""
+        """The files of a revision. Raises _NotFound with the hub's own error code."""
         commits = self.repositories.get((repo_type, repo_id))
         if commits is None:
             raise _NotFound("RepoNotFound", f"no {repo_type} {repo_id}", None, status=401)
@@ -262,7 +264,7 @@ class _NotFound(Exception):
 
 
 class _Refused(Exception):
-    """What the hub does not do; the answer is a sentence."""
+    """A request that the hub refuses. The answer is a sentence."""
 
     def __init__(self, status: int, message: str, **answer: str) -> None:
         super().__init__(message)
@@ -286,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, *args: object) -> None:
-        """Silent: `LoopbackHub.requests` is the log."""
+        """Print nothing: `LoopbackHub.requests` is the log."""
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -313,7 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind, _, rest = path.partition("/")
         if kind not in _KINDS:
             raise _NotFound("EntryNotFound", f"no such route: {path}", None)
-        # a repository id is NAME or OWNER/NAME, so the verb is the second or third part
+        # a repository id is NAME or OWNER/NAME, so the verb is the second or the third part
         found = re.fullmatch(r"(.+?)/(revision|tree|paths-info|refs|commits)(?:/([^/]+))?(?:/(.*))?", rest)
         repo_id, verb, revision, inner = found.groups() if found else (rest, "revision", None, None)
         if revision == "refs" and inner:  # refs/pr/1, refs/convert/parquet
@@ -363,7 +365,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(206, content[first : last + 1], headers)
 
     def _written(self, path: str, body: bytes) -> Any:
-        """What an upload asks for; None for a question that only reads."""
+        """The answer to a request of an upload. None for a request that only reads."""
         if path == "api/repos/create":
             asked = json.loads(body)
             repo_id = "/".join(filter(None, (asked.get("organization"), asked["name"])))

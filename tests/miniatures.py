@@ -1,6 +1,6 @@
-"""Architecture-true miniatures of the zoo's models: same class, same files, same kind of tokenizer, tiny sizes.
+"""Miniatures of the zoo's models: the same class, files and kind of tokenizer, but tiny sizes.
 
-Sizes that decide about positions (table rows, rope parameters, layer kinds) are the originals'.
+Sizes that change positions (table rows, rope parameters, layer kinds) are those of the originals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 
 def unigram(cls: str | None = "<s>", sep: str = "</s>") -> PreTrainedTokenizerFast:
-    """XLM-R's kind, and T5's where there is no `cls`."""
+    """The kind of XLM-R. Without `cls`, the kind of T5."""
     raw = Tokenizer(models.Unigram())
     raw.normalizer = normalizers.NFKC()
     raw.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -50,7 +50,7 @@ def unigram(cls: str | None = "<s>", sep: str = "</s>") -> PreTrainedTokenizerFa
 
 
 def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
-    """Qwen's and ModernBERT's kind: byte-level BPE."""
+    """The kind of Qwen and ModernBERT: byte-level BPE."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -76,7 +76,7 @@ def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
 
 
 def llama_bpe() -> PreTrainedTokenizerFast:
-    """Mistral's and Gemma's kind: BPE over the whole text with byte fall-back; only `<s>` is added."""
+    """The kind of Mistral and Gemma: BPE over the whole text with byte fallback. Only `<s>` is added."""
     raw = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
     raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     special = ["<s>", "<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
@@ -96,7 +96,7 @@ def llama_bpe() -> PreTrainedTokenizerFast:
 
 @dataclass(frozen=True)
 class Miniature:
-    """How to build one: configuration, tokenizer, and the modules behind the transformer (None: no modules.json)."""
+    """How to build one: configuration, tokenizer, and the modules after the transformer (None: no modules.json)."""
 
     model_type: str
     tokenizer: Callable[[], PreTrainedTokenizerFast] = wordpiece
@@ -183,7 +183,7 @@ MINIATURES: dict[str, Miniature] = {
 
 
 def build(alias: str, folder: Path) -> Path:
-    """Save the miniature of an alias as its hub repository would look."""
+    """Save the miniature of an alias in the form of its hub repository."""
     mini = MINIATURES[alias]
     torch.manual_seed(0)
     tokens = mini.tokenizer()

@@ -1,7 +1,7 @@
-"""Stand-ins of the published data sets, under their repositories' names, revisions and layout.
+"""Replacements for the published data sets, with the names, revisions and layout of their repositories.
 
-The four real tasks get exactly as many documents and queries as the published data, of the same average
-length, so that `LongEmbed+` runs on them with its check for the published size in force.
+The four real tasks get exactly as many documents and queries as the published data, with the same average length. So
+`LongEmbed+` runs on them, and its check for the published size passes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = list[dict[str, object]]
 
 
 def serve(hub: LoopbackHub) -> None:
-    """Add both repositories to a hub: `dwzhu/LongEmbed`, and the one where mteb keeps Passkey."""
+    """Add both repositories to a hub: `dwzhu/LongEmbed`, and mteb's repository with Passkey."""
     folders = {task.metadata.dataset["name"]: rows(task) for task in REAL} | {"needle": _by_length()}
     hub.add(REPOSITORY, _longembed(folders), repo_type="dataset", sha=REVISION)
     repository, revision = PASSKEY
@@ -37,7 +37,7 @@ def rows(task: type[HubRetrieval]) -> dict[str, Rows]:
 
 
 def save(task: type[HubRetrieval], folder: Path) -> None:
-    """The three files on disk, as `MTEB_LONGEMBED_DATA` wants them."""
+    """Write the three files to disk in the form that `MTEB_LONGEMBED_DATA` needs."""
     place = folder / task.metadata.dataset["name"]
     place.mkdir(parents=True)
     for kind, found in rows(task).items():
@@ -45,7 +45,7 @@ def save(task: type[HubRetrieval], folder: Path) -> None:
 
 
 def _text(number: int, n_chars: float) -> str:
-    """A text about one thing: its words are two, which no other document of a task has both."""
+    """A text about one thing. It consists of two words, and no other document of a task has both of them."""
     pair = f"{WORDS[number % 400]} {WORDS[(number + 1 + number // 400) % 400]} "
     return (pair * (int(n_chars) // len(pair) + 1))[: round(n_chars)]
 
@@ -65,15 +65,15 @@ def _rows(size: Size, mark: str = "", **also: object) -> dict[str, Rows]:
 
 
 def _by_length() -> dict[str, Rows]:
-    """Needle's three files hold all lengths, told apart by a column."""
+    """Needle's three files hold all lengths. A column gives the length of each row."""
     parts = [_rows(_PER_LENGTH, f"{length}-", context_length=length) for length in LENGTHS]
     return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
 
 
 def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
-    """The files and the card. Like the original's, the card makes each file a split of a configuration.
+    """The files and the card. As in the original, the card makes each file a split of a configuration.
 
-    Unlike the original's, it declares the columns: `datasets` refuses splits that differ in their columns,
+    The original does not declare the columns, but this card does: `datasets` refuses splits with different columns
     unless the card has all of them.
     """
     files, configs, info = {}, [], []
@@ -89,7 +89,7 @@ def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
 
 
 def _passkey() -> dict[str, str]:
-    """One configuration a kind, one split a length, as mteb's own loader wants them."""
+    """One configuration for each kind and one split for each length, as mteb's own loader needs them."""
     names = {"doc_id": "_id", "qid": "_id"}
     judged = {"doc_id": "corpus-id", "qid": "query-id"}
     files: dict[str, str] = {}

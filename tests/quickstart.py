@@ -1,4 +1,4 @@
-"""Runs the README's first command as it stands there, in a fresh clone: `tox -e quickstart`."""
+"""Runs the README's first command exactly as it is written, in a fresh clone: `tox -e quickstart`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def command(kind: str) -> str:
 
 
 def main() -> int:
-    """Run it; its exit status, or 1 where it left no result."""
+    """Run it and return its exit status, or 1 if it wrote no result."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", "--no-local", str(ROOT), folder], check=True)
         done = subprocess.run(command("quickstart"), shell=True, cwd=folder)

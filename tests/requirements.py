@@ -1,4 +1,4 @@
-"""Writes what setup.cfg declares as a requirements file, for tools that cannot read setup.cfg.
+"""Writes the requirements in setup.cfg to a requirements file, for tools that cannot read setup.cfg.
 
 python tests/requirements.py FILE
 """

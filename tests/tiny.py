@@ -16,7 +16,7 @@ WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) 
 WORDS += [":", ".", ",", "query", "passage"]
 TRAINED = 16
 
-#: model type -> what its configuration needs beside the common sizes
+#: Model type -> settings that its configuration needs in addition to the common sizes.
 ARCHITECTURES: dict[str, dict] = {
     "bert": {},
     "roberta": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
@@ -27,7 +27,7 @@ ARCHITECTURES: dict[str, dict] = {
 
 
 def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
-    """A WordPiece tokenizer whose words are two letters: one word, one token."""
+    """A WordPiece tokenizer whose words have two letters. One word is one token."""
     vocab = {token: i for i, token in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *WORDS])}
     raw = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     raw.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -47,7 +47,7 @@ def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
 
 
 def transformer(model_type: str, folder: Path, seed: int = 0, **config: object) -> Path:
-    """Save a tiny transformer of this type with its tokenizer; weights are large enough that positions matter."""
+    """Save a tiny transformer of this type with its tokenizer. Weights are so large that positions matter."""
     torch.manual_seed(seed)
     sizes = {
         "vocab_size": len(WORDS) + 5,

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run all ways of embedding long documents that fit a model, on the same data. The answer says which one is "
         "best, which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If "
-        "the command was interrupted, the same command goes on from there."
+        "the command was interrupted, the same command continues from there."
     )
     parser.epilog = (
         "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "

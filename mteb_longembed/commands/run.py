@@ -131,7 +131,7 @@ def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.N
 def _each_by_itself(
     evaluate: Callable[..., ModelResult], own: argparse.Namespace, outcome: Outcome, several: bool
 ) -> Callable[..., None]:
-    """`mteb.evaluate` stops at the first error. This function goes on if the error is one of ours."""
+    """`mteb.evaluate` stops at the first error. This function continues if the error is one of ours."""
 
     @wraps(evaluate)
     def evaluate_each(model: Any, tasks: Iterable[Any], **options: Any) -> None:

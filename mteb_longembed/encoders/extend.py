@@ -98,7 +98,7 @@ def load(
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
 
     Raises:
-        LongEmbedError: the same errors as `extend`.
+        LongEmbedError: for the same reasons as `extend`.
     """
     if is_saved_extended(name):
         return build(resolve(ModelName(str(name), revision=revision)), device=device)

@@ -36,6 +36,6 @@ def register_benchmark(benchmarks: ModuleType) -> None:
 
 
 def known_tasks() -> Collection[str]:
-    """The names of all tasks that mteb finds; `in` is also right for the names of variants."""
+    """The names of all tasks that mteb finds. The operator `in` also recognises variants."""
     tasks: Collection[str] = part("mteb.get_tasks", "_TASKS_REGISTRY")
     return tasks

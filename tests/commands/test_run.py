@@ -197,7 +197,7 @@ def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, cap
     last = capsys.readouterr().err.splitlines()[-1]
     assert (
         last
-        == "mteb-longembed: interrupted; what was finished is kept, and the same command goes on from there."
+        == "mteb-longembed: interrupted; finished work is kept, and the same command continues from there."
     )
 
 

@@ -55,7 +55,7 @@ def test_an_interrupted_run_says_that_the_same_command_goes_on(monkeypatch, caps
     with pytest.raises(SystemExit) as stopped:
         raising(KeyboardInterrupt())()
     assert stopped.value.code == 130
-    assert capsys.readouterr().err.endswith("the same command goes on from there.\n")
+    assert capsys.readouterr().err.endswith("the same command continues from there.\n")
 
 
 @pytest.mark.parametrize("error", [ValueError("mteb's own"), SystemExit(3), ZeroDivisionError()])

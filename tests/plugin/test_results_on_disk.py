@@ -227,7 +227,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
 
     monkeypatch.setattr(TaskResult, "to_disk", full)
     with pytest.raises(
-        StorageError, match=r"cannot be written to .* \(No space left on device\): make room"
+        StorageError, match=r"cannot be written to .* \(No space left on device\): free disk space"
     ) as told:
         cache.save_to_cache(result(0.7), META)
     assert isinstance(told.value, LongEmbedError)

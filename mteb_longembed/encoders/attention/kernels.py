@@ -43,7 +43,7 @@ def attend(
         return out, lse
     if mask is None and q.device.type == "cuda" and q.dtype == torch.float32:
         out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
-            q, _all_heads(k, q), _all_heads(v, q), None, True, 0.0, causal, scale=scale
+            q, repeat_heads(k, q), repeat_heads(v, q), None, True, 0.0, causal, scale=scale
         )
         # this kernel pads the log-sum-exps to a multiple of 32 rows; we cut the padding off
         return out, lse[..., : q.shape[2]]
@@ -81,7 +81,8 @@ def attend_backward(
     return _math_backward(grad, q, k, v, out, lse, scale, causal, mask)
 
 
-def _all_heads(x: Tensor, q: Tensor) -> Tensor:
+def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
+    """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
     groups = q.shape[1] // x.shape[1]
     return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
@@ -102,7 +103,7 @@ def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | Non
 def _math(
     q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    k, v = _all_heads(k, q), _all_heads(v, q)
+    k, v = repeat_heads(k, q), repeat_heads(v, q)
     outs, lses = [], []
     for start in range(0, q.shape[2], _MATH_ROWS):
         scores = _scores(q[:, :, start : start + _MATH_ROWS], k, scale, causal, mask, start)
@@ -118,7 +119,7 @@ def _math_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     heads, kv_heads = q.shape[1], k.shape[1]
     work = torch.promote_types(q.dtype, torch.float32)
-    keys, values = _all_heads(k, q), _all_heads(v, q).to(work)
+    keys, values = repeat_heads(k, q), repeat_heads(v, q).to(work)
     grad_q = torch.empty_like(q)
     grad_k = torch.zeros_like(keys, dtype=work)
     grad_v = torch.zeros_like(values)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .kernels import repeat_heads
 from .merge import attend_tiles
 from .tiles import band
 
@@ -56,12 +57,6 @@ def attend_plain(
     if q.requires_grad:
         k, v = repeat_heads(k, q), repeat_heads(v, q)
     return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
-
-
-def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
-    """`x` `[b, hk, n, d]` with each head repeated until it has as many as `q`."""
-    groups = q.shape[1] // x.shape[1]
-    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
 
 def _sdpa(

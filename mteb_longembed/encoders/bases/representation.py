@@ -42,7 +42,7 @@ class Representation:
         return cls(vectors)
 
     def settings(self) -> dict[str, object]:
-        """What of it stands in a name."""
+        """The settings that are written in a name."""
         return {} if self.vectors is None else {"vectors": self.vectors}
 
     def check(self, base: str, pooling: str | tuple[str, ...] | None, similarity: str | None) -> None:
@@ -113,7 +113,7 @@ class SearchSettings:
         return self != SearchSettings()
 
     def settings(self) -> dict[str, object]:
-        """What of it stands in a name."""
+        """The settings that are written in a name."""
         found = {"center": self.center, "fuse": self.fuse, "index": self.index}
         if self.weight != DEFAULT_WEIGHT:
             found["weight"] = self.weight  # type: ignore[assignment]

@@ -159,7 +159,7 @@ class Workers:
         shared = copy.copy(model)
         shared.store = shared.cluster = None
         device = model.device
-        # a machine without a GPU cannot read tensors that are on a GPU
+        # a GPU's tensors cannot be read on a machine without one
         self._shipped = ray.put(shared.to("cpu"))
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}

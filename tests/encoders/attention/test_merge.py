@@ -46,5 +46,5 @@ def test_rows_that_no_tile_covers_are_zeros():
 
 def test_no_tiles_at_all_is_an_error():
     q = torch.randn(1, 1, 2, 8)
-    with pytest.raises(ValueError, match="no tiles"):
+    with pytest.raises(ValueError, match="at least one tile"):
         attend_tiles([(q, q, [])], q, 1.0)

@@ -97,7 +97,7 @@ def test_a_wrong_description_is_told(registered, tmp_path, fields, told) -> None
 def test_what_nobody_knows_is_asked_for(registered, tmp_path) -> None:
     write_results(tmp_path, NAME, ALL, training_datasets=None, languages=None)
     [sentence] = only(tmp_path).asked
-    assert sentence == "model_meta.json does not know languages, training_datasets: write it into the entry."
+    assert sentence == "model_meta.json does not have languages, training_datasets: write it into the entry."
 
 
 def test_results_of_an_old_mteb_are_refused(registered, tmp_path) -> None:
