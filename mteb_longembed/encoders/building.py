@@ -136,7 +136,8 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
         _append_eos(model.tokenizer)
     if whole:
         check_first_module(info.name, model)
-        in_int8(model[0].model)
+        first: Any = model[0]
+        in_int8(first.model)
     return model
 
 
