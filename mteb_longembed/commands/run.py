@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """
 options that only mteb-longembed run has:
-  -m MODEL -m MODEL ...  several models, one after the other
+  -m MODEL [MODEL ...]   several models, one after the other
   --index {exact,faiss}  how to search the nearest documents: by mteb itself, or by its FAISS index, which finds the
                          same documents; this changes only retrieval tasks
   -q, --quiet            print only the table of scores and errors; the same as -v 0
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
 
 def _own_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
-    parser.add_argument("-m", "--model", action="append")
+    parser.add_argument("-m", "--model", action="extend", nargs="+")
     parser.add_argument("-v", "--verbosity", type=int)
     parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("--index", choices=("exact", "faiss"), default="exact")
