@@ -63,7 +63,7 @@ def draw(key: str) -> str:
 
 
 def _map(positions: Tensor) -> str:
-    """Tokens by tokens: the darker, the further apart the model believes them; red is beyond training."""
+    """Tokens by tokens: in a darker cell the model sees two tokens further apart. Orange is beyond training."""
     paths: dict[str, list[str]] = {}
     for i, row in enumerate(positions.abs().tolist()):
         j = 0
