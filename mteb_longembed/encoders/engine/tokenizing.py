@@ -29,7 +29,7 @@ CHARS_PER_TOKEN = 6
 _WORDS_IN_DOUBT = 4
 #: How many characters before the wanted length are searched for a good place for a cut.
 _SEARCH = 256
-#: Bytes of token ids that are kept for later lengths and strategies of the same base.
+#: Bytes of token ids that are kept for the same base. A longer length reads a text again, unless all of it was kept.
 CACHE_BYTES = 256 << 20
 
 Ids = np.ndarray
