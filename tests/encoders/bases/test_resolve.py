@@ -229,7 +229,11 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ),
         (ModelName("x", "se", fuse="bm25", weight=1), InputError, "^weight, the encoder's share .* got 1"),
         (ModelName("x", "se", fuse="bm25", weight="all"), InputError, "^weight must be a number, got 'all'"),
-        (ModelName("x", "se", dtype="../../x"), InputError, "^dtype must be one of fp32, fp16, bf16, int8, got"),
+        (
+            ModelName("x", "se", dtype="../../x"),
+            InputError,
+            "^dtype must be one of fp32, fp16, bf16, int8, got",
+        ),
         (ModelName("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
         (ModelName("x", "se", trust_remote_code="yes"), InputError, "^trust_remote_code must be on or off"),
     ],
