@@ -4,7 +4,8 @@
 
 It runs the same contenders, documents and queries in three ways: with `compare`; with mteb for each contender alone,
 as with `mteb run`; and with only the forward passes of `compare`, which are those of the distinct rows. Each way
-starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus.
+starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus. All figures
+are processor seconds with one torch thread, so that other work on the machine does not change them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import mteb
+import torch
 from materials import SIZES, base_model, documents, table
 
 from mteb_longembed.comparing import comparison
@@ -30,22 +32,21 @@ from mteb_longembed.tasks.beir import files_task
 
 
 class Watch:
-    """The seconds inside a method and the number of its calls, within `with Watch(owner, name) as watch:`."""
+    """The processor seconds of this thread inside a method, within `with Watch(owner, name) as watch:`."""
 
     def __init__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
-        self.seconds, self.calls = 0.0, 0
+        self.seconds = 0.0
 
     def __enter__(self) -> Watch:
         self.original: Callable[..., Any] = getattr(self.owner, self.name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
+            started = time.thread_time()
             try:
                 return self.original(*args, **kwargs)
             finally:
-                self.seconds += time.perf_counter() - started
-                self.calls += 1
+                self.seconds += time.thread_time() - started
 
         setattr(self.owner, self.name, timed)
         return self
@@ -76,7 +77,7 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
         files = write(folder, mix, n, n_queries)
         contenders = contenders_of(str(folder / "base"), None, target)
         os.environ[STORE_VARIABLE] = str(folder / "store")
-        started = time.perf_counter()
+        started = time.process_time()
         with Watch(comparison._Work, "_probe") as probes, Watch(Engine, "_forward") as passes:
             inside = 0.0
             original = comparison.probe
@@ -100,14 +101,14 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
                 )
             finally:
                 comparison.probe = original  # type: ignore[attr-defined]
-        whole = time.perf_counter() - started - probes.seconds
+        whole = time.process_time() - started - probes.seconds
         distinct = passes.seconds - inside
-        started = time.perf_counter()
+        started = time.process_time()
         for number, contender in enumerate(contenders):
             os.environ[STORE_VARIABLE] = str(folder / f"store{number}")
             model: Any = mteb.get_model(contender.name)
             mteb.evaluate(model, files_task(*files), cache=None, co2_tracker=False, show_progress_bar=False)
-        single = time.perf_counter() - started
+        single = time.process_time() - started
     return [
         mix, len(contenders), whole, distinct, whole / distinct, single, whole / single, probes.seconds
     ]  # fmt: skip
@@ -122,6 +123,7 @@ def main() -> None:
     parser.add_argument("--mixes", nargs="+", default=["qmsum", "2wiki"])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
     rows = [measure(args.size, mix, args.documents, args.queries, args.target) for mix in args.mixes]
     head = ["mix", "contenders", "compare, s", "distinct rows, s", "ratio"]
     print(table([*head, "single runs, s", "ratio", "probes, s"], rows))

@@ -228,9 +228,8 @@ class LoopbackHub:
         for name, value in values.items():
             if hasattr(constants, name):
                 monkeypatch.setattr(constants, name, value)
-        monkeypatch.setattr(
-            "mteb_longembed.hub._ANSWERS", {}
-        )  # another hub may have used the same port before
+        # another hub may have used the same port before
+        monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
         # transformers keeps its own API object from its first use, perhaps for the hub of another test
         monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)

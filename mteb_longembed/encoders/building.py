@@ -104,15 +104,14 @@ def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: Resolve
 
 def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
     """The base as its own files describe it. The zoo adds what the files leave out."""
-    whole = resolved.dtype == "int8"
-    if whole:
+    dtype, is_int8 = resolved.dtype, resolved.dtype == "int8"
+    if is_int8:
         check_int8(device)
-        device = "cpu"
+        dtype, device = "float32", "cpu"
     info = resolved.base
     entry = info.entry or ZooEntry(hub_id=info.name)
     source = info.path
     revision = None if Path(source).is_dir() else info.revision
-    dtype = "float32" if whole else resolved.dtype
     kwargs: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": info.runs_code,
@@ -134,7 +133,7 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
             model = SentenceTransformer(modules=modules, device=device, prompts=said)
     if entry.append_eos:
         _append_eos(model.tokenizer)
-    if whole:
+    if is_int8:
         check_first_module(info.name, model)
         first: Any = model[0]
         in_int8(first.model)

@@ -190,6 +190,14 @@ def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
         extend(tmp_path, "gp")
 
 
+def test_a_model_that_is_extended_further_keeps_its_compute_type_in_its_name(folder):
+    extended = extend(load(f"{folder}+none:dtype=bf16"), "pi", target_len=64)
+    assert (
+        extended.model_card_data.model_name == load(f"{folder}+pi@64:dtype=bf16").model_card_data.model_name
+    )
+    assert extended.dtype == torch.bfloat16
+
+
 def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     from mteb_longembed.names import zoo
 

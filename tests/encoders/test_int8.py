@@ -103,6 +103,14 @@ def test_rows_in_int8_are_kept_apart_from_those_in_fp32(model, folder: str) -> N
     assert again.keys(ids, None) == Fingerprint(model, cpu).keys(ids, None)
 
 
+def test_a_model_that_is_extended_further_keeps_int8_and_its_name(folder: str) -> None:
+    extended = longembed.extend(longembed.load(f"{folder}+none:dtype=int8"), "pi", target_len=128)
+    direct = longembed.load(f"{folder}+pi@128:dtype=int8")
+    assert extended.model_card_data.model_name == direct.model_card_data.model_name
+    text = [tiny.text(40)]
+    assert np.array_equal(extended.encode(text), direct.encode(text))
+
+
 def test_a_copy_gives_the_same(model) -> None:
     text = tiny.text(30, 1)
     assert np.array_equal(copy.deepcopy(model).encode(text), model.encode(text))

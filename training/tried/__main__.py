@@ -19,16 +19,14 @@ from .folded import FoldedPositions
 from .hierarchical import HierarchicalPositions
 from .temperature import Temperature
 
-#: The package's strategy, and what is compared with it.
+#: The package's strategy, and what is compared with it: ends of names; `@` is replaced by the target.
+_TEMPERATURES = ("temperature@:tau=0.9", "temperature@:tau=0.8", "temperature@:tau=0.6")
 ROWS = {
-    "mini-ape": {
-        "rp": ("folded", "hierarchical", "hierarchical:alpha=0.2"),
-        "ntk": ("ntk:logn=off", "temperature:tau=0.9", "temperature:tau=0.8", "temperature:tau=0.6"),
-    },
-    "mini-rope": {
-        "rp": ("folded",),
-        "ntk": ("ntk:logn=off", "temperature:tau=0.9", "temperature:tau=0.8", "temperature:tau=0.6"),
-    },
+    "mini-ape": (
+        ("rp@", "folded@", "hierarchical@", "hierarchical@:alpha=0.2"),
+        ("ntk@", "ntk@:logn=off", *_TEMPERATURES),
+    ),
+    "mini-rope": (("rp@", "folded@"), ("ntk@", "ntk@:logn=off", *_TEMPERATURES)),
 }
 
 
@@ -44,11 +42,10 @@ def main() -> None:
     task = generated(args.task, args.length)
     for model in args.models:
         print(f"| {task.name} | score | 95 % | p |\n|---|---:|---:|---:|", flush=True)
-        for relative, others in ROWS[model].items():
+        for tails in ROWS[model]:
             against = None
-            for tail in (relative, *others):
-                key, _, settings = tail.partition(":")
-                name = f"{model}+{key}@{args.length}" + (f":{settings}" if settings else "")
+            for tail in tails:
+                name = f"{model}+{tail.replace('@', f'@{args.length}')}"
                 scores = scores_of(found_by(name, task), task)
                 found = interval(scores, task)
                 p = "" if against is None else f"{randomisation_test([scores], [against]):.3f}"

@@ -80,6 +80,8 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
     kind, dtype, trained_len, target_len = said.kind, said.dtype, said.trained_len, said.target_len
     if loaded is not None:
         base = _describe_loaded(loaded)
+        # a model with the strategy `none` keeps the compute type that it was loaded with
+        dtype = getattr(getattr(loaded, "resolved", None), "dtype", None)
     elif (files := saved_files(name.base, name.revision)) is not None:
         _check_as_saved(name, said.trusted)
         return _resolve_saved(name, files, said.search)
