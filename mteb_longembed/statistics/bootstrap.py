@@ -21,7 +21,7 @@ N_RESAMPLES = 9999
 # BCa leaves out every query once, so its time is quadratic. It corrects a bias that vanishes with many queries.
 BCA_MAX = 1000
 # Resamples in memory at the same time: about 40 MB for NarrativeQA's 10,449 queries.
-_BATCH = 500
+BATCH = 500
 
 
 def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:
@@ -85,7 +85,7 @@ def mean_of_means_interval(groups: Sequence[ArrayLike], *, seed: int = 0) -> Int
         mean_of_means,
         vectorized=True,
         n_resamples=N_RESAMPLES,
-        batch=_BATCH,
+        batch=BATCH,
         confidence_level=CONFIDENCE,
         method="BCa" if len(samples) == 1 and samples[0].size <= BCA_MAX else "percentile",
         rng=np.random.default_rng(seed),

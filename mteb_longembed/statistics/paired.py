@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.statistics.bootstrap import N_RESAMPLES, differences
-
-_BATCH = 500
+from mteb_longembed.statistics.bootstrap import BATCH, N_RESAMPLES, differences
 
 
 def pair(
@@ -69,7 +67,7 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
         permutation_type="samples",
         vectorized=True,
         n_resamples=N_RESAMPLES,
-        batch=_BATCH,
+        batch=BATCH,
         rng=np.random.default_rng(seed),
     )
     return float(result.pvalue)

@@ -87,20 +87,22 @@ def test_a_name_and_its_parts_are_one_model(folder):
     assert np.array_equal(one.encode(TEXTS), other.encode(TEXTS))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_saved_and_loaded_in_another_process_gives_equal_embeddings(base, strategy, tmp_path):
-    model = extend(base, strategy)
-    model.save_pretrained(str(tmp_path / "saved"))
+def test_saved_and_loaded_in_another_process_gives_equal_embeddings(folder, tmp_path):
+    models = {strategy: extend(folder, strategy) for strategy in STRATEGIES}
+    for strategy, model in models.items():
+        model.save_pretrained(str(tmp_path / strategy))
     script = (
         "import sys, json, numpy, mteb_longembed as longembed\n"
-        f"model = longembed.load({str(tmp_path / 'saved')!r}, device='cpu')\n"
-        "texts = json.load(sys.stdin)\n"
-        f"numpy.save({str(tmp_path / 'got.npy')!r}, model.encode(texts, prompt_name='document'))\n"
+        f"texts, folder = json.load(sys.stdin), {str(tmp_path)!r}\n"
+        f"for strategy in {STRATEGIES!r}:\n"
+        "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
+        "    numpy.save(f'{folder}/{strategy}.npy', model.encode(texts, prompt_name='document'))\n"
     )
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", script], input=json.dumps(TEXTS), text=True, check=True, cwd=root)
-    got = np.load(tmp_path / "got.npy")
-    assert np.abs(got - model.encode(TEXTS, prompt_name="document")).max() < 1e-6
+    for strategy, model in models.items():
+        got = np.load(tmp_path / f"{strategy}.npy")
+        assert np.abs(got - model.encode(TEXTS, prompt_name="document")).max() < 1e-6, strategy
 
 
 def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -201,16 +203,26 @@ def _said_dtype(raw: dict[str, Any]) -> str | None:
     return said if isinstance(said, str) else None
 
 
+def parameters_by_type(file: Path) -> Counter[str]:
+    """How many parameters of each type a safetensors file has, by the types' names in such files.
+
+    Raises:
+        ModelError: if the file cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    try:
+        with safe_open(file, "np") as weights:
+            for key in weights.keys():  # noqa: SIM118 - not a dictionary
+                weight = weights.get_slice(key)
+                counts[weight.get_dtype()] += math.prod(weight.get_shape())
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    return counts
+
+
 def _weights_dtype(path: str) -> str | None:
     """The type of a folder's weights by torch's name, if all floating-point weights have the same type."""
-    found = set()
-    for file in Path(path).glob("*.safetensors"):
-        try:
-            with safe_open(file, "np") as weights:
-                keys = weights.keys()
-                found |= {weights.get_slice(key).get_dtype() for key in keys}
-        except (SafetensorError, OSError) as error:
-            raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    found = {kind for file in Path(path).glob("*.safetensors") for kind in parameters_by_type(file)}
     names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,13 +16,11 @@ from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.grammar import is_folder
 
-from .describe import BaseInfo
+from .describe import BaseInfo, parameters_by_type
 from .files import find_file, reader
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-#: Bytes of the number at the start of a safetensors file. That number is the length of the header.
-_LENGTH = 8
 _MEBI = 2**20
 
 
@@ -137,25 +133,10 @@ def _width(read: Any, hidden: int | None) -> int | None:
 
 def _counts_in(folder: Path) -> Counter[str]:
     """How many parameters of each type the safetensors files of a folder have."""
-    counts: Counter[str] = Counter()
-    for file in folder.rglob("*.safetensors"):
-        try:
-            with file.open("rb") as stream:
-                (length,) = struct.unpack("<Q", stream.read(_LENGTH))
-                header = json.loads(stream.read(length))
-            for name, tensor in header.items():
-                if name != "__metadata__":
-                    counts[tensor["dtype"]] += _product(tensor["shape"])
-        except (OSError, ValueError, KeyError, TypeError, struct.error, OverflowError, MemoryError):
-            return Counter()
-    return counts
-
-
-def _product(shape: list[int]) -> int:
-    size = 1
-    for side in shape:
-        size *= side
-    return size
+    try:
+        return sum(map(parameters_by_type, folder.rglob("*.safetensors")), Counter())
+    except ModelError:
+        return Counter()
 
 
 def _ask_hub(base: BaseInfo, read: Any) -> tuple[Mapping[str, int], str | None]:

@@ -15,6 +15,8 @@ TOKENS_ELSEWHERE = 65_536
 #: The number of tokens in a batch up to which padding is cheaper than another forward pass.
 FILL = {"cpu": 256}
 FILL_ELSEWHERE = 8192
+#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
+PARTS_PER_WORKER = 8
 
 
 @dataclass(frozen=True)

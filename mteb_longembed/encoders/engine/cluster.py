@@ -25,7 +25,7 @@ from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import split_by_cost
+from .batching import PARTS_PER_WORKER, split_by_cost
 from .blocks import estimated_tokens
 from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
 from .progress import TokenBar
@@ -35,8 +35,6 @@ logger = logging.getLogger(__name__)
 
 #: `ray` (the cluster of RAY_ADDRESS, otherwise one on this machine), `ray:N` (with N workers), or `ray://HOST:PORT`.
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
-#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
-_PARTS_PER_WORKER = 8
 #: A part may kill so many workers before the run ends. A part that needs too much memory kills every worker.
 _DEATHS = 3
 _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
@@ -276,7 +274,7 @@ class ClusterEngine:
                 yield known, [torch.from_numpy(found[keys[i]]) for i in known]
                 bar.advance(sum(tokens[i] for i in known))
             costs = [budget.cost(tokens[i]) for i in missing]
-            parts = split_by_cost(costs, _PARTS_PER_WORKER * len(self.workers.actors))
+            parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
             places = [[missing[i] for i in part] for part in parts]
             done = self.workers.run([[texts[i] for i in own] for own in places], self.settings)
             for number, arrays, reading in done:

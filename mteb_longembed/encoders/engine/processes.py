@@ -9,15 +9,13 @@ from typing import Any, Literal
 
 import torch
 
-from .batching import split_by_cost
+from .batching import PARTS_PER_WORKER, split_by_cost
 from .blocks import estimated_tokens
 from .engine import TextModel, budget_of
 from .progress import TokenBar
 
 Pool = dict[Literal["input", "output", "processes"], Any]
 
-#: Parts for each worker. There are enough of them that no worker waits long for the last part.
-_PARTS_PER_WORKER = 8
 _THREADS = "OMP_NUM_THREADS"
 
 
@@ -58,7 +56,7 @@ def encode_in_pool(
     """
     budget = budget_of(model, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]
-    parts = split_by_cost([budget.cost(n) for n in tokens], _PARTS_PER_WORKER * len(pool["processes"]))
+    parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
     for number, part in enumerate(parts):
         pool["input"].put([number, [texts[i] for i in part], {**kwargs, "show_progress_bar": False}])
     results: list[Any] = [None] * len(texts)

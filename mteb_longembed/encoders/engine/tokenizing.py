@@ -24,7 +24,7 @@ from mteb_longembed.errors import ModelError
 from .locality import Locality, locality
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
-CHARS_PER_TOKEN = 6
+_CHARS_TO_READ = 6
 #: So many pre-tokens before a cut are never trusted, because patterns such as `'(s|ll|ve)` look that far ahead.
 _WORDS_IN_DOUBT = 4
 #: How many characters before the wanted length are searched for a good place for a cut.
@@ -174,7 +174,7 @@ class CutTokenizer:
         return [np.array(encoding.ids, np.int32) for encoding in encodings]
 
     def _first_cut(self, text: str, room: int) -> int:
-        wanted = CHARS_PER_TOKEN * room + 2 * self.locality.guard
+        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
         return len(text) if self.locality.kind == "none" else cut_point(text, wanted)
 
     def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
