@@ -78,7 +78,9 @@ def has_flex(device: torch.device) -> bool:
 
 
 def head_width(config: Any) -> int:
-    """Dimensions of a head, from a transformer's configuration. 64 if it does not say."""
+    """Dimensions of a head, from a transformer's configuration: of the widest one. 64 if it does not say."""
+    if getattr(config, "is_heterogeneous", False):  # Gemma 4: the layers differ
+        return max(map(head_width, config.per_layer_config))
     heads = getattr(config, "num_attention_heads", None)
     return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
 

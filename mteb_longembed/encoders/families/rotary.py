@@ -300,7 +300,7 @@ class Rotary(Family):
                 f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
                 f"change with the length (type {rotary.rope_type}); use pi or ntk."
             )
-        windows = [getattr(m, "sliding_window", None) for m in model.modules() if hasattr(m, "is_causal")]
+        windows = [_window(m, model.config) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
         widest = max((w for w in windows if w is not None), default=0)
         if (
@@ -335,17 +335,19 @@ class Rotary(Family):
         Raises:
             ModelError: if they use neither halves nor neighbours.
         """
+        windows = [_window(module, model.config) for module, _, _ in calls]
+        # such layers stay as they are
+        slides = [w is not None and w < self.strategy.trained_len for w in windows]
+        full = [call for call, sliding in zip(calls, slides, strict=True) if not sliding]
         for interleaved in (rotary.interleaved, not rotary.interleaved):
             rotation = Rotation(rotary.inv_freq, interleaved)
-            if _turns_back(rotation, calls):
+            if _turns_back(rotation, full):
                 return rotation
         # where sliding layers share the rotary module, pi and ntk are refused (Cohere 2 turns in these alone)
-        windows = [getattr(module, "sliding_window", None) for module, _, _ in calls]
-        shared = any(w is not None and w < self.strategy.trained_len for w in windows)
         raise ModelError(
             f"{type(model).__name__} rotates queries and keys in a way that we do not know, so "
             f"{self.strategy.key()} cannot change it; use "
-            f"{'pcw' if shared and rotary.layer_type is None else 'pi or ntk'}."
+            f"{'pcw' if any(slides) and rotary.layer_type is None else 'pi or ntk'}."
         )
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
@@ -353,14 +355,20 @@ class Rotary(Family):
         return features
 
 
+def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
+    """The window of an attention layer in tokens. None for full attention."""
+    kinds, index = getattr(config, "layer_types", None), getattr(layer, "layer_idx", None)
+    if kinds and index is not None and kinds[index] == "full_attention":
+        return None  # EXAONE 4 gives all its layers the attribute
+    return getattr(layer, "sliding_window", None)
+
+
 def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
     """Whether all tokens become equal when we rotate their queries and keys back to position 0.
 
     The calls come from a text that repeats one token (`interface.trial`).
     """
-    for module, query, key in calls:
-        if getattr(module, "sliding_window", None) is not None:
-            continue
+    for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:
                 return False

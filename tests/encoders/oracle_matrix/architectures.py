@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +54,7 @@ SPECIAL: dict[str, dict] = {
 }  # fmt: skip
 #: Behind a model type that has sliding and full layers: the sliding ones see fewer tokens than the trained length.
 SLIDING = "sliding"
-_WINDOW = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
+_WINDOW = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 6}
 #: Bases with rope scaling of their own.
 SCALED = {f"llama, {kind}": {"rope_type": kind, "rope_theta": 500.0, **SCALINGS[kind]} for kind in SCALINGS}
 _LARGEST = 3_000_000
@@ -127,7 +128,7 @@ def built(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer
     if name in SCALED:
         special["rope_parameters"] = SCALED[name]
     elif scaled:
-        special.update(_WINDOW)
+        special.update(copy.deepcopy(_WINDOW))  # some configurations change the list that they get
         if kind == "modernbert":
             special["local_attention"] = 12
     default = _default(kind)

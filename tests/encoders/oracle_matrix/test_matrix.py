@@ -34,6 +34,8 @@ USUAL = {
     "gemma3_text, sliding": ["dynamic", "se"],
     "cohere2": ["none"],
     "cohere2, sliding": ["none", "se"],
+    "exaone4, sliding": ["none", "pi", "se"],
+    "embedding_gemma2_text, sliding": ["none", "se"],
     "llama, longrope": ["none", "gp target", "ntk"],
 }
 
