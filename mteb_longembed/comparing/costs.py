@@ -61,13 +61,15 @@ def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
     middle = sorted(texts, key=len)[len(texts) // 2 :][:_PROBE_DOCUMENTS]
     # the first call makes things that are made only once: do not measure it
     model.encode_document(middle[:1], show_progress_bar=False)
-    tokens, vectors, started = 0, [], time.perf_counter()
+    speeds, vectors, started = [], [], time.perf_counter()
     for text in middle:
+        before = time.perf_counter()
         (found,) = model.encode_document([text], show_progress_bar=False)
         vectors.append(np.atleast_2d(found.cpu() if hasattr(found, "cpu") else found))
-        tokens += tokens_of([text], target_len)
-        if time.perf_counter() - started > _PROBE_SECONDS:
+        after = time.perf_counter()
+        speeds.append(tokens_of([text], target_len) / (after - before))
+        if after - started > _PROBE_SECONDS:
             break
-    seconds = time.perf_counter() - started
     count = float(np.mean([len(rows) for rows in vectors]))
-    return Cost(tokens / seconds, count, count * vectors[0].shape[1] * 4, read)
+    # the median: other work on the machine may stop one document for a while
+    return Cost(float(np.median(speeds)), count, count * vectors[0].shape[1] * 4, read)
