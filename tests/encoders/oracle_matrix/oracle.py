@@ -187,6 +187,8 @@ class Oracle:
             own = own_frequencies(rope, own, self.label, self.n, self.limit)
             changed = frequencies_at(self.label, own, rope.get("rope_theta", 1e4), self.n)
             setattr(self.rotary, f"{prefix}inv_freq", changed)
+            if kind is None:  # PhiMoE does not read its buffer: it calls this function each time
+                self.rotary.rope_init_fn = lambda *_: (changed, self.rotary.attention_scaling)
         given = self.turn(self.rotary, x, at, *args, **kwargs)
         if kind in (None, "full_attention") and self._tempered():
             given = tuple(part * (0.1 * math.log(S) + 1) for part in given)
