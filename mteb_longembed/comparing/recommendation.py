@@ -67,7 +67,7 @@ def recommend(
             "that it is better than its base."
         )
     if cheapest is best:
-        second = f"No cheaper contender surely loses less than {LOSS:g} points against it."
+        second = f"No cheaper contender is certain to stay within {LOSS:g} points of it."
     else:
         second = (
             f"{cheapest.name} is cheaper ({_speed(cheapest)} against {_speed(best)}) and loses less than "
