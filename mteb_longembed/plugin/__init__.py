@@ -1,7 +1,7 @@
 """All code that touches mteb's registries, caches and private names. It adds our tasks and models to mteb's own.
 
 mteb has no interface for plugins, so this room relies on names inside mteb. If such a name has moved, `mteb_parts`
-raises one sentence that says so. This room may import every room except `commands`. Lower rooms may not import it.
+raises one sentence that says so. Lower rooms may not import this one.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
     """Load a model as mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
 
     Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse` and `weight`; a folder; or
-            any name that mteb knows.
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
+            folder; or any name that mteb knows.
         device: where the model runs; default the best device of this machine.
 
     Raises:
