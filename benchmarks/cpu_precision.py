@@ -117,6 +117,7 @@ def encoding(size: str, n: int, docs: int, rounds: int, only: list[str] | None) 
         ways: dict[str, Callable[[], Run]] = {
             "sentence-transformers, fp32": lambda: lambda: stock.encode(texts, batch_size=batch),
             "ours, fp32": lambda: engine_run(longembed.extend(stock, "none"), texts),
+            "ours, dtype=int8": lambda: engine_run(longembed.load(f"{folder}+none:dtype=int8"), texts),
             "ours, bf16": lambda: engine_run(in_bf16(stock), texts),
             "ours, int8 (torchao, dynamic)": lambda: engine_run(in_int8(stock, "dynamic"), texts),
             "ours, int8 (torchao, weights)": lambda: engine_run(in_int8(stock, "weights"), texts),
