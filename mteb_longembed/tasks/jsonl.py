@@ -101,7 +101,7 @@ def _lines(path: Path, name: str) -> Iterator[str]:
 
 def _text(row: dict[str, Any], column: str, blank: bool, place: str, wanted: str) -> str:
     if column not in row:
-        found = ", ".join(row) or "nothing"
+        found = ", ".join(key if key.isprintable() else repr(key) for key in row)[:200] or "nothing"
         raise DataError(f"{place}: {wanted}, {column} is missing (found: {found}).")
     value = row[column]
     if isinstance(value, int) and not isinstance(value, bool):

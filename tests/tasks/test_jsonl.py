@@ -59,6 +59,7 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
     [
         (GOOD + b'{"qid": "q3"}\n', "line 3: expected .* qid, text, text is missing (found: qid)"),
         (GOOD + b"{}\n", "line 3: expected .* qid is missing (found: nothing)"),
+        (b'{"\\n": null}\n', "line 1: .* qid is missing (found: '\\n')"),
         (GOOD + b'["q3"]\n', "line 3: expected one JSON object .* got a JSON list"),
         (GOOD + b'{"qid": "q3", "text": null}\n', "line 3: .* text is null"),
         (GOOD + b'{"qid": true, "text": "x"}\n', "line 3: .* qid is true"),

@@ -34,8 +34,15 @@ _OUT_OF_REACH = {
     "diffllama": "two attentions in a layer",
     "doge": "attention of its own",
     "falcon": "attention of its own",
+    "flint": "attention sinks",
+    "gpt_neox_japanese": "attention of its own",
     "gpt_oss": "attention sinks",
+    "granite_swa": "two rotary modules",
+    "granitemoe_swa": "two rotary modules",
     "llama4_text": "angles as complex numbers",
+    "mimo_v2_flash": "attention sinks",
+    "molmo2_text": "two rotary modules",
+    "openai_privacy_filter": "angles in an order of its own",
 }
 
 
