@@ -188,7 +188,8 @@ def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
     assert pinned["torch"] == "2.13.0"
     for requirement in requirements:
         name = requirement.name.lower().replace("_", "-")
-        if name not in ("mteb-longembed", "pip"):
+        # the extra `leaderboard` wants older versions: setup.cfg says why
+        if name not in ("mteb-longembed", "pip") and 'extra == "leaderboard"' not in str(requirement.marker):
             assert requirement.specifier.contains(pinned[name]), requirement
     base = {requirement.name for requirement in requirements if requirement.marker is None}
     engines = {"mteb", "sentence-transformers", "torch", "transformers", "datasets", "faiss-cpu"}
