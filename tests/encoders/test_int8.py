@@ -103,6 +103,15 @@ def test_rows_in_int8_are_kept_apart_from_those_in_fp32(model, folder: str) -> N
     assert again.keys(ids, None) == Fingerprint(model, cpu).keys(ids, None)
 
 
+def test_queries_are_scaled_as_in_fp32(folder: str) -> None:
+    texts = [tiny.text(100, seed) for seed in range(4)]
+    whole, exact, unscaled = (
+        longembed.load(f"{folder}+pi@128{tail}").encode(texts) for tail in (":dtype=int8", "", ":logn=off")
+    )
+    assert ((whole * exact).sum(1) > 0.99).all()
+    assert ((whole * unscaled).sum(1) < 0.98).all()
+
+
 def test_a_model_that_is_extended_further_keeps_int8_and_its_name(folder: str) -> None:
     extended = longembed.extend(longembed.load(f"{folder}+none:dtype=int8"), "pi", target_len=128)
     direct = longembed.load(f"{folder}+pi@128:dtype=int8")

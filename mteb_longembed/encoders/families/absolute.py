@@ -12,7 +12,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.attention.devices import hand_over
 from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import MisfitError, ModelError
 
 from .base import Family
 from .interface import install_packed
@@ -69,9 +69,15 @@ class Absolute(Family):
         self._query_scale: Tensor | None = None
         self.packs = install_packed(model)
         if strategy.logn:
-            for name, module in model.named_modules():
-                if name.rpartition(".")[2] == layout.query and isinstance(module, nn.Linear):
-                    module.register_forward_hook(self._scale_queries)
+            # by name, not by class: a projection may be in int8, or have an adapter around it
+            queries = [m for name, m in model.named_modules() if name.rpartition(".")[2] == layout.query]
+            if len(queries) < model.config.num_hidden_layers:
+                raise ModelError(
+                    f"{type(model).__name__} must have one query projection for each of its "
+                    f"{model.config.num_hidden_layers} layers, got {len(queries)}: use logn=off."
+                )
+            for query in queries:
+                query.register_forward_hook(self._scale_queries)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
