@@ -1,4 +1,4 @@
-"""(h) The cost of `compare`, compared with its distinct rows and with one run for each contender.
+"""(k) The cost of `compare`, compared with its distinct rows and with one run for each contender.
 
 `python benchmarks/comparing.py --size small --documents 12`
 
