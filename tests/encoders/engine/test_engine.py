@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def stored(
 
 
 def change_rows(folder: Path, statement: str) -> None:
-    with sqlite3.connect(folder / FILE) as file:
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as file, file:
         file.execute(statement)
 
 
@@ -152,7 +153,7 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
     word = tiny.WORDS[300 - 5]
     with pytest.raises(NumberError):
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
-    with sqlite3.connect(tmp_path / FILE) as file:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file, file:
         assert file.execute("SELECT count(*) FROM rows").fetchone()[0] in (0, 1, 2)
 
 

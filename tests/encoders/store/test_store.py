@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -65,7 +66,7 @@ def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) ->
     store.put_many([KEY, KEY], [ARRAY, ARRAY])
     put(store, array=ARRAY + 1)
     assert same(get(store), ARRAY + 1)
-    with sqlite3.connect(store.path) as file:
+    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
         assert file.execute("SELECT bytes FROM total").fetchone()[0] == len(pack(ARRAY, KEY))
 
 
@@ -87,7 +88,7 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
 
 
 def overwrite(store: EmbeddingStore, record: object, key: bytes = KEY) -> None:
-    with sqlite3.connect(store.path) as file:
+    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
         file.execute("UPDATE rows SET record = ? WHERE key = ?", (record, key))
 
 
@@ -168,7 +169,7 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 99", "DROP TABLE rows"])
 def test_a_file_of_another_form_is_set_aside(tmp_path: Path, statement: str) -> None:
     put(EmbeddingStore(tmp_path))
-    with sqlite3.connect(tmp_path / store_file.FILE) as file:
+    with contextlib.closing(sqlite3.connect(tmp_path / store_file.FILE)) as file, file:
         file.execute(statement)
     store = EmbeddingStore(tmp_path)
     with pytest.warns(RuntimeWarning, match="set aside"):
