@@ -15,6 +15,7 @@ from mteb_longembed.encoders.int8 import Int8Linear, check_int8
 from mteb_longembed.encoders.store.fingerprint import Fingerprint
 from mteb_longembed.errors import InputError
 from tests import tiny
+from tests.encoders.oracle_matrix import architectures
 
 pytestmark = pytest.mark.skipif(
     not int8._kernel_is_right(), reason="this processor has no int8 kernel in torch"
@@ -110,6 +111,18 @@ def test_queries_are_scaled_as_in_fp32(folder: str) -> None:
     )
     assert ((whole * exact).sum(1) > 0.99).all()
     assert (whole * unscaled).sum(1).mean() < 0.98
+
+
+@pytest.mark.parametrize("name", ["distilbert", "mistral", "t5", "roformer"])
+def test_every_family_stays_close_to_fp32_beyond_its_trained_length(name: str, tmp_path) -> None:
+    architectures.built(name, tmp_path / "made").save_pretrained(str(tmp_path / "saved"))
+    key = "pi" if name == "distilbert" else "se"
+    texts = [tiny.text(n, n) for n in (5, 40, 100)]
+    whole, exact = (
+        longembed.load(f"{tmp_path}/saved+{key}@128:trained_len=16{tail}").encode(texts)
+        for tail in (",dtype=int8", "")
+    )
+    assert ((whole * exact).sum(1) > 0.99).all()
 
 
 def test_a_model_that_is_extended_further_keeps_int8_and_its_name(folder: str) -> None:
