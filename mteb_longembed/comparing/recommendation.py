@@ -60,6 +60,12 @@ def recommend(
             f"{best.name} is best with {best.score.mean:.1f}, {best.gain.mean:+.1f} points against its base "
             f"({best.gain.low:+.1f} to {best.gain.high:+.1f} on {questions})."
         )
+    elif best.gain is None:
+        verdict = "undecided"
+        first = (
+            f"{best.name} has the highest score ({best.score.mean:.1f}). Its base did not take part, so nothing is "
+            "known about what it gains."
+        )
     else:
         verdict = "undecided"
         first = (

@@ -82,3 +82,12 @@ def test_drawn_queries_recommend_nothing_about_bm25() -> None:
 def test_a_search_is_loaded_by_search() -> None:
     rows = [row("mine+pcw@4096,center=corpus", 80, (30, 20, 40)), row("mine+none@512", 50, base=True)]
     assert 'mteb_longembed.search("mine+pcw@4096,center=corpus")' in recommend(rows, [], 50).sentences[2]
+
+
+def test_without_its_base_nothing_is_said_about_a_gain() -> None:
+    found = recommend([row("mine+ntk@4096", 80), row("mine+pi@4096", 70, loss=(-10, -20, -3))], [], 50)
+    assert found.verdict == "undecided"
+    assert found.sentences[0] == (
+        "mine+ntk@4096 has the highest score (80.0). Its base did not take part, so nothing is known about what it "
+        "gains."
+    )
