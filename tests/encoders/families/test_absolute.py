@@ -208,3 +208,24 @@ def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
         MisfitError, match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw"
     ):
         family.check_fit(Rotary, "x")
+
+
+class Adapter(torch.nn.Module):
+    """As an adapter library puts one around a projection: no linear layer itself."""
+
+    def __init__(self, inside: torch.nn.Linear) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inside(x)
+
+
+def test_a_query_projection_inside_an_adapter_is_scaled_too(tmp_path):
+    base = tiny.sentence_transformer("bert", tmp_path)
+    text = [tiny.text(LT)]
+    exact, unscaled = extended(base, "pi").encode(text), extended(base, "pi", logn=False).encode(text)
+    for layer in base[0].model.encoder.layer:
+        layer.attention.self.query = Adapter(layer.attention.self.query)
+    assert np.abs(extended(base, "pi").encode(text) - exact).max() < 1e-6
+    assert np.abs(exact - unscaled).max() > 1e-3
