@@ -63,7 +63,7 @@ def contenders_of(
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
-        return [_contender(base, base)]
+        return [_contender(base, parse_name(base).base)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Contender(base, base, is_base=True)]
     first = _contender(f"{base}+none", base)
@@ -111,7 +111,8 @@ def _contender(name: str, base: str) -> Contender:
     return Contender(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
         base,
-        is_base=parsed.strategy == "none" and strategy.target_len == strategy.trained_len,
+        is_base=strategy.target_len == strategy.trained_len
+        and resolved.name == resolve(ModelName(parsed.base)).name,
         trained_len=strategy.trained_len,
         target_len=strategy.target_len,
     )

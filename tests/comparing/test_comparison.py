@@ -43,6 +43,13 @@ def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> No
     assert [c.name.removeprefix(base) for c in contenders_of(base) if "+none" in c.name] == ["+none@16"]
 
 
+def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
+    tails = ["none", "none:dtype=bf16", "none:vectors=8", "pi@64"]
+    contenders = [c for tail in tails for c in contenders_of(f"{base}+{tail}")]
+    assert {contender.base for contender in contenders} == {base}
+    assert [contender.is_base for contender in contenders] == [True, False, False, False]
+
+
 def test_contenders_that_cannot_be_are_told(base) -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
         contenders_of(base, ["gpp"])
