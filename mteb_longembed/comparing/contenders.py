@@ -107,12 +107,12 @@ def _contender(name: str, base: str) -> Contender:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
+    plain = ModelName(parsed.base, revision=parsed.revision, trust_remote_code=parsed.trust_remote_code)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Contender(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
         base,
-        is_base=strategy.target_len == strategy.trained_len
-        and resolved.name == resolve(ModelName(parsed.base)).name,
+        is_base=strategy.target_len == strategy.trained_len and resolved.name == resolve(plain).name,
         trained_len=strategy.trained_len,
         target_len=strategy.target_len,
     )
