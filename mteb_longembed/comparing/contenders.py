@@ -63,15 +63,15 @@ def contenders_of(
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
-        return [_contender(base, parse_name(base).base)]
+        return [_contender(base)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Contender(base, base, is_base=True)]
-    first = _contender(f"{base}+none", base)
+    first = _contender(f"{base}+none")
     found = [first]
     refused: list[str] = []
     for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
-            found.append(_contender(f"{base}+{tail}", base))
+            found.append(_contender(f"{base}+{tail}"))
         except MisfitError as error:
             refused.append(str(error))
         except InputError:
@@ -86,7 +86,7 @@ def fused(best: Contender) -> Contender | None:
     """The contender with BM25's scores added, None if that is not possible."""
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
-        return _contender(f"{best.name}{sign}{_FUSED}", best.base)
+        return _contender(f"{best.name}{sign}{_FUSED}")
     except InputError:
         return None
 
@@ -103,7 +103,7 @@ def _tails(strategies: Sequence[str] | None, target_len: int | str | None, train
         yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
-def _contender(name: str, base: str) -> Contender:
+def _contender(name: str) -> Contender:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
@@ -111,7 +111,7 @@ def _contender(name: str, base: str) -> Contender:
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Contender(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
-        base,
+        parsed.base,
         is_base=strategy.target_len == strategy.trained_len and resolved.name == resolve(plain).name,
         trained_len=strategy.trained_len,
         target_len=strategy.target_len,

@@ -43,9 +43,11 @@ def convex_combination(
     def combine(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
         fused = dict.fromkeys(sorted({document for found in scores for document in found}), 0.0)
         for found, weight, least in zip(scores, weights, lowest, strict=True):
-            own_least, highest = min(found.values(), default=0.0), max(found.values(), default=0.0)
+            if not found:
+                continue
+            own_least, highest = min(found.values()), max(found.values())
             start = own_least if least is None else least
-            if not found or highest <= start:
+            if highest <= start:
                 continue
             for document in fused:
                 fused[document] += weight * (found.get(document, own_least) - start) / (highest - start)
