@@ -329,7 +329,7 @@ class Rotary(Family):
         ):
             raise MisfitError(
                 f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
-                "rotary module with the layers of full attention; use se or pcw."
+                "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
             )
 
     def _rotation(
