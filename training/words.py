@@ -1,10 +1,10 @@
 """A bag of words as a yardstick: what do the tasks ask of a model, and how much does a width hold?
 
-`python -m training.words training/configs/mini.json --books FILE --tokenizer FILE` trains one vector for each word piece
-(`StaticEmbedding` of sentence-transformers), on the same text and vocabulary as the embedded models. A document is the mean
-of its vectors, so no order, position or context can help. Beside it stand random vectors, weighted by the pieces'
-inverse document frequency in the same text. They can only count shared pieces, and their width says how well. In the
-last column each piece has a dimension of its own, so that nothing disturbs the count.
+`python -m training.words training/configs/mini.json --books FILE --tokenizer FILE` trains one vector for each word
+piece (`StaticEmbedding` of sentence-transformers), on the same text and vocabulary as the embedded models. A document
+is the mean of its vectors, so no order, position or context can help. Beside it stand random vectors, weighted by the
+pieces' inverse document frequency in the same text. They can only count shared pieces, and their width says how well.
+In the last column each piece has a dimension of its own, so that nothing disturbs the count.
 
 The command prints a Markdown table: Acc@1 on Passkey and Needle, and nDCG@10 on QMSum if `LONGEMBED_QMSUM` names its
 folder, in percent with 95 % intervals.
@@ -80,12 +80,18 @@ def means(words: nn.EmbeddingBag, rows: list[np.ndarray]) -> torch.Tensor:
 
 
 def train_words(
-    chapters: list[np.ndarray], vocab_size: int, width: int, steps: int, count: int, seed: int, lr: float = 3e-3
+    chapters: list[np.ndarray],
+    vocab_size: int,
+    width: int,
+    steps: int,
+    count: int,
+    seed: int,
+    lr: float = 3e-3,
 ) -> np.ndarray:
     """One trained vector for each word piece, `(vocab_size, width)`. The rate falls linearly to zero."""
     torch.manual_seed(seed)
     words = nn.EmbeddingBag(vocab_size, width, mode="mean")
-    nn.init.normal_(words.weight, std=0.03)
+    nn.init.normal_(words.weight, std=0.03)  # small, because every step of Adam has the length of the rate
     optimizer = torch.optim.Adam(words.parameters())
     shares = shares_of(chapters)
     for step in range(steps):

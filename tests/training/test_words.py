@@ -1,4 +1,4 @@
-"""The bag of words of `training.words`: its vectors are trained, it ignores order, and it reads as much as it is told."""
+"""The bag of words of `training.words`: training helps, order does not matter, and it reads as much as it is told."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def found(words: np.ndarray, chapters: list[np.ndarray]) -> float:
     bag = nn.EmbeddingBag.from_pretrained(torch.from_numpy(words).float(), mode="mean")
     pairs = pairs_at(chapters, shares_of(chapters), seed=9, step=0, count=64)
     nearest = (means(bag, pairs.queries) @ means(bag, pairs.documents).T).argmax(1).tolist()
-    hits = [chapter_of(q) == chapter_of(pairs.documents[i]) for q, i in zip(pairs.queries, nearest, strict=True)]
+    hits = [
+        chapter_of(q) == chapter_of(pairs.documents[i]) for q, i in zip(pairs.queries, nearest, strict=True)
+    ]
     return float(np.mean(hits))
 
 
