@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.config import load_recipe
-from training.corpus import open_corpus
+from training.inputs import add_inputs, open_inputs
 from training.phrases import pair, shares_of
 
 
@@ -34,18 +33,12 @@ def write_pairs(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("recipe", type=Path)
-    parser.add_argument(
-        "--books", type=Path, required=True, help=".jsonl.gz, one chapter a line, field `text`"
-    )
-    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json of the pair")
+    add_inputs(parser)
     parser.add_argument("--out", type=Path, required=True, help="a file ending in .jsonl")
     parser.add_argument("--count", type=int, default=6400)
     parser.add_argument("--length", type=int, default=192, help="tokens of a document")
     args = parser.parse_args()
-    recipe = load_recipe(args.recipe)
-    tokenizer = Tokenizer.from_file(str(args.tokenizer))
-    corpus = open_corpus(args.tokenizer.with_name("corpus.npz"), args.books, tokenizer)
+    recipe, tokenizer, corpus = open_inputs(args)
     write_pairs(corpus.chapters, tokenizer, args.count, args.length, recipe.seed + 1, args.out)
 
 

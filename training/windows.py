@@ -33,6 +33,7 @@ from mteb_longembed.retrieval.fusion import convex_combination
 from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.paired import randomisation_test
+from training.findings import QMSUM_VARIABLE
 
 PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 #: Further rows, as the ends of names. `@` is replaced by the target length.
@@ -227,7 +228,7 @@ def main() -> None:
         return
     tasks = [generated(name, args.length) for name in args.tasks]
     targets = {task.name: args.length for task in tasks}
-    folder = os.environ.get("LONGEMBED_QMSUM")
+    folder = os.environ.get(QMSUM_VARIABLE)
     if folder:
         tasks.append(qmsum(Path(folder), args.queries))
         targets["QMSum"] = 32_768

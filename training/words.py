@@ -26,8 +26,8 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Static
 from tokenizers import Tokenizer
 from torch import nn
 
-from training.config import load_recipe
-from training.corpus import open_corpus
+from training.findings import NEEDLE, PASSKEY, QMSUM_VARIABLE
+from training.inputs import add_inputs, open_inputs
 from training.phrases import pair, shares_of
 from training.train import info_nce
 from training.windows import Retrieval, generated, interval, qmsum, scores_of
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
 def excerpts(
     rng: np.random.Generator, chapters: list[np.ndarray], shares: np.ndarray, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One to four excerpts of a chapter, and a passage of `length` tokens of it that does not hold them all.
+    """One to four excerpts of a chapter, and a passage of `length` tokens from anywhere in it.
 
     The query is about the same things as its document, but need not share a phrase with it, as a summary of a long text
     and the text's first words.
@@ -114,14 +114,16 @@ def rarity(chapters: list[np.ndarray], vocab_size: int, length: int = 512) -> np
 
 
 def random_words(weights: np.ndarray, width: int, seed: int) -> np.ndarray:
-    """A random direction for each word piece, with the length `weights`."""
+    """A random direction for each word piece, with a length in proportion to its weight."""
     return weights[:, None] * np.random.default_rng(seed).standard_normal((len(weights), width))
 
 
 def model_of(words: np.ndarray, tokenizer: Tokenizer, first: int | None) -> SentenceTransformer:
     """An ordinary model that reads the `first` tokens of a text, or the whole text if `first` is None."""
     tokenizer = Tokenizer.from_str(tokenizer.to_str())
-    tokenizer.no_truncation() if first is None else tokenizer.enable_truncation(first)
+    tokenizer.no_truncation()
+    if first is not None:
+        tokenizer.enable_truncation(first)
     embedding = StaticEmbedding(tokenizer, embedding_weights=words.astype(np.float32))
     return SentenceTransformer(modules=[embedding, Normalize()], device="cpu")
 
@@ -141,16 +143,16 @@ def score(words: np.ndarray, tokenizer: Tokenizer, task: Retrieval, first: int |
     return f"{known.mean:.1f} ({known.low:.0f} to {known.high:.0f})"
 
 
-def columns() -> Iterator[tuple[str, Retrieval, int | None]]:
+def tasks() -> Iterator[tuple[str, Retrieval, int | None]]:
     """Name, task and number of tokens that are read."""
     for name, lengths in (
-        ("LongEmbedPasskey-docs200-queries200", (256, 512, 4096)),
-        ("LongEmbedNeedle-queries100", (512, 4096)),
+        (PASSKEY, (256, 512, 4096)),
+        (NEEDLE, (512, 4096)),
     ):
         for length in lengths:
             task = generated(name, length)
             yield task.name, task, None
-    folder = os.environ.get("LONGEMBED_QMSUM")
+    folder = os.environ.get(QMSUM_VARIABLE)
     if folder:
         task = qmsum(Path(folder), None)
         yield "QMSum, its first 512 tokens", task, 512
@@ -159,30 +161,24 @@ def columns() -> Iterator[tuple[str, Retrieval, int | None]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("recipe", type=Path)
-    parser.add_argument(
-        "--books", type=Path, required=True, help=".jsonl.gz, one chapter a line, field `text`"
-    )
-    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json of the pair")
+    add_inputs(parser)
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--pairs", type=int, default=512, help="pairs a step")
     args = parser.parse_args()
     logging.getLogger("mteb").setLevel(logging.CRITICAL)
-    recipe = load_recipe(args.recipe)
-    tokenizer = Tokenizer.from_file(str(args.tokenizer))
-    corpus = open_corpus(args.tokenizer.with_name("corpus.npz"), args.books, tokenizer)
+    recipe, tokenizer, corpus = open_inputs(args)
     size, width = recipe.shape.vocab_size, recipe.shape.hidden_size
     weights = rarity(corpus.chapters, size)
-    rows = {
+    bags = {
         f"trained, width {width}": train_words(
             corpus.chapters, size, width, args.steps, args.pairs, recipe.seed
         )
     }
-    rows |= {f"random, width {width}": random_words(weights, width, recipe.seed) for width in WIDTHS}
-    rows[f"counted, width {size}"] = np.diag(weights)
-    print("| bag of words | " + " | ".join(rows) + " |\n|---|" + "---:|" * len(rows), flush=True)
-    for name, task, first in columns():
-        cells = [score(words, tokenizer, task, first) for words in rows.values()]
+    bags |= {f"random, width {width}": random_words(weights, width, recipe.seed) for width in WIDTHS}
+    bags[f"counted, width {size}"] = np.diag(weights)
+    print("| bag of words | " + " | ".join(bags) + " |\n|---|" + "---:|" * len(bags), flush=True)
+    for name, task, first in tasks():
+        cells = [score(words, tokenizer, task, first) for words in bags.values()]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
