@@ -3,7 +3,7 @@
 `python benchmarks/windows.py --size tiny --documents 10000 --vectors 64`
 
 The search part compares queries with random unit vectors, because the cost does not depend on the values of vectors.
-It measures exact search in blocks (`VectorSearch`) and the FAISS index of windows, with several vectors and with one
+It measures exact search in blocks (`best_documents`) and the FAISS index of windows, with several vectors and with one
 vector for each document.
 """
 
@@ -18,18 +18,9 @@ import numpy as np
 from materials import SIZES, alternating, base_model, documents, table
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.vector_search import VectorSearch
+from mteb_longembed.retrieval.exact import best_documents
 from mteb_longembed.retrieval.vectors import CorpusVectors
 from mteb_longembed.retrieval.windows_index import WindowIndex
-
-
-class Ready(VectorSearch):
-    """A search over vectors that exist already."""
-
-    def __init__(self, vectors: CorpusVectors) -> None:
-        self._forget()
-        self._vectors = vectors
-        self._ids = [str(i) for i in range(len(vectors))]
 
 
 def encoding(size: str, rounds: int) -> str:
@@ -67,13 +58,15 @@ def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> st
     asked = draw.normal(size=(queries, width)).astype(np.float32)
     rows = []
     for count in (1, vectors):
-        search = Ready(filled(n, count, width))
+        kept = filled(n, count, width)
         before = peak()
-        (seconds,) = alternating(rounds, lambda s=search: s._best(asked, 10))
+        (seconds,) = alternating(rounds, lambda k=kept: best_documents(k.blocks(), asked, 10))
         rows.append([f"exact, {count} a document", seconds, peak() - before])
         for kind in ("flat", "ivf"):
-            search._index, search._index_kind = None, kind
-            index = search._filled_index()
+            index = WindowIndex(exact=kind == "flat")
+            for block in kept.blocks():
+                ids = [str(block.first + i) for i in range(len(block.counts))]
+                index.add_documents(block.documents(), ids)
             started = time.perf_counter()
             index.search(asked, 10)  # the first search divides the vectors into lists
             made = time.perf_counter() - started
@@ -81,7 +74,7 @@ def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> st
             rows.append(
                 [f"index={kind}, {count} a document (made in {made:.1f} s)", seconds, peak() - before]
             )
-        search._forget()
+        kept.close()
     return table(
         [f"{n} documents, {queries} queries, d = {width}", "s", "peak MiB above the vectors' file"], rows
     )

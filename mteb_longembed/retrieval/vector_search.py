@@ -15,7 +15,8 @@ from mteb.types import PromptType
 from mteb_longembed.errors import InputError, MisfitError
 
 from .center import subtract
-from .vectors import CorpusVectors
+from .exact import best_documents, scores_by_block
+from .vectors import Block, CorpusVectors
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -133,13 +134,11 @@ class VectorSearch:
         if self._index_kind is not None:
             scores, places = self._filled_index().search(vectors, top_k)
         else:
-            scores, places = self._best(vectors, min(top_k, len(self._ids)))
+            scores, places = best_documents(self._blocks(), vectors, top_k)
         return {
             query: {self._ids[place]: score for place, score in zip(row, values, strict=True)}
             for query, row, values in zip(ids, places, scores, strict=True)
         }
-
-    # ---- vectors -----------------------------------------------------------------------------------------
 
     def _encode(
         self, texts: Any, kind: PromptType, encode_kwargs: Any, num_proc: int | None, where: Any
@@ -166,44 +165,21 @@ class VectorSearch:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
-    def _blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Blocks of documents: number of the first one, vectors of each one, and the (centred) vectors."""
+    def _blocks(self) -> Iterator[Block]:
+        """All documents, centred if that was asked for."""
         assert self._vectors is not None
         for block in self._vectors.blocks():
-            rows = block.rows
             if self._document_mean is not None:
-                rows = subtract(rows, self._document_mean, normalize=self._unit)
-            yield block.first, block.counts, rows
+                block = block._replace(rows=subtract(block.rows, self._document_mean, normalize=self._unit))
+            yield block
 
     def _filled_index(self) -> WindowIndex:
         if self._index is None:
             self._index = WindowIndex(exact=self._index_kind != "ivf")
-            for first, counts, rows in self._blocks():
-                documents = np.split(rows, np.cumsum(counts)[:-1])
-                self._index.add_documents(documents, self._ids[first : first + len(counts)])
+            for block in self._blocks():
+                ids = self._ids[block.first : block.first + len(block.counts)]
+                self._index.add_documents(block.documents(), ids)
         return self._index
-
-    # ---- scores ------------------------------------------------------------------------------------------
-
-    def _scores(self, queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
-        """For each block: number of its first document, and the scores `[queries, documents]`."""
-        wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
-        for first, counts, rows in self._blocks():
-            scores = wanted @ torch.from_numpy(rows).T
-            if len(rows) > len(counts):
-                best = np.maximum.reduceat(scores.numpy(), np.cumsum(counts) - counts, axis=1)
-                scores = torch.from_numpy(best)
-            yield first, scores
-
-    def _best(self, queries: np.ndarray, top_k: int) -> tuple[list[list[float]], list[list[int]]]:
-        values = torch.empty(len(queries), 0)
-        places = torch.empty(len(queries), 0, dtype=torch.long)
-        for first, scores in self._scores(queries):
-            here = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
-            values, places = torch.cat([values, scores], 1), torch.cat([places, here], 1)
-            values, chosen = values.topk(min(top_k, values.shape[1]), dim=1)
-            places = places.gather(1, chosen)
-        return values.tolist(), places.tolist()
 
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
@@ -211,7 +187,7 @@ class VectorSearch:
         place_of = {document: place for place, document in enumerate(self._ids)}
         wanted = [[place_of[document] for document in top_ranked.get(query, ())] for query in ids]
         found: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in self._scores(queries):
+        for first, scores in scores_by_block(self._blocks(), queries):
             for number, places in enumerate(wanted):
                 for place in places:
                     if first <= place < first + scores.shape[1]:

@@ -19,6 +19,10 @@ class Block(NamedTuple):
     counts: np.ndarray
     rows: np.ndarray
 
+    def documents(self) -> list[np.ndarray]:
+        """The vectors of each document, `[vectors, d]`."""
+        return np.split(self.rows, np.cumsum(self.counts)[:-1])
+
 
 class CorpusVectors:
     """Vectors on disk. Only one block of them is in memory. The file disappears together with this object.

@@ -6,17 +6,8 @@ import tracemalloc
 
 import numpy as np
 
-from mteb_longembed.retrieval.vector_search import VectorSearch
+from mteb_longembed.retrieval.exact import best_documents
 from mteb_longembed.retrieval.vectors import BLOCK_BYTES, CorpusVectors
-
-
-class Ready(VectorSearch):
-    """A search over vectors that exist already."""
-
-    def __init__(self, vectors: CorpusVectors) -> None:
-        self._forget()
-        self._vectors = vectors
-        self._ids = [str(i) for i in range(len(vectors))]
 
 
 def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -> None:
@@ -31,7 +22,7 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
             if place in (0, 5_000, n - 1):  # these have the first query itself among their vectors
                 rows[place % several] = 10 * queries[0]
             kept.add([rows])
-        _, places = Ready(kept)._best(queries, 10)
+        _, places = best_documents(kept.blocks(), queries, 10)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
