@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from scipy import stats
@@ -9,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.significance import Comparison
-from training.order import found_shuffled, order_hits
+from training.order import embed_at, everywhere_0, found_by, order_hits, shuffled, with_one_row
 from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
 
 LEVEL = 0.05
@@ -39,6 +40,12 @@ NEED = """\
 These are the same documents and questions, with the position ids of every text in random order. If a score hardly
 changes, the task does not need positions. Then a strategy can help only if it does not disturb the model, and an
 extrapolated position does no harm."""
+
+ROWS = """\
+This is the model with learned positions again. But in documents every position has the same row, the mean of the
+table. So it knows no positions of documents at all. If it still finds as much as with the best strategy, its rows hold
+more chance than use: its short training has hardly moved them from their random start. Then a strategy for learned
+positions mainly decides how much the rows disturb."""
 
 
 def label(base: str, strategy: str) -> str:
@@ -179,8 +186,8 @@ def order_table(bases: tuple[str, str]) -> str:
     for base in bases:
         model = open_base(base)
         cells = []
-        for shuffled in (False, True):
-            hits = order_hits(model, shuffled=shuffled)
+        for as_they_are in (True, False):
+            hits = order_hits(model, as_they_are=as_they_are)
             cells.append(str(mean_of({str(i): float(hit) for i, hit in enumerate(hits)})))
         rows.append(f"| `{base}` | {cells[0]} | {cells[1]} |")
     return "\n".join(rows)
@@ -192,8 +199,28 @@ def positions_table(scores: Scores, bases: tuple[str, str]) -> str:
     rows = [f"| {task}, 512 | positions as they are | position ids shuffled |", "|---|---:|---:|"]
     for base in bases:
         as_they_are = scores.get((task, base, "", "512"))
-        shuffled = found_shuffled(open_base(base), task, "test_512")
-        rows.append(f"| `{base}` | {mean_of(as_they_are) if as_they_are else ''} | {mean_of(shuffled)} |")
+        queries, documents = (partial(embed_at, open_base(base), positions=shuffled(i)) for i in (0, 1))
+        disturbed = found_by(task, "test_512", queries, documents)
+        rows.append(f"| `{base}` | {mean_of(as_they_are) if as_they_are else ''} | {mean_of(disturbed)} |")
+    return "\n".join(rows)
+
+
+def one_row_table(scores: Scores, learned: str) -> str:
+    """Markdown: what the model with learned positions finds if all positions have the same row."""
+    task = next(iter(scores))[0]
+    rows = [f"| {task} | best strategy | one row for all positions |", "|---|---:|---:|"]
+    base = open_base(learned)
+    embed = partial(embed_at, with_one_row(base), positions=everywhere_0)
+    for length in [n for n in lengths_of(scores, task) if n in ("512", "4096")]:
+        best = max(
+            (
+                mean_of(scores[task, learned, strategy, length])
+                for strategy in lines_of(scores, task, learned)
+            ),
+            key=lambda mean: mean.mean,
+        )
+        same = found_by(task, f"test_{length}", base.encode, embed)
+        rows.append(f"| `{learned}`, {int(length):,} | {best} | {mean_of(same)} |")
     return "\n".join(rows)
 
 
@@ -217,5 +244,8 @@ def write_page(path: Path, figure: str, scores: Scores, bases: tuple[str, str], 
     parts.append("## Do these tasks need positions at all?")
     parts.append(NEED)
     parts.append(positions_table(scores, bases))
+    parts.append("## What the learned rows hold")
+    parts.append(ROWS)
+    parts.append(one_row_table(scores, bases[0]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
