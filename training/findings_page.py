@@ -9,8 +9,9 @@ from scipy import stats
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.significance import Comparison
-from training.order import embed_at, everywhere_0, found_by, order_hits, shuffled, with_one_row
+from mteb_longembed.reports.scores.significance import Comparison, compare
+from training.order import order_hits
+from training.positions import embed_at, everywhere_0, found_by, shuffled, with_one_row
 from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
 
 LEVEL = 0.05
@@ -212,13 +213,7 @@ def one_row(scores: Scores, learned: str) -> str:
     base, strategy = open_base(learned), best(scores, task, learned, length)
     embed = partial(embed_at, with_one_row(base), positions=everywhere_0)
     same = found_by(task, f"test_{length}", base.encode, embed)
-    compared = against(
-        {**scores, (task, learned, "one row", length): same},
-        task,
-        length,
-        (learned, strategy),
-        (learned, "one row"),
-    )
+    compared = compare(task, length, [scores[task, learned, strategy, length]], [same])
     return f"- One row finds more than {label(learned, strategy)} at {length}: {verdict(compared)}"
 
 

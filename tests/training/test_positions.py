@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
 from training.measuring import Cell, measure
-from training.order import embed_at, everywhere_0, found_by, shuffled, with_one_row
+from training.positions import embed_at, everywhere_0, found_by, shuffled, with_one_row
 
 TEXTS = ["the miller feeds the geese before dawn .", "a letter came ."]
 BACKWARDS = [" ".join(reversed(text.split())) for text in TEXTS]
