@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
@@ -29,12 +30,47 @@ def show(tables: Sequence[Table], console: Console) -> None:
     """Print the tables to a console. If it is narrow, a cell takes several lines."""
     for table in tables:
         sign = " " if _least(table, " ", console) <= console.width else "\n"
-        drawn = _drawn(table, sign)
-        # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         least = _least(table, sign, console)
+        # what the numbers leave for names; a second column of words shares it
+        names = _NAME + max(console.width - least, 0) // max(sum(table.word_columns()), 1)
+        drawn = _drawn(_with_broken_names(table, names), sign)
+        # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
         console.print()
+
+
+def _with_broken_names(table: Table, width: int) -> Table:
+    """The same table with long words on several lines. A model's name is broken between its parts where possible."""
+    words = table.word_columns()
+    return replace(
+        table,
+        rows=tuple(
+            tuple(
+                replace(cell, text=_broken(cell.text, width)) if w else cell
+                for cell, w in zip(row, words, strict=True)
+            )
+            for row in table.rows
+        ),
+    )
+
+
+def _broken(name: str, width: int) -> str:
+    """A name on lines of at most `width` characters, if its parts are as short as that. rich breaks sentences itself.
+
+    >>> print(_broken("mini-rope+pcw@4096:size=64,vectors=window", 20))
+    mini-rope+pcw@4096
+    :size=64,
+    vectors=window
+    """
+    if " " in name:
+        return name
+    lines = [""]
+    for part in re.split("(?<=,)|(?=[+:])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _least(table: Table, sign: str, console: Console) -> int:

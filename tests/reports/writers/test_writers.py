@@ -89,6 +89,9 @@ def test_a_narrow_terminal_loses_nothing(width):
     words = "".join(line.split(" ")[0] for line in lines if line and not line.startswith(" "))
     for name in ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mini-rope+se@4096,logn=off"):
         assert name in words
+    if width == 80:  # where a name goes on, a part of it begins
+        goes_on = [line.split()[0] for line in lines if line.startswith(("+", ":"))]
+        assert "+ntk@32768" in goes_on
 
 
 @pytest.mark.parametrize("name", WRITERS)
