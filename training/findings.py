@@ -21,13 +21,12 @@ from training.evidence import write_evidence
 from training.findings_figure import draw
 from training.findings_page import write_page
 from training.measuring import Cell, fits, measure, rankings
+from training.retrieval import QMSUM_VARIABLE
 from training.table import TUNED, Scores
 
 PASSKEY = "LongEmbedPasskey-docs200-queries200"
 NEEDLE = "LongEmbedNeedle-queries100"
 QMSUM = "LongEmbedQMSum"
-#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
-QMSUM_VARIABLE = "LONGEMBED_QMSUM"
 
 BASES = ("mini-ape", "mini-rope")
 TRAINED = 512

@@ -11,7 +11,8 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.significance import Comparison, compare
 from training.order import order_hits
-from training.positions import embed_at, everywhere_0, found_by, shuffled, with_one_row
+from training.positions import embed_at, everywhere_0, hits_of, shuffled, with_one_row
+from training.retrieval import generated
 from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
 
 LEVEL = 0.05
@@ -200,8 +201,9 @@ def positions_table(scores: Scores, bases: tuple[str, str]) -> str:
     rows = [f"| {task}, 512 | positions as they are | position ids shuffled |", "|---|---:|---:|"]
     for base in bases:
         as_they_are = scores.get((task, base, "", "512"))
-        queries, documents = (partial(embed_at, open_base(base), positions=shuffled(i)) for i in (0, 1))
-        disturbed = found_by(task, "test_512", queries, documents)
+        model = open_base(base)
+        queries, documents = (partial(embed_at, model, positions=shuffled(i)) for i in (0, 1))
+        disturbed = hits_of(generated(task, 512), queries, documents)
         rows.append(f"| `{base}` | {mean_of(as_they_are) if as_they_are else ''} | {mean_of(disturbed)} |")
     return "\n".join(rows)
 
@@ -212,7 +214,7 @@ def one_row(scores: Scores, learned: str) -> str:
     length = [n for n in lengths_of(scores, task) if (task, learned, "", n) in scores][-1]
     base, strategy = open_base(learned), best(scores, task, learned, length)
     embed = partial(embed_at, with_one_row(base), positions=everywhere_0)
-    same = found_by(task, f"test_{length}", base.encode, embed)
+    same = hits_of(generated(task, int(length)), base.encode, embed)
     compared = compare(task, length, [scores[task, learned, strategy, length]], [same])
     return f"- One row finds more than {label(learned, strategy)} at {length}: {verdict(compared)}"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-import mteb
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-import mteb_longembed  # noqa: F401 (makes its tasks known to mteb)
+from training.retrieval import Retrieval
 
 #: From the number of tokens of a text to their position ids.
 Positions = Callable[[int], torch.Tensor]
@@ -55,21 +54,17 @@ def with_one_row(model: SentenceTransformer) -> SentenceTransformer:
     return changed
 
 
-def found_by(task: str, split: str, queries: Embed, documents: Embed) -> dict[str, float]:
-    """For every query of a generated task: 1 if its document comes first, else 0.
+def hits_of(task: Retrieval, queries: Embed, documents: Embed) -> dict[str, float]:
+    """For every query of a task: 1 if a right document comes first, else 0.
 
     Args:
-        task: a generated task or variant.
-        split: such as `test_512`.
+        task: its texts and right answers.
         queries: from the texts of queries to their embeddings.
         documents: the same for documents.
     """
-    made = mteb.get_task(task, eval_splits=[split])
-    made.load_data()
-    data = made.dataset["default"][split]
-    ids, documents_ids = data["queries"]["id"], data["corpus"]["id"]
-    scores = queries(list(data["queries"]["text"])) @ documents(list(data["corpus"]["text"])).T
+    scores = queries(list(task.queries["text"])) @ documents(list(task.corpus["text"])).T
+    ids = task.corpus["id"]
     return {
-        query: float(documents_ids[place] in data["relevant_docs"][query])
-        for query, place in zip(ids, scores.argmax(1), strict=True)
+        query: float(ids[place] in task.right[query])
+        for query, place in zip(task.queries["id"], scores.argmax(1), strict=True)
     }

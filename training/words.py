@@ -26,11 +26,12 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Static
 from tokenizers import Tokenizer
 from torch import nn
 
-from training.findings import NEEDLE, PASSKEY, QMSUM_VARIABLE
+from training.findings import NEEDLE, PASSKEY
 from training.inputs import add_inputs, open_inputs
 from training.phrases import pair, shares_of
+from training.retrieval import QMSUM_VARIABLE, Retrieval, generated, qmsum
 from training.train import info_nce
-from training.windows import Retrieval, generated, interval, qmsum, scores_of
+from training.windows import interval, scores_of
 
 LENGTHS = (64, 128, 256, 512)
 #: The number of excerpts in a query, at most, and their tokens.

@@ -9,7 +9,8 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
 from training.measuring import Cell, measure
-from training.positions import embed_at, everywhere_0, found_by, shuffled, with_one_row
+from training.positions import embed_at, everywhere_0, hits_of, shuffled, with_one_row
+from training.retrieval import generated
 
 TEXTS = ["the miller feeds the geese before dawn .", "a letter came ."]
 BACKWARDS = [" ".join(reversed(text.split())) for text in TEXTS]
@@ -43,6 +44,6 @@ def test_with_one_row_for_all_positions_the_order_of_words_is_lost():
 
 def test_what_is_found_is_what_the_runner_of_mteb_finds(tmp_path):
     base = opened("mini-rope")
-    found = found_by("LongEmbedPasskey", "test_256", base.encode, base.encode)
+    found = hits_of(generated("LongEmbedPasskey", 256), base.encode, base.encode)
     assert found == measure(Cell("mini-rope", "LongEmbedPasskey", "test_256"), tmp_path)
     assert 0 < sum(found.values()) < 50

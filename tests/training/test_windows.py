@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from training.windows import Retrieval, measure, names_of, scores_of
+from training.retrieval import Retrieval
+from training.windows import measure, names_of, scores_of
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import torch
 
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.statistics.paired import randomisation_test
-from training.windows import found_by, generated, interval, scores_of
+from training.retrieval import generated
+from training.windows import found_by, interval, scores_of
 
 from .folded import FoldedPositions
 from .hierarchical import HierarchicalPositions

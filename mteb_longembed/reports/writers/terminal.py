@@ -29,8 +29,9 @@ def write(tables: Sequence[Table]) -> str:
 def show(tables: Sequence[Table], console: Console) -> None:
     """Print the tables to a console. If it is narrow, a cell takes several lines."""
     for table in tables:
-        sign = " " if _least(table, " ", console) <= console.width else "\n"
-        least = _least(table, sign, console)
+        sign, least = " ", _least(table, " ", console)
+        if least > console.width:
+            sign, least = "\n", _least(table, "\n", console)
         # what the numbers leave for names; a second column of words shares it
         names = _NAME + max(console.width - least, 0) // max(sum(table.word_columns()), 1)
         drawn = _drawn(_with_broken_names(table, names), sign)
