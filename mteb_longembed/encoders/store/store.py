@@ -292,7 +292,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     )
     try:
         connection.execute("PRAGMA page_size = 16384")
-        connection.execute("PRAGMA journal_mode = WAL")  # a file system that cannot keeps its own mode
+        _keep_journal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         with _transaction(connection):
             [form] = connection.execute("PRAGMA user_version").fetchone()
@@ -307,6 +307,22 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _keep_journal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL. A file system that cannot keeps its own mode.
+
+    SQLite's `timeout` does not hold for this change, so processes that open a new store together must wait here.
+    """
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import pickle
 import sqlite3
 import stat
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -311,6 +312,22 @@ def test_processes_share_a_store(tmp_path: Path, method: str) -> None:
         pytest.skip("there is no fork")
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.starmap(_hammer_folder, [(str(tmp_path), seed) for seed in range(2)]) == [True] * 2
+
+
+def _opened_at(folder: str, moment: float) -> bool:
+    while time.time() < moment:
+        pass
+    store = EmbeddingStore(folder)
+    put(store)
+    return same(get(store), ARRAY)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_processes_that_open_a_new_store_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for number in range(30):
+            together = [(str(tmp_path / str(number)), time.time() + 0.02)] * 2
+            assert pool.starmap(_opened_at, together, chunksize=1) == [True] * 2
 
 
 def test_threads_share_a_store(tmp_path: Path) -> None:
