@@ -1,8 +1,8 @@
-"""(k) The cost of `compare`, compared with its distinct rows and with one run for each contender.
+"""(k) The cost of `compare`, compared with its distinct rows and with one run for each candidate.
 
 `python benchmarks/comparing.py --size small --documents 12`
 
-It runs the same contenders, documents and queries in three ways: with `compare`; with mteb for each contender alone,
+It runs the same candidates, documents and queries in three ways: with `compare`; with mteb for each candidate alone,
 as with `mteb run`; and with only the forward passes of `compare`, which are those of the distinct rows. Each way
 starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus. All figures
 are processor seconds with one torch thread, so that other work on the machine does not change them.
@@ -25,7 +25,7 @@ import torch
 from materials import SIZES, base_model, documents, table
 
 from mteb_longembed.comparing import comparison
-from mteb_longembed.comparing.contenders import contenders_of
+from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
@@ -75,7 +75,7 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
         folder = Path(name)
         base_model(size, 512, str(folder / "base"))
         files = write(folder, mix, n, n_queries)
-        contenders = contenders_of(str(folder / "base"), None, target)
+        candidates = candidates_of(str(folder / "base"), None, target)
         os.environ[STORE_VARIABLE] = str(folder / "store")
         started = time.process_time()
         with Watch(comparison._Work, "_probe") as probes, Watch(Engine, "_forward") as passes:
@@ -92,7 +92,7 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
             comparison.probe = probe  # type: ignore[attr-defined]
             try:
                 comparison.compare(
-                    contenders,
+                    candidates,
                     [files_task(*files)],
                     folder / "results",
                     fuse=False,
@@ -104,13 +104,13 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
         whole = time.process_time() - started - probes.seconds
         distinct = passes.seconds - inside
         started = time.process_time()
-        for number, contender in enumerate(contenders):
+        for number, candidate in enumerate(candidates):
             os.environ[STORE_VARIABLE] = str(folder / f"store{number}")
-            model: Any = mteb.get_model(contender.name)
+            model: Any = mteb.get_model(candidate.name)
             mteb.evaluate(model, files_task(*files), cache=None, co2_tracker=False, show_progress_bar=False)
         single = time.process_time() - started
     return [
-        mix, len(contenders), whole, distinct, whole / distinct, single, whole / single, probes.seconds
+        mix, len(candidates), whole, distinct, whole / distinct, single, whole / single, probes.seconds
     ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rows = [measure(args.size, mix, args.documents, args.queries, args.target) for mix in args.mixes]
-    head = ["mix", "contenders", "compare, s", "distinct rows, s", "ratio"]
+    head = ["mix", "candidates", "compare, s", "distinct rows, s", "ratio"]
     print(table([*head, "single runs, s", "ratio", "probes, s"], rows))
 
 

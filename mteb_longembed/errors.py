@@ -55,8 +55,12 @@ def _near_by_value(name: str, names: list[str]) -> list[str]:
     )[:1]
 
 
-class MisfitError(InputError):
+class IncompatibleError(InputError):
     """A strategy that cannot work with a model family, because they share no way to change positions."""
+
+
+#: The name of versions 0.1 and 0.2.
+MisfitError = IncompatibleError
 
 
 class DataError(LongEmbedError, ValueError):

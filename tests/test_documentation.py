@@ -85,8 +85,8 @@ def test_the_table_of_families_is_what_fits(row, name) -> None:
     (family,) = [f for f in families.FAMILIES if f.name == name and f.__name__ != "RoFormer"]
     for key in re.findall(r"`(\w+)(?:@TARGET)?`", cells[3] + cells[4]):
         assert family.fits(STRATEGIES[key])
-    misfits = {key for key, strategy in STRATEGIES.items() if not family.fits(strategy)}
-    assert set(re.findall(r"`(\w+)`", cells[5])) == misfits
+    incompatible = {key for key, strategy in STRATEGIES.items() if not family.fits(strategy)}
+    assert set(re.findall(r"`(\w+)`", cells[5])) == incompatible
 
 
 # ---- extending -------------------------------------------------------------------------------------------------

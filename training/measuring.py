@@ -10,7 +10,7 @@ import mteb
 from mteb.cache import ResultCache
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.tasks.scoring import score_queries
 
 
@@ -27,7 +27,7 @@ def fits(model: str) -> bool:
     """Whether the strategy in a model's name fits its base."""
     try:
         mteb.get_model_meta(model)
-    except MisfitError:
+    except IncompatibleError:
         return False
     return True
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval.fusion import convex_combination
 from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval
@@ -95,7 +95,7 @@ def measure(task: Retrieval, names: list[str]) -> str:
         began = time.monotonic()
         try:
             rows[name] = scores_of(found_by(name, task), task)
-        except MisfitError as error:
+        except IncompatibleError as error:
             print(f"left out: {error}", flush=True)
             continue
         print(

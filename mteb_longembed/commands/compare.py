@@ -17,7 +17,7 @@ from mteb_longembed.errors import InputError
 if TYPE_CHECKING:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-    from mteb_longembed.comparing.contenders import Contender
+    from mteb_longembed.comparing.candidates import Candidate
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
         "approximate real queries",
     )
-    who = parser.add_argument_group("contenders")
+    who = parser.add_argument_group("candidates")
     who.add_argument(
         "--strategies", type=_keys, metavar="KEY,KEY,...", help="only these (default: all that fit)"
     )
@@ -95,7 +95,7 @@ def main(args: argparse.Namespace) -> int:
         InputError: if models, tasks or options do not go together.
     """
     _be_quiet()
-    contenders = _contenders(args)
+    candidates = _candidates(args)
     tasks, proxy = _tasks(args)
     from mteb_longembed.comparing import tables
     from mteb_longembed.comparing.comparison import compare
@@ -105,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
         print(sentence, file=sys.stderr)
 
     found = compare(
-        contenders,
+        candidates,
         tasks,
         args.output_folder,
         budget=args.budget,
@@ -134,7 +134,7 @@ def main(args: argparse.Namespace) -> int:
     if found.tokens_shared:
         print(
             f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
-            "already, from other contenders or earlier runs."
+            "already, from other candidates or earlier runs."
         )
     print(f"Written: {folder / 'compare.html'}, {folder / 'compare.json'}, and mteb's results in {folder}.")
     return 0
@@ -148,16 +148,16 @@ def _be_quiet() -> None:
     datasets.disable_progress_bars()
     disable_progress_bar()
     warnings.filterwarnings("ignore", category=FutureWarning, module="mteb")
-    # the table says how much each contender reads
+    # the table says how much each candidate reads
     logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
 
 
-def _contenders(args: argparse.Namespace) -> list[Contender]:
-    from mteb_longembed.comparing.contenders import BM25, Contender, contenders_of
+def _candidates(args: argparse.Namespace) -> list[Candidate]:
+    from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 
-    found = [each for model in args.models for each in contenders_of(model, args.strategies, args.target)]
+    found = [each for model in args.models for each in candidates_of(model, args.strategies, args.target)]
     if not args.no_bm25:
-        found.append(Contender(BM25, ""))
+        found.append(Candidate(BM25, ""))
     return list(dict.fromkeys(found))
 
 

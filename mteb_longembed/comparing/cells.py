@@ -1,4 +1,4 @@
-"""A cell is one contender on one split of one task. mteb runs it, we score each query, and later runs find it."""
+"""A cell is one candidate on one split of one task. mteb runs it, we score each query, and later runs find it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison itself: it runs contenders on tasks, cell by cell, within a budget, and keeps finished cells."""
+"""The comparison itself: it runs candidates on tasks, cell by cell, within a budget, and keeps finished cells."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import mteb
 import torch
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
+from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.contenders import BM25, Contender, fused
 from mteb_longembed.comparing.costs import Cost, probe, share_read, tokens_of
 from mteb_longembed.comparing.ranking import Row, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
@@ -29,16 +29,16 @@ class Comparison:
     """The result of a comparison.
 
     Args:
-        rows: the contenders, the best first.
+        rows: the candidates, the best first.
         recommendation: what to do.
         tasks: names of the tasks.
-        n_queries: queries that all contenders answered.
+        n_queries: queries that all candidates answered.
         skipped: one sentence for each cell that did not fit into the budget.
-        left_out: one sentence for each contender that could not run.
-        seconds: wall time of each contender's cells, with the time to read stored embeddings.
+        left_out: one sentence for each candidate that could not run.
+        seconds: wall time of each candidate's cells, with the time to read stored embeddings.
         proxy: whether the queries were drawn from the documents.
         tokens_encoded: tokens that were encoded for this comparison, without probes.
-        tokens_shared: tokens whose embeddings were known already, from other contenders or earlier runs.
+        tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
     """
 
     rows: list[Row]
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def compare(
-    contenders: Sequence[Contender],
+    candidates: Sequence[Candidate],
     tasks: Sequence[AbsTaskRetrieval],
     folder: Path,
     *,
@@ -65,37 +65,37 @@ def compare(
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
-    """Run every contender on every task, and rank them on the queries that all of them answered.
+    """Run every candidate on every task, and rank them on the queries that all of them answered.
 
     Args:
-        contenders: the contenders.
+        candidates: the candidates.
         tasks: mteb retrieval tasks.
         folder: mteb's results folder; finished cells in it do not run again.
         budget: seconds; cells that would take longer are skipped and named. None means no limit.
         device: where models run; default the best device of this machine.
-        fuse: whether the best contender also takes part with BM25's scores added.
+        fuse: whether the best candidate also takes part with BM25's scores added.
         proxy: whether the queries were drawn from the documents.
         show: whether a progress bar is shown.
         say: called with every sentence for the user.
 
     Raises:
-        InputError: if there is no contender, or the budget is too small for every contender.
+        InputError: if there is no candidate, or the budget is too small for every candidate.
         DataError: if a corpus is empty, or no query has a relevant document.
     """
-    if not contenders:
-        raise InputError("compare needs at least one contender, got none.")
+    if not candidates:
+        raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder))
     corpora = {(task.metadata.name, split): _corpus(task, split) for task in tasks for split in _loaded(task)}
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
     total = sum(
-        tokens_of(texts, c.target_len) for c in contenders if c.name != BM25 for texts in corpora.values()
+        tokens_of(texts, c.target_len) for c in candidates if c.name != BM25 for texts in corpora.values()
     )
     n_documents = sum(map(len, corpora.values()))
-    ahead = work.estimate(contenders, total)
-    say(f"{len(contenders)} contenders read {total:,} tokens at most in {n_documents:,} documents{ahead}")
+    ahead = work.estimate(candidates, total)
+    say(f"{len(candidates)} candidates read {total:,} tokens at most in {n_documents:,} documents{ahead}")
     with one_bar(total, "Comparing", show=show):
-        for contender in contenders:
-            work.run(contender, say)
+        for candidate in candidates:
+            work.run(candidate, say)
         if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
             work.run(joined, say)
     scores = work.complete()
@@ -128,8 +128,8 @@ class _Work:
     started: float
     budget: float | None
     device: str | None
-    scores: dict[Contender, dict[tuple[str, str], dict[str, float]]] = field(default_factory=dict)
-    costs: dict[Contender, Cost] = field(default_factory=dict)
+    scores: dict[Candidate, dict[tuple[str, str], dict[str, float]]] = field(default_factory=dict)
+    costs: dict[Candidate, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -137,11 +137,11 @@ class _Work:
     tokens_shared: int = 0
 
     #: The model that `estimate` has loaded; `run` uses it again.
-    loaded: tuple[Contender, Any] | None = None
+    loaded: tuple[Candidate, Any] | None = None
 
-    def estimate(self, contenders: Sequence[Contender], total: int) -> str:
-        """A sentence about the time at most, from the speed of the first contender; "." if it cannot load."""
-        first = next((contender for contender in contenders if contender.name != BM25), None)
+    def estimate(self, candidates: Sequence[Candidate], total: int) -> str:
+        """A sentence about the time at most, from the speed of the first candidate; "." if it cannot load."""
+        first = next((candidate for candidate in candidates if candidate.name != BM25), None)
         if first is None:
             return "."
         try:
@@ -159,36 +159,36 @@ class _Work:
         return (
             f": {first.name} encodes {cost.tokens_per_second:,.0f} tokens a second here, so about "
             f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (shared work is done only "
-            f"once), and {size:,.1f} MB of vectors for each contender."
+            f"once), and {size:,.1f} MB of vectors for each candidate."
         )
 
-    def run(self, contender: Contender, say: Callable[[str], None]) -> None:
-        """Run all cells of one contender. After one of our errors, only this contender is left out."""
+    def run(self, candidate: Candidate, say: Callable[[str], None]) -> None:
+        """Run all cells of one candidate. After one of our errors, only this candidate is left out."""
         began = time.monotonic()
         try:
-            meta = mteb.get_model_meta(contender.name)
+            meta = mteb.get_model_meta(candidate.name)
             model: Any = None
-            if not self._take_finished(contender, meta):
-                if self.loaded is not None and self.loaded[0] is contender:
+            if not self._take_finished(candidate, meta):
+                if self.loaded is not None and self.loaded[0] is candidate:
                     model = self.loaded[1]
                 else:
-                    model = mteb.get_model(contender.name, device=self.device)
-                self._cells(contender, meta, model)
+                    model = mteb.get_model(candidate.name, device=self.device)
+                self._cells(candidate, meta, model)
         except (LongEmbedError, ImportError) as error:
             reason = str(error).partition("\n")[0]
-            if contender.name == BM25 and isinstance(error, ImportError):
+            if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
-            self.left_out.append(f"{contender.name} is left out: {reason}")
-            self.scores.pop(contender, None)
+            self.left_out.append(f"{candidate.name} is left out: {reason}")
+            self.scores.pop(candidate, None)
             say(self.left_out[-1])
         finally:
-            self.seconds[contender.name] = time.monotonic() - began
+            self.seconds[candidate.name] = time.monotonic() - began
             self.loaded = model = None
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _take_finished(self, contender: Contender, meta: Any) -> bool:
+    def _take_finished(self, candidate: Candidate, meta: Any) -> bool:
         """Take all cells from an earlier run, if all are there. Then the weights need not load."""
         cost = self.cells.find_cost(meta)
         found = {
@@ -200,73 +200,73 @@ class _Work:
         if cost is None or len(whole) < len(found):
             return False
         texts = [text for corpus in self.corpora.values() for text in corpus]
-        self.costs[contender] = replace(cost, share_read=share_read(texts, contender.target_len))
-        self.scores[contender] = whole
+        self.costs[candidate] = replace(cost, share_read=share_read(texts, candidate.target_len))
+        self.scores[candidate] = whole
         return True
 
-    def _cells(self, contender: Contender, meta: Any, model: Any) -> None:
-        cost = self.costs[contender] = self._probe(contender, meta, model)
+    def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
+        cost = self.costs[candidate] = self._probe(candidate, meta, model)
         store = getattr(_encoder(model), "store", None)
         if store is not None:
             store.keeps_windows = True
         try:
-            self._run_splits(contender, meta, model, cost)
+            self._run_splits(candidate, meta, model, cost)
         finally:
             if store is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
 
-    def _probe(self, contender: Contender, meta: Any, model: Any) -> Cost:
-        """The cost of a contender: measured now, or known from `estimate`."""
-        if self.loaded is not None and self.loaded[0] is contender and (known := self.cells.find_cost(meta)):
+    def _probe(self, candidate: Candidate, meta: Any, model: Any) -> Cost:
+        """The cost of a candidate: measured now, or known from `estimate`."""
+        if self.loaded is not None and self.loaded[0] is candidate and (known := self.cells.find_cost(meta)):
             return known
         encoder = _encoder(model)
         store = getattr(encoder, "store", None)
         if encoder is not None:
-            encoder.store = None  # a probe must not read embeddings that another contender has stored
+            encoder.store = None  # a probe must not read embeddings that another candidate has stored
         texts = [text for corpus in self.corpora.values() for text in corpus]
-        cost = probe(encoder, texts, contender.target_len)
+        cost = probe(encoder, texts, candidate.target_len)
         if encoder is not None:
             encoder.store = store
         self.cells.keep_cost(meta, cost)
         return cost
 
-    def _run_splits(self, contender: Contender, meta: Any, model: Any, cost: Cost) -> None:
+    def _run_splits(self, candidate: Candidate, meta: Any, model: Any, cost: Cost) -> None:
         for task in self.tasks:
             for split in task.eval_splits:
                 key = (task.metadata.name, split)
                 expected = 0.0
                 if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-                    expected = tokens_of(self.corpora[key], contender.target_len) / cost.tokens_per_second
+                    expected = tokens_of(self.corpora[key], candidate.target_len) / cost.tokens_per_second
                 if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
                     self.skipped.append(
-                        f"{contender.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
+                        f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
                     )
                     continue
                 found = self.cells.run(model, meta, task, split)
-                self.scores.setdefault(contender, {})[key] = found
+                self.scores.setdefault(candidate, {})[key] = found
 
-    def best_dense(self) -> Contender | None:
-        """The contender with the highest mean so far, without BM25."""
+    def best_dense(self) -> Candidate | None:
+        """The candidate with the highest mean so far, without BM25."""
         whole = {
             c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
         }
         if not any(c.name == BM25 for c in self.scores) or not whole:
             return None
 
-        def mean(contender: Contender) -> float:
-            by_split = [sum(scores.values()) / len(scores) for scores in whole[contender].values()]
+        def mean(candidate: Candidate) -> float:
+            by_split = [sum(scores.values()) / len(scores) for scores in whole[candidate].values()]
             return sum(by_split) / len(by_split)
 
         return max(whole, key=mean)
 
-    def complete(self) -> dict[Contender, dict[tuple[str, str], dict[str, float]]]:
-        """The contenders that have all cells. Only these have answered the same queries."""
+    def complete(self) -> dict[Candidate, dict[tuple[str, str], dict[str, float]]]:
+        """The candidates that have all cells. Only these have answered the same queries."""
         whole = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
         if not whole:
             why = (self.left_out + self.skipped)[:1]
             raise InputError(
-                "compare must finish at least one contender, got none: give a larger --budget or fewer tasks"
+                "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
                 f"{f' ({why[0]})' if why else ''}."
             )
         return whole

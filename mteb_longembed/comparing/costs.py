@@ -1,4 +1,4 @@
-"""The cost of a contender: tokens per second, vectors and bytes per document, and the share of the text it reads."""
+"""The cost of a candidate: tokens per second, vectors and bytes per document, and the share of the text it reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROBE_DOCUMENTS = 16
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a contender.
+    """The cost of a candidate.
 
     Args:
         tokens_per_second: speed on documents, without stored embeddings; None if nothing is encoded.

@@ -28,7 +28,7 @@ def fitting(base: str) -> str:
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
-    fit, misfit = [], []
+    fit, incompatible = [], []
     length = resolved.strategy.trained_len
     names = {key: key for key in STRATEGIES}
     names["none"] = f"none@{default_target_len('pi', length)}"  # plain extrapolation
@@ -37,13 +37,13 @@ def fitting(base: str) -> str:
             resolve(parse_name(f"{base}+{names[key]}"))
             fit.append(key)
         except InputError:
-            misfit.append(names[key])
+            incompatible.append(names[key])
     fit.sort(key=lambda key: -_score(measured.get(key, "")))
     lines = [
         f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
     ]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
-    lines.append(f"Does not fit: {', '.join(misfit) or 'nothing'}.")
+    lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
     if measured:
         lines.append(
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mteb_longembed.comparing.contenders import BM25, Contender
+from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.statistics.bootstrap import difference_interval, mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
@@ -20,19 +20,19 @@ Scores = Mapping[tuple[str, str], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Row:
-    """One contender's row.
+    """One candidate's row.
 
     Args:
-        contender: the contender.
+        candidate: the candidate.
         score: in percent; the mean over splits is taken first, then the mean over tasks.
         gain: paired difference to its base, in points; None for a base, and if there is no base.
-        p_value: p-value of that difference, adjusted for the number of contenders.
-        loss: paired difference to the best contender, in points; None for the best.
+        p_value: p-value of that difference, adjusted for the number of candidates.
+        loss: paired difference to the best candidate, in points; None for the best.
         cost: the cost of encoding.
         by_split: score in percent by task and split, with its interval.
     """
 
-    contender: Contender
+    candidate: Candidate
     score: Interval
     gain: Interval | None
     p_value: float | None
@@ -43,21 +43,21 @@ class Row:
     @property
     def name(self) -> str:
         """The name for `mteb run -m`."""
-        return self.contender.name
+        return self.candidate.name
 
     @property
     def is_base(self) -> bool:
         """Whether this is a base without extension."""
-        return self.contender.is_base and not self.is_bm25
+        return self.candidate.is_base and not self.is_bm25
 
     @property
     def is_bm25(self) -> bool:
         """Whether this is BM25, which embeds nothing."""
-        return self.contender.name == BM25
+        return self.candidate.name == BM25
 
     @property
     def matches_words(self) -> bool:
-        """Whether this is BM25, or a contender with BM25's scores added."""
+        """Whether this is BM25, or a candidate with BM25's scores added."""
         return self.is_bm25 or "fuse=bm25" in self.name
 
     @property
@@ -78,37 +78,37 @@ class Row:
         return None if self.tokens_per_second is None else 1e6 / self.tokens_per_second
 
 
-def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *, seed: int = 0) -> list[Row]:
-    """The contenders, the best first. All must have answered the same queries.
+def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *, seed: int = 0) -> list[Row]:
+    """The candidates, the best first. All must have answered the same queries.
 
     All splits of a task have the same weight, and all tasks have the same weight.
 
     Args:
-        scores: scores by contender.
-        costs: costs by contender.
+        scores: scores by candidate.
+        costs: costs by candidate.
         seed: seed of the resampling.
     """
-    order = {contender: _groups(found) for contender, found in scores.items()}
-    means = {contender: float(sum(map(np.mean, groups)) / len(groups)) for contender, groups in order.items()}
-    ranked = sorted(order, key=lambda contender: -means[contender])
-    bases = {contender.base: contender for contender in ranked if contender.is_base}
+    order = {candidate: _groups(found) for candidate, found in scores.items()}
+    means = {candidate: float(sum(map(np.mean, groups)) / len(groups)) for candidate, groups in order.items()}
+    ranked = sorted(order, key=lambda candidate: -means[candidate])
+    bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
     tests = [randomisation_test(order[bases[c.base]], order[c], seed=seed) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
     rows = []
-    for contender in ranked:
-        base = bases.get(contender.base)
+    for candidate in ranked:
+        base = bases.get(candidate.base)
         rows.append(
             Row(
-                contender,
-                score=mean_of_means_interval(order[contender], seed=seed).scaled(100),
-                gain=_difference(order, base, contender, seed),
-                p_value=p_values.get(contender),
-                loss=_difference(order, ranked[0], contender, seed),
-                cost=costs[contender],
+                candidate,
+                score=mean_of_means_interval(order[candidate], seed=seed).scaled(100),
+                gain=_difference(order, base, candidate, seed),
+                p_value=p_values.get(candidate),
+                loss=_difference(order, ranked[0], candidate, seed),
+                cost=costs[candidate],
                 by_split={
                     key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
-                    for key, by_query in scores[contender].items()
+                    for key, by_query in scores[candidate].items()
                 },
             )
         )
@@ -116,9 +116,9 @@ def rank(scores: Mapping[Contender, Scores], costs: Mapping[Contender, Cost], *,
 
 
 def _difference(
-    order: Mapping[Contender, list[NDArray[np.float64]]],
-    first: Contender | None,
-    second: Contender,
+    order: Mapping[Candidate, list[NDArray[np.float64]]],
+    first: Candidate | None,
+    second: Candidate,
     seed: int,
 ) -> Interval | None:
     if first is None or first is second:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mteb_longembed.comparing.ranking import Row
 
-#: A cheaper contender may lose at most this many points, at the lower end of its interval.
+#: A cheaper candidate may lose at most this many points, at the lower end of its interval.
 LOSS = 2.0
 
 
@@ -17,8 +17,8 @@ class Recommendation:
 
     Args:
         verdict: `better`, `nothing better` or `undecided`.
-        best: name of the contender with the highest score.
-        cheapest: name of the cheapest contender that loses less than `LOSS` points to the best.
+        best: name of the candidate with the highest score.
+        cheapest: name of the cheapest candidate that loses less than `LOSS` points to the best.
         sentences: three sentences for people.
     """
 
@@ -33,15 +33,15 @@ def recommend(
 ) -> Recommendation:
     """Choose with a fixed rule.
 
-    The best contender has the highest score. It is better than the base if the 95 % interval of the paired difference
+    The best candidate has the highest score. It is better than the base if the 95 % interval of the paired difference
     to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. To find the
-    cheapest, we look at all contenders whose paired difference to the best has a lower end above -2 points, and take
+    cheapest, we look at all candidates whose paired difference to the best has a lower end above -2 points, and take
     the one that encodes the most tokens per second.
 
     Args:
-        rows: the contenders, the best first; at least one.
+        rows: the candidates, the best first; at least one.
         tasks: names of the tasks, for the command to type next.
-        n_queries: queries that all contenders answered.
+        n_queries: queries that all candidates answered.
         proxy: whether the queries were drawn from the documents. That helps BM25, so BM25 is then left out.
     """
     able = [row for row in rows if not (proxy and row.matches_words)]
@@ -73,7 +73,7 @@ def recommend(
             "that it is better than its base."
         )
     if cheapest is best:
-        second = f"No cheaper contender is certain to stay within {LOSS:g} points of it."
+        second = f"No cheaper candidate is certain to stay within {LOSS:g} points of it."
     else:
         second = (
             f"{cheapest.name} is cheaper ({_speed(cheapest)} against {_speed(best)}) and loses less than "

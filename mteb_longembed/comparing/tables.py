@@ -21,8 +21,8 @@ _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "to
 
 
 def ranking_table(found: Comparison) -> Table:
-    """The contenders, the best first."""
-    header = ("contender", "score", "to base", "p adj.", "tokens/s", "vectors", "KB/doc", "read")
+    """The candidates, the best first."""
+    header = ("candidate", "score", "to base", "p adj.", "tokens/s", "vectors", "KB/doc", "read")
     rows = tuple(
         (
             text_cell(row.name),
@@ -46,7 +46,7 @@ def ranking_table(found: Comparison) -> Table:
             "The queries are sentences drawn from the documents. They are only a proxy for real queries, and they "
             "help methods that match words, so we recommend nothing about BM25."
         )
-    return Table("compare", f"Contenders on {', '.join(found.tasks)}", header, rows, tuple(notes))
+    return Table("compare", f"Candidates on {', '.join(found.tasks)}", header, rows, tuple(notes))
 
 
 def split_table(found: Comparison) -> Table | None:
@@ -62,7 +62,7 @@ def split_table(found: Comparison) -> Table | None:
         for row in found.rows
     )
     header = (
-        "contender",
+        "candidate",
         *(f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys),
     )
     return Table("splits", "Score by task and split, in percent", header, rows)
@@ -92,7 +92,7 @@ def page(found: Comparison, pictures: list[Drawing]) -> str:
     facts = (
         ("Written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
         ("Data", f"{', '.join(found.tasks)}, {found.n_queries:,} queries"),
-        ("Contenders", f"{len(found.rows)}"),
+        ("Candidates", f"{len(found.rows)}"),
         ("Versions", versions),
     )
     head = Overview(facts, found.recommendation.sentences)
@@ -123,7 +123,7 @@ def _plain(found: Comparison) -> dict[str, Any]:
         "tokens_encoded": found.tokens_encoded,
         "tokens_shared": found.tokens_shared,
         "recommendation": asdict(found.recommendation),
-        "contenders": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
+        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
         "left_out": found.left_out,
         "skipped": found.skipped,
     }
@@ -132,7 +132,7 @@ def _plain(found: Comparison) -> dict[str, Any]:
 def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:
     return {
         "name": row.name,
-        "base": row.contender.base,
+        "base": row.candidate.base,
         "score": _ends(row.score),
         "difference_to_base": _ends(row.gain),
         "p_adjusted": row.p_value,
@@ -191,7 +191,7 @@ def _cost(found: Comparison) -> Drawing | None:
         if not front or row.score.mean > front[-1].score.mean:
             front.append(row)
     drawing, (axes,) = new_drawing(
-        "cost", "Score against cost: no contender is both cheaper and better than one on the line", 7, 4.2
+        "cost", "Score against cost: no candidate is both cheaper and better than one on the line", 7, 4.2
     )
     costs = [float(row.seconds_per_million or 0) for row in front]
     axes.plot(costs, [row.score.mean for row in front], color=COLOURS[1], lw=1.2, zorder=1)
@@ -230,7 +230,7 @@ def _read(found: Comparison) -> Drawing:
 
 
 def short(name: str) -> str:
-    """A contender's name without its organisation, for figures.
+    """A candidate's name without its organisation, for figures.
 
     >>> short("intfloat/e5-base-v2+ntk@4096")
     'e5-base-v2+ntk@4096'

@@ -17,7 +17,7 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
 
-from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.grammar import ModelName, is_folder
 from mteb_longembed.names.zoo import ZooEntry
@@ -30,7 +30,7 @@ from .int8 import check_int8, in_int8
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .multi_vector import LongMultiVectorEncoder
-from .several import RaggedVectors, SpanPooling
+from .span_pooling import RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
@@ -49,7 +49,7 @@ def build(
     Raises:
         InputError: if the base has changed since it was resolved, or int8 cannot run on the device.
         ModelError: if the base does not start with a transformer, or its files have an unknown form.
-        MisfitError: if the strategy does not fit the base's modules.
+        IncompatibleError: if the strategy does not fit the base's modules.
     """
     resolved.base.check_unchanged()
     if resolved.saved:
@@ -165,7 +165,7 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     pools = "windows" in strategy.hooks() or vectors is not None
     if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
         what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
-        raise MisfitError(
+        raise IncompatibleError(
             f"{what}, so the base's second module must be a Pooling, "
             f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
         )

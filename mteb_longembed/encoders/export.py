@@ -15,13 +15,13 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import PretrainedConfig
 
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 
 from .card import exported_card, scores_in
 from .extend import load
 from .families.absolute import Absolute
-from .families.opaque import Opaque
 from .families.rotary import Rotary, lift_window
+from .families.unknown import UnknownPositions
 from .model import settings_of
 from .plain import lost_in, plain_form, refuse, rope_of
 from .strategies import Strategy
@@ -46,7 +46,7 @@ def export(
         One sentence for each difference between the plain checkpoint and our model. The model card has them too.
 
     Raises:
-        MisfitError: if a plain checkpoint would be another method.
+        IncompatibleError: if a plain checkpoint would be another method.
         InputError: if the folder is not empty, or the model is not an extended one.
         DataError: if `results` has no results of the model.
     """
@@ -61,7 +61,7 @@ def export(
     if strategy is None:
         raise InputError("only an extended model can be exported: extend it first.")
     if not isinstance(source, SentenceTransformer):
-        raise MisfitError(
+        raise IncompatibleError(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
@@ -114,7 +114,7 @@ def _take_longer_inputs(
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting.
 
     Raises:
-        MisfitError: if the setting changes more than this limit.
+        IncompatibleError: if the setting changes more than this limit.
     """
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
@@ -126,7 +126,7 @@ def _take_longer_inputs(
             family, strategy, f"its rope scaling of type {kind} is made for at most {limit} tokens; use "
             f"@{limit} or less, or save_pretrained"
         )  # fmt: skip
-    if isinstance(family, Opaque):
+    if isinstance(family, UnknownPositions):
         raise refuse(
             family,
             strategy,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig
 
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 
 from .families.absolute import Absolute
 from .families.rotary import Rotary
@@ -19,9 +19,11 @@ from .strategies import Strategy
 _STACKABLE = ("default", "linear")
 
 
-def refuse(family: Any, strategy: Strategy, reason: str) -> MisfitError:
+def refuse(family: Any, strategy: Strategy, reason: str) -> IncompatibleError:
     """The error for a plain checkpoint that would be another method."""
-    return MisfitError(f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}.")
+    return IncompatibleError(
+        f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}."
+    )
 
 
 def plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str, Any]], dict[str, Any]]:
@@ -54,7 +56,7 @@ def rope_of(config: PretrainedConfig) -> dict[str, Any]:
 def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
     kind = rope.get("rope_type", "default")
     if kind not in _STACKABLE:
-        raise MisfitError(
+        raise IncompatibleError(
             f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers; "
             "use save_pretrained."
         )
@@ -73,7 +75,7 @@ def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
 def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     kind = rope.get("rope_type", "default")
     if kind != "default" and not (kind == "linear" and rope.get("factor", 1.0) == 1):
-        raise MisfitError(
+        raise IncompatibleError(
             f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers, which would "
             "drop the base's own; use save_pretrained, or export ntk or pi."
         )
@@ -129,6 +131,6 @@ def can_be_plain(family: Any, strategy: Strategy, config: PretrainedConfig) -> b
         form = plain_form(family, strategy)
         if isinstance(family, Rotary):
             form(strategy, rope_of(config))
-    except MisfitError:
+    except IncompatibleError:
         return False
     return True

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 
 from .model import LongSentenceTransformer
 
@@ -41,7 +41,7 @@ def encode_spans(
     Raises:
         InputError: if a span is empty, holds no token, or ends after the tokens that are read; if the numbers of
             texts and of lists of spans differ.
-        MisfitError: if the base does not average tokens, or its tokenizer gives no offsets.
+        IncompatibleError: if the base does not average tokens, or its tokenizer gives no offsets.
 
     Example:
         >>> model = mteb_longembed.load("mini-ape+pi@1k")  # doctest: +SKIP
@@ -82,7 +82,7 @@ def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
 
     Raises:
         InputError: if `size` is below 1.
-        MisfitError: if the tokenizer gives no offsets.
+        IncompatibleError: if the tokenizer gives no offsets.
     """
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
@@ -126,7 +126,7 @@ def _check(model: Any) -> None:
     pooling = model[1] if len(model) > 1 else None
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
         kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
-        raise MisfitError(
+        raise IncompatibleError(
             f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."
         )
@@ -136,7 +136,7 @@ def _offsets(model: Any, prompt: str, text: str) -> list[Span]:
     """Start and end in characters of each token that is read. They are (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):
-        raise MisfitError(
+        raise IncompatibleError(
             f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
             "and encode each piece."
         )

@@ -11,8 +11,8 @@ from typing import Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 
-from .asked_for import check_command
 from .mteb_parts import part, rebind
+from .validate import check_command
 
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
-    from mteb_longembed.encoders.several import RaggedVectors
+    from mteb_longembed.encoders.span_pooling import RaggedVectors
 
 
 def load_encoder(

@@ -123,7 +123,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         entry = ZOO.get(name.base)
         base = super().get(entry.hub_id if entry else name.base)
         if base is not None and "API" in base.framework:
-            from mteb_longembed.encoders.black_box import windowed
+            from mteb_longembed.encoders.api_models import windowed
 
             return _Made(windowed(base, name), None)
         from mteb_longembed.encoders.bases.resolve import resolve

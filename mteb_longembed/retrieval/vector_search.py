@@ -12,7 +12,7 @@ from datasets import Dataset
 from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
 from mteb.types import PromptType
 
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
 from .exact import best_documents, scores_by_block
@@ -47,7 +47,7 @@ class VectorSearch:
             part of them. None compares all vectors without FAISS, one block after the other.
 
     Raises:
-        MisfitError: if the encoder does not compare by cosine or dot product.
+        IncompatibleError: if the encoder does not compare by cosine or dot product.
     """
 
     def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
@@ -57,7 +57,7 @@ class VectorSearch:
         self._several = not hasattr(encoder, "encode")
         self._unit = is_cosine(encoder)
         if not self._several and not self._unit and (similarity := encoder.model.similarity_fn_name) != "dot":
-            raise MisfitError(
+            raise IncompatibleError(
                 f"center and the index of windows need cosine or dot product, got {similarity}: leave out center and "
                 "the index."
             )

@@ -21,7 +21,7 @@ from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import parse_name
 from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
 from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
@@ -70,7 +70,7 @@ def tune(
     Raises:
         InputError: if a value breaks its rule, the target length is not above the trained length, `out` is in use,
             or the loss becomes infinite or nan (the last checkpoint stays).
-        MisfitError: if the strategy or the model's positions cannot be tuned.
+        IncompatibleError: if the strategy or the model's positions cannot be tuned.
         DataError, HubError: if the data cannot be used or loaded.
     """
     how = TuningSettings(**settings)
@@ -223,13 +223,13 @@ def _check_model(model: SentenceTransformer) -> None:
 
 def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
     if family != "absolute":
-        raise MisfitError(
+        raise IncompatibleError(
             f"only models with absolute positions can be tuned, got {base} with {family} positions: it has no table "
             "of position rows to train, and to train other weights would change short inputs; ntk or se extend "
             "rotary models without training."
         )
     if strategy.key() not in TUNABLE:
-        raise MisfitError(
+        raise IncompatibleError(
             f"tuning trains only rows that {' or '.join(TUNABLE)} has added, got {strategy.key()}: use {base}+pi."
         )
     if strategy.target_len <= strategy.trained_len:

@@ -60,13 +60,13 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
     assert "-t YOUR_TASK" in printed  # mteb knows no task by the name of local files
-    assert "Type next: mteb_longembed.load(" in printed and "Contenders on docs-" in printed
+    assert "Type next: mteb_longembed.load(" in printed and "Candidates on docs-" in printed
     assert (tmp_path / "compare.html").read_text().startswith("<!DOCTYPE html>")
     assert (tmp_path / "figures" / "cost.png").is_file()
     assert cli.main([*line, "--json"]) == 0
     machine = json.loads(capsys.readouterr().out)
     assert machine == json.loads((tmp_path / "compare.json").read_text())
-    assert [len(c["score"]) for c in machine["contenders"]] == [3, 3]
+    assert [len(c["score"]) for c in machine["candidates"]] == [3, 3]
 
 
 def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from mteb_longembed.comparing import comparison as comparing
 from mteb_longembed.comparing import tables
+from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import compare
-from mteb_longembed.comparing.contenders import BM25, Contender, contenders_of
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.beir import files_task
 from tests import tiny
@@ -23,38 +23,38 @@ def task(data: Path):
 
 
 @pytest.fixture
-def small(base) -> list[Contender]:
-    return contenders_of(base, ["gp", "rp"])
+def small(base) -> list[Candidate]:
+    return candidates_of(base, ["gp", "rp"])
 
 
-def test_contenders_are_the_base_and_what_fits_it(base) -> None:
-    names = [contender.name.removeprefix(base) for contender in contenders_of(base)]
+def test_candidates_are_the_base_and_what_fits_it(base) -> None:
+    names = [candidate.name.removeprefix(base) for candidate in candidates_of(base)]
     assert names[:6] == ["+none@16", "+pcw@128", "+gp@128", "+rp@128", "+pi@128", "+ntk@128"]
     assert not any("+se" in name for name in names)
-    first = contenders_of(base)[0]
+    first = candidates_of(base)[0]
     assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
-    assert [c.target_len for c in contenders_of(base, ["gp"], 64)] == [16, 64]
+    assert [c.target_len for c in candidates_of(base, ["gp"], 64)] == [16, 64]
 
 
 def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
-    rotary = [contender.name for contender in contenders_of("mini-rope")]
+    rotary = [candidate.name for candidate in candidates_of("mini-rope")]
     assert rotary[:2] == ["mini-rope+none@512", "mini-rope+none@4096"] and len(set(rotary)) == len(rotary)
-    assert "mini-rope+none@1024" in [c.name for c in contenders_of("mini-rope", ["none"], "1k")]
-    assert [c.name.removeprefix(base) for c in contenders_of(base) if "+none" in c.name] == ["+none@16"]
+    assert "mini-rope+none@1024" in [c.name for c in candidates_of("mini-rope", ["none"], "1k")]
+    assert [c.name.removeprefix(base) for c in candidates_of(base) if "+none" in c.name] == ["+none@16"]
 
 
 def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
     tails = ["none", "none:dtype=bf16", "none:vectors=8", "pi@64"]
-    contenders = [c for tail in tails for c in contenders_of(f"{base}+{tail}")]
-    assert {contender.base for contender in contenders} == {base}
-    assert [contender.is_base for contender in contenders] == [True, False, False, False]
+    candidates = [c for tail in tails for c in candidates_of(f"{base}+{tail}")]
+    assert {candidate.base for candidate in candidates} == {base}
+    assert [candidate.is_base for candidate in candidates] == [True, False, False, False]
 
 
-def test_contenders_that_cannot_be_are_told(base) -> None:
+def test_candidates_that_cannot_be_are_told(base) -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
-        contenders_of(base, ["gpp"])
+        candidates_of(base, ["gpp"])
     with pytest.raises(InputError, match=r"^none of se fits .*, a model with absolute positions"):
-        contenders_of(base, ["se"])
+        candidates_of(base, ["se"])
 
 
 def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, data, small, tmp_path) -> None:
@@ -68,7 +68,7 @@ def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, data, small
         assert result is not None and result.get_score() * 100 == pytest.approx(row.score.mean, abs=1e-3)
         assert row.cost.tokens_per_second > 0 and row.cost.vectors == 1 and row.cost.bytes == 32 * 4
     plain = json.loads(tables.as_json(found))
-    assert [c["name"] for c in plain["contenders"]] == [row.name for row in found.rows]
+    assert [c["name"] for c in plain["candidates"]] == [row.name for row in found.rows]
     page = tables.page(found, tables.drawings(found))
     assert all(row.name.removeprefix(base).lstrip("+") in page.replace("<wbr>", "") for row in found.rows)
     assert tables.split_table(found) is None
@@ -109,7 +109,7 @@ def test_a_damaged_ranking_is_run_again(base, data, small, tmp_path) -> None:
     assert again.rows[0].score == first.rows[0].score
 
 
-def test_a_contender_that_cannot_run_costs_itself_only(base, data, small, tmp_path, monkeypatch) -> None:
+def test_a_candidate_that_cannot_run_costs_itself_only(base, data, small, tmp_path, monkeypatch) -> None:
     load = mteb.get_model
 
     def failing(name, **kw):
@@ -123,12 +123,12 @@ def test_a_contender_that_cannot_run_costs_itself_only(base, data, small, tmp_pa
 
 
 def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_path, monkeypatch) -> None:
-    speeds = iter([1e6, 1e6, 1e-3, 1e-3])  # the third contender, and the one alone below, are too slow
+    speeds = iter([1e6, 1e6, 1e-3, 1e-3])  # the third candidate, and the one alone below, are too slow
     monkeypatch.setattr(comparing, "probe", lambda *_: comparing.Cost(next(speeds), 1, 4, 1))
     found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
     assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
     with pytest.raises(
-        InputError, match=r"^compare must finish at least one contender, got none: give a larger"
+        InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
     ):
         compare(
             small[:1], [task(data)], tmp_path / "x", budget=1, fuse=False, show=False, say=lambda text: None
@@ -140,13 +140,13 @@ def test_queries_without_relevant_documents_and_empty_corpora_are_told(data, sma
     made = files_task(data / "docs.jsonl", data / "questions.jsonl", tmp_path / "qrels.tsv")
     with pytest.raises((DataError, InputError), match=r"no query has a relevant document"):
         compare(small[:1], [made], tmp_path / "r", fuse=False, show=False, say=lambda text: None)
-    with pytest.raises(InputError, match=r"^compare needs at least one contender"):
+    with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], [made], tmp_path / "r")
 
 
 def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp_path) -> None:
     tiny.sentence_transformer("bert", tmp_path, max_position_embeddings=512)
-    names = [c.name.partition("+")[2] for c in contenders_of(str(tmp_path / "model"), ["pcw"])]
+    names = [c.name.partition("+")[2] for c in candidates_of(str(tmp_path / "model"), ["pcw"])]
     assert names == [
         "none@512",
         "pcw@4096",
@@ -159,8 +159,8 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
 
 def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_path) -> None:
     tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
-    who = [Contender(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare([*who, Contender(BM25, "")], [task(data)], tmp_path, show=False, say=lambda text: None)
+    who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
+    found = compare([*who, Candidate(BM25, "")], [task(data)], tmp_path, show=False, say=lambda text: None)
     assert not found.left_out
     rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)
@@ -168,7 +168,7 @@ def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_p
     assert rows["bm25"].cost.tokens_per_second is None and rows["bm25"].gain is None
 
 
-def test_queries_are_encoded_once_for_all_contenders(base, data, small, tmp_path, monkeypatch) -> None:
+def test_queries_are_encoded_once_for_all_candidates(base, data, small, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     alone = compare(small[:1], [task(data)], tmp_path / "one", fuse=False, show=False, say=lambda text: None)
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "another"))

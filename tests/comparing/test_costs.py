@@ -1,4 +1,4 @@
-"""What a probe says of a contender's cost."""
+"""What a probe says of a candidate's cost."""
 
 from __future__ import annotations
 

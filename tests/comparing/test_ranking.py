@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from mteb_longembed.comparing.contenders import Contender
+from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.ranking import rank
 
-BASE = Contender("mine+none@512", "mine", is_base=True)
-GOOD = Contender("mine+ntk@4096", "mine")
-SAME = Contender("mine+gp@4096", "mine")
+BASE = Candidate("mine+none@512", "mine", is_base=True)
+GOOD = Candidate("mine+ntk@4096", "mine")
+SAME = Candidate("mine+gp@4096", "mine")
 COST = Cost(1000.0, 1.0, 3072.0, 1.0)
 
 
@@ -19,7 +19,7 @@ def answers(right: int, n: int = 40) -> dict[str, float]:
 def test_the_best_is_first_and_a_sure_gain_has_an_interval_above_zero() -> None:
     key = ("Task", "test")
     rows = rank({BASE: {key: answers(8)}, GOOD: {key: answers(36)}}, dict.fromkeys((BASE, GOOD), COST))
-    assert [row.contender for row in rows] == [GOOD, BASE]
+    assert [row.candidate for row in rows] == [GOOD, BASE]
     assert rows[0].score.mean == pytest.approx(90) and rows[0].gain is not None
     assert rows[0].gain.mean == pytest.approx(70) and rows[0].gain.low > 0 and rows[0].p_value < 0.01
     assert rows[0].loss is None and rows[1].loss is not None and rows[1].loss.high < 0
@@ -29,7 +29,7 @@ def test_the_best_is_first_and_a_sure_gain_has_an_interval_above_zero() -> None:
 def test_a_tie_has_no_gain() -> None:
     key = ("Task", "test")
     rows = rank({BASE: {key: answers(20)}, SAME: {key: answers(20)}}, dict.fromkeys((BASE, SAME), COST))
-    same = next(row for row in rows if row.contender is SAME)
+    same = next(row for row in rows if row.candidate is SAME)
     assert same.gain is not None and (same.gain.low, same.gain.high) == (0, 0) and same.p_value == 1.0
 
 

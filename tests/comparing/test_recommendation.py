@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mteb_longembed.comparing.contenders import BM25, Contender
+from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.comparing.recommendation import recommend
@@ -15,7 +15,7 @@ def row(
     name: str, score: float, gain=None, loss=None, speed: float | None = 1000.0, base: bool = False
 ) -> Row:
     return Row(
-        Contender(name, "" if name == BM25 else "mine", is_base=base),
+        Candidate(name, "" if name == BM25 else "mine", is_base=base),
         Interval(score, score - 5, score + 5),
         None if gain is None else Interval(*gain),
         None if gain is None else 0.01,

@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.cli import main
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -126,7 +126,7 @@ def test_the_given_model_stays_as_it_is(tmp_path):
 )
 def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
     ours = extend(base(name, tmp_path), key, LT, LO, device="cpu")
-    with pytest.raises(MisfitError, match=message):
+    with pytest.raises(IncompatibleError, match=message):
         export(ours, tmp_path / "plain")
     assert not (tmp_path / "plain").exists()
 

@@ -20,7 +20,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 import mteb_longembed
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -108,7 +108,7 @@ BASES: dict[str, tuple[str, dict]] = {
     "relative": (
         "t5", {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO}
     ),
-    "opaque": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+    "unknown": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
 }  # fmt: skip
 
 #: strategy -> the parameters it is exported with; `logn` is off, where "-" it has its default
@@ -142,7 +142,7 @@ def outcome(base: SentenceTransformer, key: str, params: dict, folder: Path) -> 
     try:
         ours = mteb_longembed.extend(base, key, target, LO, **params)
         lost = export(ours, folder / "plain")
-    except MisfitError:
+    except IncompatibleError:
         assert not (folder / "plain").exists()
         return "refused"
     stock = SentenceTransformer(str(folder / "plain"), device="cpu")

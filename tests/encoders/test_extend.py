@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import InputError, LongEmbedError, MisfitError, ModelError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
 from tests import tiny
 
 TEXTS = [tiny.text(n) for n in (5, tiny.TRAINED, 40, 128, 150)]
@@ -211,7 +211,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     monkeypatch.setattr(
         "mteb_longembed.encoders.bases.describe.entry_of", lambda name: entry if name == str(where) else None
     )
-    with pytest.raises(MisfitError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
+    with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
     model = extend(where)
     texts = TEXTS[:4]

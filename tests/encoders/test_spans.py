@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 
 
@@ -90,7 +90,7 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(base, ["a"], [[(0, 1)]])
     other = tiny.sentence_transformer("bert", tmp_path, pooling="cls")
     other.model_card_data.model_name = "tiny/cls"
-    with pytest.raises(MisfitError, match="trained with cls pooling"):
+    with pytest.raises(IncompatibleError, match="trained with cls pooling"):
         longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
     with pytest.raises(InputError, match="got 1 texts and 2 lists"):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])

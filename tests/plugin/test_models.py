@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import HubError, InputError, LongEmbedError, MisfitError, UnknownNameError
+from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.plugin import after_import, loading, models, results_on_disk, tasks
 from mteb_longembed.tasks import TASKS
@@ -152,7 +152,7 @@ def test_an_api_is_extended_by_windows_only() -> None:
     assert meta.name == "openai/text-embedding-ada-002+pcw@32768"
     same = mteb.get_model_meta("openai/text-embedding-ada-002+pcw@32k")
     assert (same.name, same.revision) == (meta.name, meta.revision)
-    with pytest.raises(MisfitError, match=r"ntk .*openai/text-embedding-ada-002.* pcw"):
+    with pytest.raises(IncompatibleError, match=r"ntk .*openai/text-embedding-ada-002.* pcw"):
         mteb.get_model_meta("ada-002+ntk")
 
 
@@ -238,7 +238,11 @@ def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
         ("e5-base+nkt", UnknownNameError, "^unknown strategy 'nkt': did you mean 'ntk'"),
         ("e5-bse+ntk", UnknownNameError, "^unknown base .*did you mean 'e5-base'"),
         ("e5-base+ntk@long", InputError, "^the target must be"),
-        ("e5-base+se", MisfitError, "^se does not fit intfloat/e5-base-v2, a model with absolute positions"),
+        (
+            "e5-base+se",
+            IncompatibleError,
+            "^se does not fit intfloat/e5-base-v2, a model with absolute positions",
+        ),
         ("e5-base+ntk@256:trained_len=512", InputError, "at least the trained length of 512 tokens, got 256"),
         ("org/missing+ntk", HubError, "'org/missing'"),
     ],

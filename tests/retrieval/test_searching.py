@@ -17,7 +17,7 @@ from mteb.types import PromptType
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import LongEmbedError, MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.retrieval.windows_index import WindowIndex
@@ -207,7 +207,7 @@ def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
     tiny.sentence_transformer("bert", tmp_path)
     file = tmp_path / "model" / "config_sentence_transformers.json"
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
-    with pytest.raises(MisfitError, match="need cosine or dot product, got euclidean"):
+    with pytest.raises(IncompatibleError, match="need cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")
 
 

@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tuning import trainer as trainer_module
 from mteb_longembed.tuning.checkpoints import last_complete
 from mteb_longembed.tuning.trainer import tune
@@ -177,8 +177,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
     ("name", "error", "said"),
     [
         ("+pi@16", InputError, "must be above the trained length of 16 tokens"),
-        ("+gp@64", MisfitError, "trains only rows that pi or rp has added, got gp"),
-        ("+none", MisfitError, "trains only rows that pi or rp has added, got none"),
+        ("+gp@64", IncompatibleError, "trains only rows that pi or rp has added, got gp"),
+        ("+none", IncompatibleError, "trains only rows that pi or rp has added, got none"),
         ("+pi@64:short=scale", InputError, "short must be keep"),
         ("+pi@64:dtype=bf16", InputError, "leave out dtype"),
     ],
@@ -195,7 +195,9 @@ def test_a_rotary_model_is_refused_with_the_reason(tmp_path, monkeypatch):
     folder = transformer(
         "modernbert", tmp_path / "rotary", cls_token_id=0, sep_token_id=2, global_attn_every_n_layers=1
     )
-    with pytest.raises(MisfitError, match=r"only models with absolute positions .* no table of position"):
+    with pytest.raises(
+        IncompatibleError, match=r"only models with absolute positions .* no table of position"
+    ):
         tune(f"{folder}+pi@64", pairs(), tmp_path / "out", **SMALL)
 
 

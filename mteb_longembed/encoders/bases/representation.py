@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT, SEARCH_PARAMETERS, VECTORS
 
 #: Similarities of single vectors for which the best of several vectors can be taken.
@@ -30,13 +30,13 @@ class Representation:
 
         Raises:
             InputError: if the value is not allowed for `vectors`.
-            MisfitError: if it is `window` and the strategy cuts no windows.
+            IncompatibleError: if it is `window` and the strategy cuts no windows.
         """
         vectors = VECTORS.read(value)
         if isinstance(vectors, int) and vectors < 1:
             raise InputError(f"vectors must be at least 1 content token for each vector, got {vectors}.")
         if vectors == "window" and not cuts_windows:
-            raise MisfitError(
+            raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {strategy}; use pcw, or vectors=N."
             )
         return cls(vectors)
@@ -54,18 +54,18 @@ class Representation:
             similarity: how it compares vectors. None for sentence-transformers' default, the cosine.
 
         Raises:
-            MisfitError: if the base cannot give several vectors.
+            IncompatibleError: if the base cannot give several vectors.
         """
         if self.vectors is None:
             return
         if similarity not in _COMPARABLE:
-            raise MisfitError(
+            raise IncompatibleError(
                 f"several vectors are compared by cosine or dot product, and {base} compares by {similarity}: "
                 "leave out vectors."
             )
         if self.vectors != "window" and pooling not in (None, "mean"):
             kind = pooling if isinstance(pooling, str) else "+".join(pooling)
-            raise MisfitError(
+            raise IncompatibleError(
                 f"vectors={self.vectors} averages the tokens of each span, but {base} was trained with {kind} "
                 "pooling, not mean: use pcw with vectors=window."
             )

@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, get_strategy
-from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len, published_name
 from mteb_longembed.names.grammar import ModelName, is_folder
 
@@ -72,7 +72,7 @@ def resolve(name: ModelName, loaded: SentenceTransformer | None = None) -> Resol
 
     Raises:
         UnknownNameError: if no strategy has this key, or it has no such parameter.
-        MisfitError: if the strategy and the base's family share no way to change positions.
+        IncompatibleError: if the strategy and the base's family share no way to change positions.
         InputError: if a value breaks its rule.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
@@ -129,7 +129,9 @@ def _as_stretched(
     """The strategy of a base whose table is interpolated already (e5-base-4k). Its own rule is that of `pi`."""
     grown = stretch * trained_len
     if name.strategy != "none" or target_len not in (None, grown) or name.params or name.trained_len:
-        raise MisfitError(f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it.")
+        raise IncompatibleError(
+            f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
+        )
     return get_strategy("pi")(trained_len=trained_len, target_len=grown)
 
 

@@ -18,10 +18,20 @@ from mteb_longembed.names.zoo import entry_of
 
 from .files import find_file
 
-#: Our classes by their names in a saved model's modules.json. Exactly these are trusted.
+#: Our classes by their names in a saved model's modules.json, with those of versions 0.1 and 0.2. Exactly these are
+#: trusted.
 OUR_CLASSES = frozenset(
-    f"mteb_longembed.encoders.modules.{name}" for name in ("LongTransformer", "WindowPooling")
-) | {"mteb_longembed.encoders.several.SpanPooling", "mteb_longembed.encoders.several.RaggedVectors"}
+    f"mteb_longembed.encoders.{name}"
+    for name in (
+        "modules.LongTransformer",
+        "modules.WindowPooling",
+        *(
+            f"{module}.{kind}"
+            for module in ("span_pooling", "several")
+            for kind in ("SpanPooling", "RaggedVectors")
+        ),
+    )
+)
 #: The file beside the weights with the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
 #: The key of that file that holds the base.

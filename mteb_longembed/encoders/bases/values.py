@@ -47,7 +47,7 @@ def read_values(name: ModelName) -> NameValues:
     Raises:
         UnknownNameError: if no strategy has this key, or it has no such parameter.
         InputError: if a value breaks its rule.
-        MisfitError: if `vectors` is `window` and the strategy cuts no windows.
+        IncompatibleError: if `vectors` is `window` and the strategy cuts no windows.
     """
     kind = get_strategy(name.strategy)
     return NameValues(

@@ -8,13 +8,13 @@ from mteb_longembed.errors import ModelError
 
 from .absolute import Absolute
 from .base import Family
-from .opaque import Opaque
 from .relative import Relative
 from .roformer import RoFormer
 from .rotary import Rotary
+from .unknown import UnknownPositions
 
-#: Opaque takes the models that no other family knows, so it is the last.
-FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, RoFormer, Relative, Opaque)
+#: UnknownPositions takes the models that no other family knows, so it is the last.
+FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, RoFormer, Relative, UnknownPositions)
 
 
 def family_of(config: PretrainedConfig) -> type[Family]:
@@ -27,7 +27,7 @@ def family_of(config: PretrainedConfig) -> type[Family]:
     native = type(config).__module__.startswith("transformers.models.")
     if not native:
         # The model type says nothing about code that is not part of transformers.
-        return Opaque
+        return UnknownPositions
     kind = getattr(config, "position_embedding_type", "absolute")
     if kind == "alibi":
         raise ModelError(

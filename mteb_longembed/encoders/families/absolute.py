@@ -12,7 +12,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.attention.devices import hand_over
 from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
 from .interface import install_packed
@@ -86,7 +86,7 @@ class Absolute(Family):
     @classmethod
     def check_target(cls, strategy: Strategy, positions: int) -> None:
         if strategy.key() == "none" and strategy.target_len > positions:
-            raise MisfitError(
+            raise IncompatibleError(
                 f"with the strategy none, a model with absolute positions takes at most its {positions} trained "
                 f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
             )

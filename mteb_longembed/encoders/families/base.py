@@ -9,7 +9,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.attention.packed import PackedDocuments
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 
 
 class Family:
@@ -51,10 +51,10 @@ class Family:
 
     @classmethod
     def check_fit(cls, strategy: type[Strategy], base: str) -> None:
-        """Raise MisfitError if the two do not fit; the message says why, and which strategies fit."""
+        """Raise IncompatibleError if the two do not fit; the message says why, and which strategies fit."""
         if not cls.fits(strategy):
             fitting = ", ".join(key for key, other in STRATEGIES.items() if cls.fits(other))
-            raise MisfitError(
+            raise IncompatibleError(
                 f"{strategy.key()} does not fit {base}, a model with {cls.name} positions: {strategy.key()} changes "
                 f"{' or '.join(sorted(strategy.hooks()))}, and in such models we can change only "
                 f"{', '.join(sorted(cls.hooks))}; these strategies fit: {fitting}."
@@ -69,7 +69,7 @@ class Family:
             positions: how many positions the base was trained on.
 
         Raises:
-            MisfitError: if it cannot.
+            IncompatibleError: if it cannot.
         """
 
     def leaves_unchanged(self, n: int) -> bool:

@@ -11,7 +11,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 
 from .base import Family
 from .interface import LayerAttention, long_attention
@@ -35,7 +35,7 @@ class RoFormer(Family):
         rotation = Rotation(inv_freq.float(), interleaved=True)
         if "attention" in strategy.hooks():
             if model.config.rotary_value:
-                raise MisfitError(
+                raise IncompatibleError(
                     f"{strategy.key()} changes relative positions of queries and keys, but this RoFormer also "
                     "rotates its values (rotary_value); use gp, rp, pi or ntk."
                 )

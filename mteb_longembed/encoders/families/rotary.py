@@ -16,7 +16,7 @@ from mteb_longembed.encoders.attention.packed import current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
 from .interface import LayerAttention, install, trial
@@ -245,7 +245,7 @@ class Rotary(Family):
             # Soft capping needs the model's own (eager) attention. Strategies that act outside of it still work.
             lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
             if acts_inside or bool((strategy.query_scale(lengths) != 1).any()):
-                raise MisfitError(
+                raise IncompatibleError(
                     f"{strategy.key()} {'' if acts_inside else 'with logn=on '}acts inside attention, but "
                     f"{type(model).__name__} needs its own attention for soft capping; "
                     + ("use pcw, pi or ntk with logn=off." if acts_inside else "use logn=off.")
@@ -298,12 +298,12 @@ class Rotary(Family):
     def _check_scaling(self, model: PreTrainedModel, rotary: MappedRotary) -> None:
         key, hooks = self.strategy.key(), self.strategy.hooks()
         if self.strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
-            raise MisfitError(
+            raise IncompatibleError(
                 f"{key} needs plain rotary frequencies, but {type(model).__name__} already has rope scaling of "
                 f"type {rotary.rope_type}; use ntk or pi, which work with rope scaling."
             )
         if "attention" in hooks and rotary.rope_type in _BY_LENGTH:
-            raise MisfitError(
+            raise IncompatibleError(
                 f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
                 f"change with the length (type {rotary.rope_type}); use pi or ntk."
             )
@@ -316,7 +316,7 @@ class Rotary(Family):
             and hooks & {"position_ids", "inv_freq", "attention"}
             and key != "none"
         ):
-            raise MisfitError(
+            raise IncompatibleError(
                 f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
                 f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
                 "give the trained_len of the model itself."
@@ -327,7 +327,7 @@ class Rotary(Family):
             and hooks & {"position_ids", "inv_freq"}
             and key != "none"
         ):
-            raise MisfitError(
+            raise IncompatibleError(
                 f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
                 "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
             )

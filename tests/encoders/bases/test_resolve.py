@@ -18,7 +18,7 @@ from mteb_longembed.encoders.bases.representation import Representation, SearchS
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import InputError, MisfitError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
@@ -119,7 +119,7 @@ def test_a_base_that_cannot_have_several_vectors_is_told_from_its_files(
     if similarity:
         file = tmp_path / "model" / "config_sentence_transformers.json"
         file.write_text(file.read_text().replace('"cosine"', f'"{similarity}"'))
-    with pytest.raises(MisfitError, match=message):
+    with pytest.raises(IncompatibleError, match=message):
         resolve(parse_name(f"{tmp_path / 'model'}{tail}"))
     if not similarity:
         name = f"{tmp_path / 'model'}+pcw:vectors=window"
@@ -215,7 +215,11 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
             InputError,
             "^vectors must be at least 1 content token for each vector, got 0",
         ),
-        (ModelName("x", "se", vectors="window"), MisfitError, "^vectors=window needs a strategy that cuts"),
+        (
+            ModelName("x", "se", vectors="window"),
+            IncompatibleError,
+            "^vectors=window needs a strategy that cuts",
+        ),
         (
             ModelName("x", "se", center="queries"),
             InputError,
@@ -253,8 +257,10 @@ def test_a_revision_of_a_folder_is_refused(folders) -> None:
         resolve(parse_name("mini-rope+pi:revision=main"))
 
 
-def test_a_misfit_names_both_sides(folders) -> None:
-    with pytest.raises(MisfitError, match=r"^se does not fit local/model, a model with absolute positions"):
+def test_an_incompatible_pair_names_both_sides(folders) -> None:
+    with pytest.raises(
+        IncompatibleError, match=r"^se does not fit local/model, a model with absolute positions"
+    ):
         resolve(ModelName(str(folders["bert"]), "se"))
 
 

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -205,7 +205,8 @@ def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
 
     family = type(extended(base, "none")[0].family)
     with pytest.raises(
-        MisfitError, match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw"
+        IncompatibleError,
+        match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw",
     ):
         family.check_fit(Rotary, "x")
 

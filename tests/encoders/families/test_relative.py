@@ -15,7 +15,7 @@ from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention import flex as flex_module
 from mteb_longembed.encoders.families import relative as family
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 
 from .test_rotary import LO, LT, extended, gap, relative
@@ -135,7 +135,7 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
 
 def test_frequency_strategies_do_not_fit(base):
     with pytest.raises(
-        MisfitError, match=r"ntk does not fit x, a model with relative positions.*none, pcw, gp"
+        IncompatibleError, match=r"ntk does not fit x, a model with relative positions.*none, pcw, gp"
     ):
         family.Relative.check_fit(STRATEGIES["ntk"], "x")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 
 from .test_rotary import LO, LT, STRATEGY_PARAMETERS, extended, frequencies, gap, relative
@@ -75,7 +75,9 @@ def test_short_inputs_are_untouched(base, key):
 def test_turned_values_follow_position_strategies_and_refuse_relative_ones(tmp_path):
     base = tiny.sentence_transformer("roformer", tmp_path, embedding_size=32, rotary_value=True)
     assert gap(extended(base, "gp").encode(TEXTS[:3]), base.encode(TEXTS[:3])) < 2e-6
-    with pytest.raises(MisfitError, match=r"also rotates its values \(rotary_value\); use gp, rp, pi or ntk"):
+    with pytest.raises(
+        IncompatibleError, match=r"also rotates its values \(rotary_value\); use gp, rp, pi or ntk"
+    ):
         extended(base, "se")
 
 

@@ -16,7 +16,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -277,7 +277,7 @@ def test_full_layers_without_positions_leave_windows_alone(tmp_path):
 def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than_training(key, tmp_path):
     base = tiny.sentence_transformer("gemma3_text", tmp_path, **{**GEMMA, "sliding_window": LO})
     with pytest.raises(
-        MisfitError,
+        IncompatibleError,
         match=r"sliding layers must see fewer tokens than the trained length of 16, got 16; use pcw",
     ):
         extended(base, key)

@@ -13,7 +13,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from mteb_longembed.encoders.attention import plan
 from mteb_longembed.encoders.families.rotary import MappedRotary
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 
 from .test_rotary import LO, LT, extended, gap, make
@@ -95,12 +95,14 @@ def test_none_on_a_dynamic_base_takes_the_frequencies_of_each_document(tmp_path_
 
 @pytest.mark.parametrize("key", ["yarn", "resonance"])
 def test_strategies_on_plain_frequencies_refuse_a_scaled_base(key, tmp_path_factory):
-    with pytest.raises(MisfitError, match=r"plain rotary frequencies.*LlamaModel.*type yarn; use ntk or pi"):
+    with pytest.raises(
+        IncompatibleError, match=r"plain rotary frequencies.*LlamaModel.*type yarn; use ntk or pi"
+    ):
         extended(scaled("yarn", tmp_path_factory), key)
 
 
 def test_attention_strategies_refuse_frequencies_that_vary_with_length(tmp_path_factory):
-    with pytest.raises(MisfitError, match="same rotary frequencies at every length"):
+    with pytest.raises(IncompatibleError, match="same rotary frequencies at every length"):
         extended(scaled("dynamic", tmp_path_factory), "se")
 
 
@@ -154,7 +156,7 @@ def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_fac
     config = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
     config |= {"use_sliding_window": True, "head_dim": 8}
     base = tiny.sentence_transformer("qwen3", tmp_path_factory.mktemp("q"), num_key_value_heads=2, **config)
-    with pytest.raises(MisfitError, match="share one rotary module with the layers of full attention"):
+    with pytest.raises(IncompatibleError, match="share one rotary module with the layers of full attention"):
         extended(base, "gp")
     assert extended(base, "se").encode(TEXTS[-1]).shape == (32,)
 
@@ -163,7 +165,7 @@ def test_soft_capped_attention_is_refused_where_the_strategy_acts_in_it(tmp_path
     config = {"layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0, "head_dim": 8}
     base = tiny.sentence_transformer("gemma2", tmp_path_factory.mktemp("g"), **config)
     for key, params in (("se", {}), ("pi", {})):
-        with pytest.raises(MisfitError, match="needs its own attention for soft capping"):
+        with pytest.raises(IncompatibleError, match="needs its own attention for soft capping"):
             extended(base, key, **params)
     assert gap(extended(base, "pi", logn=False).encode(TEXTS[:2]), base.encode(TEXTS[:2])) < 1e-6
 

@@ -13,7 +13,7 @@ from transformers import AutoModel, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from mteb_longembed.encoders.families import Family, Opaque, family_of
+from mteb_longembed.encoders.families import Family, UnknownPositions, family_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.families.test_rotary_scaling import SCALINGS
@@ -61,7 +61,7 @@ _LARGEST = 3_000_000
 
 
 class NotClaimed(Exception):
-    """No family of ours but the opaque one takes the architecture, or it is no model of texts."""
+    """No family of ours but the one for unknown positions takes the architecture, or it is no model of texts."""
 
 
 class NotBuilt(Exception):
@@ -97,7 +97,7 @@ def family(name: str) -> type[Family]:
     """The family that claims an architecture.
 
     Raises:
-        NotClaimed: if none but the opaque one does.
+        NotClaimed: if none but the one for unknown positions does.
     """
     try:
         found = family_of(_default(name.partition(",")[0]))
@@ -105,8 +105,8 @@ def family(name: str) -> type[Family]:
         raise NotClaimed(str(error)) from None
     except Exception as error:
         raise NotClaimed(f"no configuration without arguments: {type(error).__name__}") from None
-    if found is Opaque:
-        raise NotClaimed("opaque")
+    if found is UnknownPositions:
+        raise NotClaimed("unknown")
     return found
 
 

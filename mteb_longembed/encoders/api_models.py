@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.canonical import canonical_name, default_target_len
 from mteb_longembed.names.grammar import ModelName
 from mteb_longembed.names.parameters import read_parameters, read_tokens
@@ -148,19 +148,19 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
         name: the parsed name. `trained_len` defaults to the base's longest input.
 
     Raises:
-        MisfitError: if the strategy is not `pcw`, or the name has parameters of the strategy.
+        IncompatibleError: if the strategy is not `pcw`, or the name has parameters of the strategy.
         InputError: if the base's longest input is not known, or a length breaks its rule.
     """
     kind = get_strategy(name.strategy)
     params = read_parameters(name.strategy, kind.declared(), name.params)
     if kind is not ParallelContextWindows:
-        raise MisfitError(
+        raise IncompatibleError(
             f"{name.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
     foreign = {**params, **({"vectors": name.vectors} if name.vectors is not None else {}), **name.search}
     foreign.pop("logn", None)
     if foreign:
-        raise MisfitError(
+        raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
@@ -210,7 +210,7 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
     if not isinstance(encoding, str):
         raise InputError(
             f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer for it; wrap the model in "
-            "mteb_longembed.encoders.black_box.WindowedEncoder together with its tokenizer."
+            "mteb_longembed.encoders.api_models.WindowedEncoder together with its tokenizer."
         )
     try:
         import tiktoken

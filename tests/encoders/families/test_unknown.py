@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoConfig, BertConfig
 
-from mteb_longembed.encoders.families import Opaque, family_of
+from mteb_longembed.encoders.families import UnknownPositions, family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix import architectures
 
@@ -24,20 +24,20 @@ def base(request, tmp_path_factory):
     if request.param != "deberta-v2":
         # rotary positions in layers that we cannot reach: attention of their own, sinks, linear, complex angles
         model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
-        assert family_of(model[0].config) is Opaque
+        assert family_of(model[0].config) is UnknownPositions
         return model
     # relative positions by an architecture of their own, which no family of ours knows
     config = {"position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
     config |= {"position_biased_input": False}
     model = tiny.sentence_transformer("deberta-v2", tmp_path_factory.mktemp("deberta"), **config)
-    assert family_of(model[0].config) is Opaque
+    assert family_of(model[0].config) is UnknownPositions
     return model
 
 
 def test_only_none_and_windows_fit(base):
-    assert [key for key, strategy in STRATEGIES.items() if Opaque.fits(strategy)] == ["none", "pcw"]
-    with pytest.raises(MisfitError, match="se does not fit x, a model with opaque positions"):
-        Opaque.check_fit(STRATEGIES["se"], "x")
+    assert [key for key, strategy in STRATEGIES.items() if UnknownPositions.fits(strategy)] == ["none", "pcw"]
+    with pytest.raises(IncompatibleError, match="se does not fit x, a model with unknown positions"):
+        UnknownPositions.check_fit(STRATEGIES["se"], "x")
 
 
 def test_none_is_the_base(base):
@@ -64,15 +64,15 @@ def test_windows_are_averaged(base):
 
 
 def test_attention_scaling_is_refused_not_ignored(base):
-    with pytest.raises(MisfitError, match=r"needs an attention that we know, got .*; use logn=off"):
+    with pytest.raises(IncompatibleError, match=r"needs an attention that we know, got .*; use logn=off"):
         extended(base, "none", logn=True)
 
 
-def test_code_from_elsewhere_is_opaque_whatever_type_it_claims():
+def test_code_from_elsewhere_has_unknown_positions_whatever_type_it_claims():
     class RemoteBertConfig(BertConfig):
         model_type = "bert"
 
-    assert family_of(RemoteBertConfig()) is Opaque
+    assert family_of(RemoteBertConfig()) is UnknownPositions
 
 
 def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):

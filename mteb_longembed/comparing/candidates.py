@@ -1,4 +1,4 @@
-"""The contenders of a comparison: names that fit each base, from the registries of strategies and families."""
+"""The candidates of a comparison: names that fit each base, from the registries of strategies and families."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
-from mteb_longembed.errors import InputError, MisfitError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.canonical import default_target_len
 from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
-#: Contenders besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
+#: Candidates besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
 #: strategy.
 #: All four cut the same windows, so each window is encoded once.
 BEYOND = (
@@ -27,7 +27,7 @@ _FUSED = "fuse=bm25"
 
 
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
     """One way to embed documents.
 
     Args:
@@ -45,13 +45,13 @@ class Contender:
     target_len: int | None = None
 
 
-def contenders_of(
+def candidates_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
-) -> list[Contender]:
-    """All contenders of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
+) -> list[Candidate]:
+    """All candidates of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
 
     Args:
-        base: alias, hub id or folder; a name with a strategy gives only one contender.
+        base: alias, hub id or folder; a name with a strategy gives only one candidate.
         strategies: registry keys of the only strategies to try; default all. The base itself always takes part.
         target_len: the target length in tokens; default 8 times the trained length.
 
@@ -63,16 +63,16 @@ def contenders_of(
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
-        return [_contender(base)]
+        return [_candidate(base)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
-        return [Contender(base, base, is_base=True)]
-    first = _contender(f"{base}+none")
+        return [Candidate(base, base, is_base=True)]
+    first = _candidate(f"{base}+none")
     found = [first]
     refused: list[str] = []
     for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
-            found.append(_contender(f"{base}+{tail}"))
-        except MisfitError as error:
+            found.append(_candidate(f"{base}+{tail}"))
+        except IncompatibleError as error:
             refused.append(str(error))
         except InputError:
             if tail in STRATEGIES and strategies:
@@ -82,11 +82,11 @@ def contenders_of(
     return found
 
 
-def fused(best: Contender) -> Contender | None:
-    """The contender with BM25's scores added, None if that is not possible."""
+def fused(best: Candidate) -> Candidate | None:
+    """The candidate with BM25's scores added, None if that is not possible."""
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
-        return _contender(f"{best.name}{sign}{_FUSED}")
+        return _candidate(f"{best.name}{sign}{_FUSED}")
     except InputError:
         return None
 
@@ -103,13 +103,13 @@ def _tails(strategies: Sequence[str] | None, target_len: int | str | None, train
         yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
-def _contender(name: str) -> Contender:
+def _candidate(name: str) -> Candidate:
     parsed: ModelName = parse_name(name)
     resolved = resolve(parsed)
     strategy = resolved.strategy
     plain = ModelName(parsed.base, revision=parsed.revision, trust_remote_code=parsed.trust_remote_code)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    return Contender(
+    return Candidate(
         parsed.base + resolved.name.removeprefix(resolved.base.name),
         parsed.base,
         is_base=strategy.target_len == strategy.trained_len and resolved.name == resolve(plain).name,

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.black_box import (
+from mteb_longembed.encoders.api_models import (
     WindowedEncoder,
     load_windowed,
     tiktoken_starts,
@@ -25,7 +25,7 @@ from mteb_longembed.encoders.black_box import (
 )
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
-from mteb_longembed.errors import InputError, MisfitError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.grammar import parse_name
 
 tiktoken = pytest.importorskip("tiktoken")
@@ -187,7 +187,7 @@ def test_a_window_smaller_than_one_character_is_refused():
 
 def test_what_does_not_fit_is_said_in_one_sentence():
     base = mteb.get_model_meta(ADA)
-    with pytest.raises(MisfitError, match="se acts inside a model, and the inside of openai"):
+    with pytest.raises(IncompatibleError, match="se acts inside a model, and the inside of openai"):
         windowed(base, parse_name(f"{ADA}+se"))
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
         windowed(base.model_copy(update={"max_tokens": None}), parse_name(f"{ADA}+pcw"))

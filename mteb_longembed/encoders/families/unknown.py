@@ -8,21 +8,21 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 
 from .base import Family
 
 
-class Opaque(Family):
+class UnknownPositions(Family):
     """ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
 
-    name: ClassVar[str] = "opaque"
+    name: ClassVar[str] = "unknown"
     hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
         if strategy.logn:
-            raise MisfitError(
+            raise IncompatibleError(
                 f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; "
                 "use logn=off."
             )

@@ -12,7 +12,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.multi_vector import LongMultiVectorEncoder
-from mteb_longembed.errors import MisfitError
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows
 
@@ -133,7 +133,9 @@ def test_a_loaded_base_that_cannot_have_several_vectors_is_refused(tmp_path, poo
     made = tiny.sentence_transformer("bert", tmp_path, pooling=pooling)
     made.model_card_data.model_name = "tiny/other"
     made.similarity_fn_name = similarity
-    with pytest.raises(MisfitError, match=r"averages the tokens of each span|compared by cosine or dot"):
+    with pytest.raises(
+        IncompatibleError, match=r"averages the tokens of each span|compared by cosine or dot"
+    ):
         longembed.extend(made, "pi", vectors=4)
 
 
@@ -162,6 +164,6 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
 
 def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
     with pytest.raises(
-        MisfitError, match=r"^several vectors .* cannot be a plain checkpoint: .*save_pretrained"
+        IncompatibleError, match=r"^several vectors .* cannot be a plain checkpoint: .*save_pretrained"
     ):
         export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")

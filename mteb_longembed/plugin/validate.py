@@ -22,7 +22,7 @@ def check_command(arguments: Sequence[str]) -> None:
         arguments: arguments of the `mteb` command.
 
     Raises:
-        UnknownNameError, InputError, MisfitError: if the name of an extended model has a mistake.
+        UnknownNameError, InputError, IncompatibleError: if the name of an extended model has a mistake.
         InputError: if there is no such task, and the model or the task's name is one of ours.
     """
     if list(arguments[:1]) != ["run"]:

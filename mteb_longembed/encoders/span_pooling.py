@@ -1,0 +1,131 @@
+"""The two sentence-transformers modules that give a document several vectors.
+
+`SpanPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
+Normalize), which need not know about documents. `RaggedVectors` is the last module. It groups the rows by document,
+in the form that sentence-transformers' `MultiVectorEncoder` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self, cast
+
+import torch
+from sentence_transformers.base import BaseModel
+from sentence_transformers.base.modules import Module
+from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import Tensor
+
+from .modules import LongTransformer, WindowPooling, mean_by
+
+
+class SpanPooling(WindowPooling):
+    """One vector for every `vectors` content tokens of a document, or for every window. A query gets one vector.
+
+    Source: on extended positions this is late chunking (Günther et al. 2024, arXiv:2409.04701): the transformer reads
+        the whole document, and spans of its token embeddings are averaged afterwards.
+    Differs: spans have a fixed number of tokens. In the paper a text splitter makes the spans, as in `encode_spans`.
+
+    The last span of a document may be shorter. Prompt and special tokens belong to no span. A text without content
+    keeps the one vector that the base gives it.
+    """
+
+    config_keys = [*Pooling.config_keys, "vectors"]
+    forward_kwargs = {"task"}
+
+    def __init__(self, *args: Any, vectors: int | Literal["window"] = "window", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.vectors = vectors
+
+    @classmethod
+    def over(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
+        """Turn a private `Pooling` into a `SpanPooling`, in place."""
+        pooling.__class__ = cls
+        spans = cast("Self", pooling)
+        spans.vectors = vectors
+        return spans
+
+    @property
+    def needs_tokens(self) -> bool:  # type: ignore[override]
+        """Whether vectors are made from spans of tokens, so that pooled windows are not enough."""
+        return self.vectors != "window"
+
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+        """The features from pooled windows: a document keeps its windows, a query becomes one vector."""
+        if task == "query":
+            features = super().from_windows(windows, agg)
+            counts = [1] * len(windows)
+        else:
+            features = {"sentence_embedding": torch.cat(list(windows))}
+            counts = [len(each) for each in windows]
+        return {**features, "vector_counts": torch.tensor(counts, device=windows[0].device)}
+
+    def on_model_ready(self, model: BaseModel) -> None:
+        """Make the transformer report which tokens are content."""
+        if isinstance(model[0], LongTransformer):
+            model[0].tells_content = True
+
+    def forward(self, features: dict[str, Any], task: str | None = None, **kwargs: Any) -> dict[str, Any]:
+        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. `vector_counts` `[b]`: how many per document."""
+        if task != "query" and self.vectors == "window" and "window_counts" in features:
+            counts = features["window_counts"]
+            windows = Pooling.forward(self, dict(features))["sentence_embedding"]
+            features = super().forward(features, **kwargs)
+            return {**features, "sentence_embedding": windows, "vector_counts": counts}
+        features = super().forward(features, **kwargs)
+        whole = features["sentence_embedding"]
+        if task == "query" or self.vectors == "window":
+            counts = torch.ones(len(whole), dtype=torch.long, device=whole.device)
+            return {**features, "vector_counts": counts}
+        rows, counts = self._spans(features, whole, self.vectors)
+        return {**features, "sentence_embedding": rows, "vector_counts": counts}
+
+    @staticmethod
+    def _spans(features: dict[str, Any], whole: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """The mean of each span's token embeddings, and how many spans each document has."""
+        mask = features["attention_mask"]
+        device = mask.device
+        start = features["window_prefix"].to(device)[:, None]
+        end = (mask.sum(1) - features["special_suffix"])[:, None]
+        place = torch.arange(mask.shape[1], device=device)[None]
+        inside = (place >= start) & (place < end)
+        content = inside.sum(1)
+        counts = ((content + size - 1) // size).clamp(min=1)
+        first = counts.cumsum(0) - counts
+        span = first[:, None] + (place - start).div(size, rounding_mode="floor")
+        rows = mean_by(span[inside], features["token_embeddings"][inside], int(counts.sum()))
+        empty = content == 0
+        rows[first[empty]] = whole[empty].to(rows.dtype)
+        return rows, counts
+
+
+class RaggedVectors(Module):
+    """Groups vectors by document: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
+
+    Args:
+        normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
+        dims: number of leading dimensions to keep. None keeps all.
+    """
+
+    config_keys = ["normalize", "dims"]
+
+    def __init__(self, normalize: bool = True, dims: int | None = None) -> None:
+        super().__init__()
+        self.normalize = normalize
+        self.dims = dims
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Replace the features of tokens by those of vectors."""
+        counts = features.pop("vector_counts")
+        rows = features.pop("sentence_embedding")[:, : self.dims]
+        if self.normalize:
+            rows = torch.nn.functional.normalize(rows, dim=1)
+        vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
+        mask = torch.arange(vectors.shape[1], device=counts.device) < counts[:, None]
+        for key in ("input_ids", "token_type_ids", "window_prefix", "special_suffix"):
+            features.pop(key, None)
+        return {**features, "token_embeddings": vectors, "attention_mask": mask.long()}
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Save the two settings."""
+        self.save_config(output_path)
