@@ -10,7 +10,7 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed.encoders.store.store import EmbeddingStore
 
-from .test_several import TEXTS, base  # noqa: F401  (a fixture)
+from .test_span_pooling import TEXTS, base  # noqa: F401  (a fixture)
 
 WAYS = ("mean", "mean-normalized", "window")
 
