@@ -23,11 +23,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.store.store import _checksum, pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.names.grammar import ModelName, parse_name
 from mteb_longembed.tasks.jsonl import read_rows
 from tests import tiny
 
@@ -104,7 +104,7 @@ class Targets:
 
         longembed.extend(made, "pcw", target_len=64).save_pretrained(str(self.saved), create_model_card=False)
         self.all: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], object]]] = {
-            "names": (self.names(), lambda text: resolve(parse_name(text))),
+            "names": (self.names(), lambda text: resolve(ModelSpec.parse(text))),
             "rows of the store": (self.rows(), lambda row: unpack(*row)),
             "a base's files": (self.files(self.base), lambda file: self.load(self.base, *file)),
             "a saved model's files": (self.files(self.saved), lambda file: self.load(self.saved, *file)),
@@ -167,7 +167,7 @@ class Targets:
         shutil.copytree(good, folder, copy_function=os.link)
         (folder / name).unlink()
         (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
-        given_name = ModelName(str(folder)) if good == self.saved else parse_name(f"{folder}+pi")
+        given_name = ModelSpec(str(folder)) if good == self.saved else ModelSpec.parse(f"{folder}+pi")
         return build(resolve(given_name), device="cpu")
 
     def lines(self) -> st.SearchStrategy[bytes]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
-from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names.canonical import default_target_len
-from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
@@ -99,20 +99,20 @@ def _tails(strategies: Sequence[str] | None, target_len: int | str | None, train
         target = target_len
         if key == "none" and target is None:
             # plain extrapolation, where the positions allow it: `none` alone is the base as it is
-            target = default_target_len("pi", trained_len)
+            target = Strategy.default_target_len(trained_len)
         yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
 def _candidate(name: str) -> Candidate:
-    parsed: ModelName = parse_name(name)
-    resolved = resolve(parsed)
+    asked = ModelSpec.parse(name)
+    resolved = resolve(asked)
     strategy = resolved.strategy
-    plain = ModelName(parsed.base, revision=parsed.revision, trust_remote_code=parsed.trust_remote_code)
+    plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Candidate(
-        parsed.base + resolved.name.removeprefix(resolved.base.name),
-        parsed.base,
-        is_base=strategy.target_len == strategy.trained_len and resolved.name == resolve(plain).name,
+        str(replace(resolved.spec, base=asked.base)),
+        asked.base,
+        is_base=replace(resolved.spec, trust_remote_code=False) == plain,
         trained_len=strategy.trained_len,
         target_len=strategy.target_len,
     )

@@ -12,7 +12,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError
-from mteb_longembed.names.canonical import results_folder
+from mteb_longembed.names.grammar import results_folder
 from mteb_longembed.tasks.scoring import score_queries
 
 #: Folder inside the output folder, with rankings by model, revision and split.

@@ -9,10 +9,9 @@ import json
 from importlib.resources import files
 
 from mteb_longembed.encoders.bases.resolve import resolve
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.canonical import default_target_len
-from mteb_longembed.names.grammar import ModelName, parse_name
 
 
 def fitting(base: str) -> str:
@@ -24,17 +23,17 @@ def fitting(base: str) -> str:
     Raises:
         HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
     """
-    resolved = resolve(ModelName(base))
+    resolved = resolve(ModelSpec(base))
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
     fit, incompatible = [], []
     length = resolved.strategy.trained_len
     names = {key: key for key in STRATEGIES}
-    names["none"] = f"none@{default_target_len('pi', length)}"  # plain extrapolation
+    names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
     for key in STRATEGIES:
         try:
-            resolve(parse_name(f"{base}+{names[key]}"))
+            resolve(ModelSpec.parse(f"{base}+{names[key]}"))
             fit.append(key)
         except InputError:
             incompatible.append(names[key])

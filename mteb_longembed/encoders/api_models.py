@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.names.canonical import canonical_name, default_target_len
-from mteb_longembed.names.grammar import ModelName
-from mteb_longembed.names.parameters import read_parameters, read_tokens
 
-from .strategies import ALGORITHM, get_strategy
+from .bases.spec import ModelSpec
+from .strategies import ALGORITHM
 from .strategies.pcw import ParallelContextWindows
 
 if TYPE_CHECKING:
@@ -140,24 +138,27 @@ class WindowedEncoder:
         return self.inner.similarity_pairwise(*args, **kwargs)
 
 
-def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
+def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
     """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models.
 
     Args:
         base: mteb's description of the encoder.
-        name: the parsed name. `trained_len` defaults to the base's longest input.
+        spec: what the name asks for. `trained_len` defaults to the base's longest input.
 
     Raises:
         IncompatibleError: if the strategy is not `pcw`, or the name has parameters of the strategy.
         InputError: if the base's longest input is not known, or a length breaks its rule.
     """
-    kind = get_strategy(name.strategy)
-    params = read_parameters(name.strategy, kind.declared(), name.params)
+    kind = spec.kind
     if kind is not ParallelContextWindows:
         raise IncompatibleError(
-            f"{name.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
+            f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {**params, **({"vectors": name.vectors} if name.vectors is not None else {}), **name.search}
+    foreign = {
+        **spec.params,
+        **({"vectors": spec.vectors} if spec.vectors is not None else {}),
+        **spec.search,
+    }
     foreign.pop("logn", None)
     if foreign:
         raise IncompatibleError(
@@ -165,21 +166,23 @@ def windowed(base: ModelMeta, name: ModelName) -> ModelMeta:
             f"{', '.join(sorted(foreign))}: leave it out."
         )
     known = int(base.max_tokens) if base.max_tokens else None
-    trained_len = known if name.trained_len is None else read_tokens("trained_len", name.trained_len)
-    if trained_len is None:
+    if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
-    target_len = default_target_len(name.strategy, trained_len)
-    if name.target_len is not None:
-        target_len = read_tokens("the target", name.target_len)
-    strategy = kind(trained_len=trained_len, target_len=target_len, **params)
-    settings = {**strategy.settings(), **({"trained_len": trained_len} if trained_len != known else {})}
+    strategy = cast("ParallelContextWindows", spec.strategy_on(known, str(base.name)))
+    canonical = ModelSpec(
+        str(base.name),
+        spec.strategy,
+        strategy.target_len,
+        None if strategy.trained_len == known else strategy.trained_len,
+        params=strategy.settings(),
+    )
     return base.model_copy(
         update={
-            "name": canonical_name(str(base.name), name.strategy, target_len, settings),
+            "name": str(canonical),
             "revision": f"{base.revision}-{ALGORITHM}",
             "loader": functools.partial(load_windowed, base, strategy),
             "loader_kwargs": {},
-            "max_tokens": target_len,
+            "max_tokens": strategy.target_len,
             "adapted_from": base.name,
         }
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-import json
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,16 @@ from tokenizers import processors
 
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers
-from mteb_longembed.names.grammar import ModelName, is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
+from .bases.base import Base, loaded_base
 from .bases.e5rope import native_folder
-from .bases.files import find_file, unreachable
-from .bases.resolve import ResolvedModel, check_first_module, resolve
-from .bases.saved import OUR_CLASSES, saved_files, saved_modules
+from .bases.files import unreachable
+from .bases.identity import Identity, digest, identity
+from .bases.resolve import ResolvedModel, resolve
+from .bases.saved import OUR_CLASSES
+from .bases.spec import DTYPES, ModelSpec
+from .embedder import Embedder
 from .int8 import check_int8, in_int8
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
@@ -52,80 +55,111 @@ def build(
         IncompatibleError: if the strategy does not fit the base's modules.
     """
     resolved.base.check_unchanged()
-    if resolved.saved:
-        with _one_sentence(resolved):
+    with _one_sentence(resolved.base.path):
+        if resolved.base.saved:
             model = _load_saved(resolved, device)
-    elif loaded is not None:
-        model = _assemble(copy.deepcopy(loaded), resolved)
-    else:
-        base = load_base(resolved, device)
-        # an error in a file may first show here
-        with _one_sentence(resolved):
-            model = _assemble(base, resolved)
-    model.resolved = resolved
+        else:
+            model = _extended(_private_base(resolved, loaded, device), resolved)
     model.first.origin = resolved.origin
-    _name(model, resolved)
+    card = model.model_card_data
+    card.model_name, card.base_model_revision = resolved.name, resolved.revision
+    card.base_model = resolved.origin.name if resolved.origin else resolved.base.name
+    model.remember(resolved)
     return model if device is None else model.to(device)
 
 
 @contextlib.contextmanager
-def _one_sentence(resolved: ResolvedModel) -> Iterator[None]:
+def _one_sentence(path: str) -> Iterator[None]:
     """Turn the error of any library into one sentence that says why a base cannot be loaded."""
     try:
         yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        path = resolved.base.path
-        if isinstance(error, OSError) and not is_folder(path) and not hub_answers():
+        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
             raise unreachable(path) from error
         why = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"the model in {resolved.base.path} cannot be loaded, because its files do not fit together or have an "
+            f"the model in {path} cannot be loaded, because its files do not fit together or have an "
             f"unknown form: {type(error).__name__}: {why}."
         ) from error
 
 
-def name_saved(model: SentenceTransformer) -> None:
-    """Name a model of ours that `SentenceTransformer` itself loaded, in place, with the name that `load` gives it."""
+def identity_of(model: Any) -> Identity | None:
+    """Who a model is now, also one that `SentenceTransformer` itself loaded from a folder of ours. None for others."""
+    if isinstance(model, Embedder):
+        return model.identity()
     first = model[0] if len(model) else None
     place = getattr(first, "saved_in", None)
-    if isinstance(first, LongTransformer) and place and not model.model_card_data.model_name:
-        source, revision = place
-        _name(model, resolve(ModelName(source, revision=revision)))
+    if not isinstance(first, LongTransformer) or not place:
+        return None
+    source, revision = place
+    saved = resolve(ModelSpec(source, revision=revision))
+    if not hasattr(model, "built"):
+        # nobody took a digest when it was loaded, so that of another copy
+        model.built = digest(build(saved, device="cpu"))
+    return identity(model, saved.name, saved.revision, model.built)
 
 
-def _name(model: SentenceTransformer | LongMultiVectorEncoder, resolved: ResolvedModel) -> None:
-    card = model.model_card_data
-    card.model_name = resolved.name
-    card.base_model = resolved.origin.name if resolved.origin else resolved.base.name
-    card.base_model_revision = resolved.revision
+def base_of(model: SentenceTransformer) -> Base:
+    """What a loaded model says about itself as a base. If it equals its files in everything, what they say.
+
+    Raises:
+        ModelError: if it does not start with a transformer.
+        InputError: if it has no name.
+    """
+    if isinstance(model, LongSentenceTransformer) and model.resolved is not None:
+        who = model.identity()
+        known = model.resolved.base
+        if who.changed_from is None:
+            return known
+        return replace(known, name=who.name.partition("+")[0], revision=who.revision)
+    base = loaded_base(model)
+    if model.model_card_data.model_name or not base.path:
+        return base
+    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
+    try:
+        published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
+        same = digest(_load_base(published, "cpu")) == base.revision
+    except LongEmbedError:
+        same = False
+    return published.base if same else base
 
 
-def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTransformer:
+def _private_base(
+    resolved: ResolvedModel, loaded: SentenceTransformer | None, device: str | None
+) -> SentenceTransformer:
+    """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
+    if loaded is None:
+        return _load_base(resolved, device)
+    if not isinstance(loaded, LongSentenceTransformer):
+        return copy.deepcopy(loaded)
+    base = _load_base(resolved, str(loaded.device))
+    base.load_state_dict(loaded.state_dict())
+    for key, value in settings_of(loaded).items():
+        setattr(base, key, copy.deepcopy(value))
+    return base
+
+
+def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransformer:
     """The base as its own files describe it. The zoo adds what the files leave out."""
-    dtype, is_int8 = resolved.dtype, resolved.dtype == "int8"
+    base = resolved.base
+    entry = base.entry or ZooEntry(hub_id=base.name)
+    dtype = DTYPES.get(resolved.spec.dtype or "")
+    is_int8 = dtype == "int8"
     if is_int8:
         check_int8(device)
         dtype, device = "float32", "cpu"
-    info = resolved.base
-    entry = info.entry or ZooEntry(hub_id=info.name)
-    source = info.path
-    revision = None if Path(source).is_dir() else info.revision
-    kwargs: dict[str, Any] = {
-        "revision": revision,
-        "trust_remote_code": info.runs_code,
-        "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
-        "config_kwargs": dict(entry.config),
-        # if the hub does not answer, no file is retried: the small files came from the cache too
-        "local_files_only": not Path(source).is_dir() and not hub_answers(),
-    }
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    with _one_sentence(resolved), native_folder(source, revision) as path:
-        if path != source:
-            kwargs["revision"] = None
-        if info.has_modules or entry.pooling is None:
+    with native_folder(base.files) as path:
+        kwargs: dict[str, Any] = {
+            **(base.files.load_options() if path == base.path else {}),
+            "trust_remote_code": base.runs_code,
+            "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
+            "config_kwargs": dict(entry.config),
+        }
+        if base.has_modules or entry.pooling is None:
             model = SentenceTransformer(path, device=device, prompts=said, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
@@ -134,7 +168,6 @@ def load_base(resolved: ResolvedModel, device: str | None = None) -> SentenceTra
     if entry.append_eos:
         _append_eos(model.tokenizer)
     if is_int8:
-        check_first_module(info.name, model)
         first: Any = model[0]
         in_int8(first.model)
     return model
@@ -153,15 +186,14 @@ def _append_eos(tokenizer: Any) -> None:
     backend.post_processor = template if before is None else processors.Sequence([before, template])
 
 
-def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
-    """The extended model, made from the modules of a private copy of the base."""
-    check_first_module(resolved.base.name, base)
+def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
+    """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
     tables_ready = entry is not None and entry.stretch is not None
     modules: list[Any] = list(base)
     device = base.device
     modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
-    vectors = resolved.representation.vectors
+    vectors = resolved.vectors
     pools = "windows" in strategy.hooks() or vectors is not None
     if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
         what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
@@ -177,7 +209,6 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         model = LongSentenceTransformer(modules=modules, device=str(device), **settings).pool_in_fp32()
     else:
         similarity, dims = settings.pop("similarity_fn_name"), settings.pop("truncate_dim")
-        resolved.representation.check(resolved.base.name, modules[1].pooling_mode, similarity)
         modules[1] = SpanPooling.over(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
         model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
@@ -186,25 +217,21 @@ def _assemble(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
 
 def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
     """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
-    source = resolved.base.path
-    local = is_folder(source)
-    revision = None if local else resolved.base.revision
-    files = saved_files(source, revision)
-    settings_file = find_file(source, "config_sentence_transformers.json", revision)
-    if files is None or settings_file is None:
-        raise ModelError(f"{source} must hold modules.json and config_sentence_transformers.json.")
-    place = {"revision": revision, "local_files_only": local or not hub_answers()}
+    base = resolved.base
+    config = base.files.json("config_sentence_transformers.json", optional=False)
+    if config is None:
+        raise ModelError(f"{base.path} must hold config_sentence_transformers.json.")
+    place = base.files.load_options()
     modules: list[Any] = [
-        _module_class(source, entry["type"]).load(source, subfolder=entry["path"], **place)
-        for entry in saved_modules(files)
+        _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **place)
+        for entry in base.modules
     ]
-    config = json.loads(settings_file.read_text(encoding="utf-8"))
     settings = {
         "prompts": config["prompts"],
         "default_prompt_name": config["default_prompt_name"],
         "similarity_fn_name": config.get("similarity_fn_name"),
     }
-    if resolved.representation.vectors is not None:
+    if resolved.vectors is not None:
         return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
     return LongSentenceTransformer(
         modules=modules, device=device, truncate_dim=config.get("truncate_dim"), **settings

@@ -11,11 +11,11 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.names.canonical import canonical_name, results_folder
-from mteb_longembed.names.grammar import is_folder
+from mteb_longembed.names.grammar import results_folder
 
 from .bases.facts import card_data
 from .bases.resolve import ResolvedModel
+from .bases.spec import ModelSpec
 from .plain import can_be_plain
 
 #: Fields that a card takes from the base's card.
@@ -116,7 +116,7 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
 
 def _several(model: Any) -> bool:
     resolved: ResolvedModel | None = model.resolved
-    return resolved is not None and resolved.representation.vectors is not None
+    return resolved is not None and resolved.vectors is not None
 
 
 def _made_of(model: Any) -> str:
@@ -139,14 +139,15 @@ def _made_of(model: Any) -> str:
 
 def _trained(model: Any) -> str:
     if not _was_trained(model):
-        return ""
+        was = model.identity().changed_from
+        return f" It was changed after it was made as `{was}`." if was else ""
     named = [str(each.get("name") or each.get("id")) for each in model.model_card_data.train_datasets or ()]
     return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
 
 
 def _was_trained(model: Any) -> bool:
     tags = list(model.model_card_data.tags or ())
-    if model.resolved is not None and model.resolved.saved:
+    if model.resolved is not None and model.resolved.base.saved:
         tags += _card_of(model.resolved).get("tags") or ()
     return TRAINED in tags
 
@@ -161,7 +162,7 @@ def _what_it_is(model: Any) -> str:
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     if _several(model):
-        lines["vectors a document"] = f"one for {model.resolved.representation.vectors}"
+        lines["vectors a document"] = f"one for {model.resolved.vectors}"
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())
@@ -173,11 +174,11 @@ def _full_name(model: Any) -> str | None:
     origin, resolved = model.first.origin, model.resolved
     if origin is None or resolved is None or origin.name.startswith("local/") or _trained(model):
         return None
-    if not resolved.saved:
+    if not resolved.base.saved:
         return str(resolved.name)
     strategy = resolved.strategy
-    settings = {**strategy.settings(), **resolved.representation.settings()}
-    return canonical_name(origin.name, strategy.key(), strategy.target_len, settings)
+    settings = {"vectors": resolved.vectors, "params": strategy.settings()}
+    return str(ModelSpec(origin.name, strategy.key(), strategy.target_len, **settings))
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
@@ -279,5 +280,4 @@ def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
 
 
 def _card_of(resolved: ResolvedModel) -> dict[str, Any]:
-    base = resolved.base
-    return card_data(base.path, None if is_folder(base.path) else base.revision)
+    return card_data(resolved.base.files)

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 from huggingface_hub import EvalResult
 from torch import Tensor, nn
 
+from .bases.identity import Identity, digest, identity
 from .bases.resolve import ResolvedModel
 from .card import extended_card, scores_in
 from .engine.cluster import Cluster
@@ -27,6 +28,8 @@ class Embedder:
 
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
+    #: Its digest and its dimensions when `build` had made it.
+    built: tuple[str, int | None] | None = None
     #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
     #: The cluster that encodes the texts. mteb runs set it. None means only this process.
@@ -35,6 +38,22 @@ class Embedder:
     reading: Reading | None = None
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
+
+    def identity(self) -> Identity:
+        """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
+        known, built = self.resolved, self.built
+        if known is None or built is None:
+            return identity(self, str(cast("Any", self).model_card_data.model_name or "model"), "", None)
+        return identity(self, known.name, known.revision, built[0])
+
+    def remember(self, resolved: ResolvedModel) -> None:
+        """Note what the model is, when it has just been built."""
+        self.resolved, self.built = resolved, (digest(self), self.dimensions)
+
+    @property
+    def dimensions(self) -> int | None:
+        """To how many dimensions embeddings are cut, None if they are not."""
+        return cast("Any", self).truncate_dim
 
     @property
     def first(self) -> LongTransformer:

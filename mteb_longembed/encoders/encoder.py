@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
+from mteb.models.model_meta import ModelMeta
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
+from .bases.identity import Identity
+from .embedder import Embedder
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .multi_vector import LongMultiVectorEncoder
@@ -20,7 +23,50 @@ from .store.store import EmbeddingStore
 CHUNK_BYTES = 1 << 30
 
 
-class LongEncoder(SentenceTransformerEncoderWrapper):
+def current_meta(meta: ModelMeta, model: Any, who: Identity) -> ModelMeta:
+    """mteb's description of a model of ours as it is now.
+
+    Args:
+        meta: its description when it was loaded.
+        model: a model of ours, or one that `SentenceTransformer` loaded from a folder of ours.
+        who: its identity now.
+    """
+    built, resolved = getattr(model, "built", None), getattr(model, "resolved", None)
+    fields: dict[str, Any] = {}
+    if who.changed_from is not None:
+        # what search adds to a revision stays
+        behind = str(meta.revision).removeprefix(resolved.revision) if resolved else ""
+        fields = {
+            "name": who.name,
+            "revision": who.revision + ("" if behind == meta.revision else behind),
+            "adapted_from": who.changed_from,
+            "loader": None,
+        }
+    if isinstance(model, Embedder) and built is not None and model.dimensions != built[1]:
+        fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": model.dimensions}
+    return meta.model_copy(update=fields) if fields else meta
+
+
+class DescribedNow:
+    """A mix-in for what mteb runs: its description is that of the model at the moment when mteb asks for it."""
+
+    #: The model that embeds.
+    embedder: Any = None
+    _meta: ModelMeta | None = None
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """mteb's description of the model as it is now."""
+        if self._meta is None or not isinstance(self.embedder, Embedder):
+            return self._meta
+        return current_meta(self._meta, self.embedder, self.embedder.identity())
+
+    @mteb_model_meta.setter
+    def mteb_model_meta(self, meta: ModelMeta | None) -> None:
+        self._meta = meta
+
+
+class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     Args:
@@ -30,6 +76,7 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
     def __init__(self, model: Any, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
+        self.embedder = model
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
         #: How much of the documents was read, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
@@ -48,7 +95,7 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
         return embeddings
 
 
-class LongMultiVectorSearch(MultiVectorWrapper):
+class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
     """An extended model with several vectors as mteb's search. A document's score is that of its best vector.
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
@@ -60,6 +107,7 @@ class LongMultiVectorSearch(MultiVectorWrapper):
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
         super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
+        self.embedder = model
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
 
     def __repr__(self) -> str:

@@ -9,12 +9,11 @@ from typing import Any
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.grammar import ModelName, parse_name
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .bases.resolve import resolve
-from .bases.saved import is_saved_extended
-from .building import build, load_base
+from .bases.spec import ModelSpec
+from .building import base_of, build
 from .model import LongSentenceTransformer
 from .modules import LongTransformer
 
@@ -61,25 +60,27 @@ def extend(
         InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
-    for_search = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
+    searched = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     loaded = base if isinstance(base, SentenceTransformer) else None
-    name = ModelName(
+    spec = ModelSpec(
         "" if loaded is not None else str(base),
         strategy,
         target_len,
         trained_len,
-        revision=revision,
-        dtype=dtype,
-        trust_remote_code=trust_remote_code,
-        vectors=vectors,
-        **for_search,
+        revision,
+        dtype,
+        trust_remote_code,
+        vectors,
         params=params,
+        **searched,
     )
-    _check_no_search(name)
+    _check_no_search(spec)
     if loaded is None:
-        return build(resolve(name), device=device)
-    _check_loaded(loaded, name)
-    return build(resolve(name, loaded), _base_of(loaded), device)
+        return build(resolve(spec), device=device)
+    _check_loaded(loaded, spec)
+    if isinstance(loaded, LongSentenceTransformer) and loaded.resolved:  # `none` keeps its compute type
+        spec = replace(spec, dtype=loaded.resolved.spec.dtype)
+    return build(resolve(spec, base_of(loaded)), loaded, device)
 
 
 def load(
@@ -100,28 +101,27 @@ def load(
     Raises:
         LongEmbedError: for the same reasons as `extend`.
     """
-    if is_saved_extended(name):
-        return build(resolve(ModelName(str(name), revision=revision)), device=device)
-    parsed = parse_name(str(name))
-    if revision is not None:
-        parsed = replace(parsed, revision=revision)
-    if trust_remote_code:
-        parsed = replace(parsed, trust_remote_code=True)
-    _check_no_search(parsed)
-    return build(resolve(parsed), device=device)
+    spec = ModelSpec.parse(str(name))
+    spec = replace(
+        spec,
+        revision=revision or spec.revision,
+        trust_remote_code=trust_remote_code or spec.trust_remote_code,
+    )
+    _check_no_search(spec)
+    return build(resolve(spec), device=device)
 
 
-def _check_no_search(name: ModelName) -> None:
-    for key, value in name.search.items():
+def _check_no_search(spec: ModelSpec) -> None:
+    for key, value in spec.search.items():
         raise InputError(
             f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
             "mteb_longembed.search(NAME) with the full name."
         )
 
 
-def _check_loaded(model: SentenceTransformer, name: ModelName) -> None:
+def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:
     for key in ("revision", "dtype"):
-        if (value := getattr(name, key)) is not None:
+        if (value := getattr(spec, key)) is not None:
             raise InputError(
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
@@ -130,12 +130,3 @@ def _check_loaded(model: SentenceTransformer, name: ModelName) -> None:
         raise InputError(
             f"the model is extended already (by {first.strategy.key()}): extend its base instead."
         )
-
-
-def _base_of(model: SentenceTransformer) -> SentenceTransformer:
-    """The base of a model with the strategy `none`, with the weights that the model has now."""
-    if not isinstance(model, LongSentenceTransformer) or model.resolved is None:
-        return model
-    base = load_base(model.resolved, str(model.device))
-    base.load_state_dict(model.state_dict())
-    return base

@@ -204,10 +204,6 @@ class LongTransformer(Transformer):
         """Whether a text of `n` tokens gets the same embedding as from the base itself."""
         return self.family.leaves_unchanged(n)
 
-    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        """What the extension changed but texts up to the trained length do not read. See `Family`."""
-        return self.family.read_by_short_inputs()
-
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""
         for text in PROBES:

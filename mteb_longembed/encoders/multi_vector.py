@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder
@@ -11,10 +11,16 @@ from torch import Tensor
 from .embedder import Embedder
 from .engine.cluster import engine_for
 from .engine.running import Features
+from .span_pooling import RaggedVectors
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
+
+    @property
+    def dimensions(self) -> int | None:
+        """To how many dimensions embeddings are cut, None if they are not."""
+        return cast("RaggedVectors", self[-1]).dims
 
     @torch.inference_mode()
     def _inference(  # type: ignore[override]

@@ -55,7 +55,7 @@ def load_encoder(
             f"code of {resolved.base.name} changes its embeddings, so it is part of the name: add "
             ":trust_remote_code=on to the name."
         )
-    check_settings(resolved.search)
+    check_settings(resolved.spec.search)
     model = build(resolved, device=_device(device))
     if embed_dim is not None:
         width = model.get_embedding_dimension()
@@ -70,9 +70,9 @@ def load_encoder(
         if embed_dim is not None:
             model.truncate_dim = embed_dim
         encoder = LongEncoder(model)
-    if not resolved.search:
+    if not resolved.spec.search:
         return cast("MTEBModels", encoder)
-    found = searching(encoder, resolved.search)
+    found = searching(encoder, resolved.spec.search)
     found.embedder = model
     return cast("MTEBModels", found)
 
@@ -80,9 +80,9 @@ def load_encoder(
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
     """Load an encoder as `load_encoder` does, from a name that is resolved only now."""
     from mteb_longembed.encoders.bases.resolve import resolve
-    from mteb_longembed.names.grammar import parse_name
+    from mteb_longembed.encoders.bases.spec import ModelSpec
 
-    return load_encoder(resolve(parse_name(text)), name, **options)
+    return load_encoder(resolve(ModelSpec.parse(text)), name, **options)
 
 
 def _device(device: str | int | None) -> str | None:

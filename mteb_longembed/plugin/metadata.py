@@ -38,15 +38,15 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     from mteb_longembed.retrieval.searching import search_revision
 
     base, origin = resolved.base, resolved.origin
-    several = resolved.representation.vectors is not None
-    kind = "hybrid" if resolved.search.fuse else "late-interaction" if several else "dense"
+    several = resolved.vectors is not None
+    kind = "hybrid" if resolved.spec.fuse else "late-interaction" if several else "dense"
     known = find(origin.name) if origin else None
     fields: dict[str, Any] = {} if known is None else {name: getattr(known, name) for name in _OF_FILES}
     missing = [name for name in _OF_FILES if fields.get(name) is None]
-    if resolved.saved or missing:
+    if base.saved or missing:
         said = _said_by_files(resolved)
         # the files of a saved model describe the extended model
-        own = [*_OF_SAVED, *missing] if resolved.saved else missing
+        own = [*_OF_SAVED, *missing] if base.saved else missing
         fields |= {name: said[name] for name in own if said[name] is not None}
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     if several:
@@ -56,7 +56,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
             **_OF_ANY_MODEL,
             **fields,
             "name": resolved.name,
-            "revision": resolved.revision + search_revision(resolved.search),
+            "revision": resolved.revision + search_revision(resolved.spec.search),
             "model_type": [kind],
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.target_len,
@@ -97,11 +97,10 @@ def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
     from mteb.models.model_meta import ScoringFunction
 
     from mteb_longembed.encoders.bases.facts import facts
-    from mteb_longembed.names.grammar import is_folder
 
     base = resolved.base
     found = facts(base)
-    local = is_folder(base.path)
+    local = base.files.local
     comparisons = {each.value: each for each in ScoringFunction}
     return {
         "n_parameters": found.n_parameters,

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mteb_longembed.errors import HubError, LongEmbedError
-from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.errors import HubError, LongEmbedError, ModelError
+from mteb_longembed.names.grammar import holds_model, is_extended_name
 from mteb_longembed.names.zoo import ZOO
 
 from .mteb_parts import part, rebind
@@ -15,7 +15,8 @@ from .mteb_parts import part, rebind
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.bases.describe import BaseInfo
+    from mteb_longembed.encoders.bases.base import Base
+    from mteb_longembed.encoders.bases.spec import ModelSpec
 
 
 def register_models(implementations: ModuleType) -> None:
@@ -29,7 +30,7 @@ class _Made(NamedTuple):
     """A description, and the base that must not have changed since. None for a base that cannot change."""
 
     meta: ModelMeta
-    base: BaseInfo | None
+    base: Base | None
 
 
 class ModelRegistry(dict[str, "ModelMeta"]):
@@ -53,14 +54,16 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
     def __missing__(self, name: str) -> ModelMeta:
         known = self._made.get(name)
-        if known is not None and (known.base is None or known.base.is_unchanged()):
+        if known is not None and (known.base is None or known.base.files.are_unchanged()):
             return known.meta
         if not isinstance(name, str) or not _is_ours(name):
             raise KeyError(name)
         entry = ZOO.get(name)
         if entry is not None and entry.kind == "mteb":
             return self[entry.hub_id]
-        made = self._make(ModelName(name) if _is_saved(name) else parse_name(name))
+        from mteb_longembed.encoders.bases.spec import ModelSpec
+
+        made = self._make(ModelSpec.parse(name))
         self._made[name] = self._made[str(made.meta.name)] = made
         return made.meta
 
@@ -86,19 +89,21 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders.bases.saved import may_be_repository, saved_files
+        from mteb_longembed.encoders.bases.files import Files
+        from mteb_longembed.encoders.bases.saved import is_ours
+        from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
 
         if revision is not None:
             revision = revision.removesuffix(f"-{ALGORITHM}")
-        if not may_be_repository(name) or Path(name).is_dir():
+        if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if saved_files(name, revision) is None:
+            if not is_ours(Files(name, revision).json("modules.json", list)):
                 return None
-        except HubError:  # there is no such repository, and mteb reports it in its own way
+        except (HubError, ModelError):  # mteb reports it in its own way
             return None
-        return self._make(ModelName(name, revision=revision))
+        return self._make(ModelSpec(name, revision=revision))
 
     def get(self, name: str, default: Any = None) -> Any:
         """Look up a name as `dict.get` does. If the base of an extended model cannot be read, warn and use the default.
@@ -115,22 +120,18 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
-    def _make(self, name: ModelName) -> _Made:
-        # report a mistake in the name before sentence-transformers is imported, because that takes seconds
-        from mteb_longembed.encoders.bases.values import read_values
-
-        read_values(name)
-        entry = ZOO.get(name.base)
-        base = super().get(entry.hub_id if entry else name.base)
+    def _make(self, spec: ModelSpec) -> _Made:
+        entry = ZOO.get(spec.base)
+        base = super().get(entry.hub_id if entry else spec.base)
         if base is not None and "API" in base.framework:
             from mteb_longembed.encoders.api_models import windowed
 
-            return _Made(windowed(base, name), None)
+            return _Made(windowed(base, spec), None)
         from mteb_longembed.encoders.bases.resolve import resolve
 
         from .metadata import model_meta
 
-        resolved = resolve(name)
+        resolved = resolve(spec)
         return _Made(model_meta(resolved, super().get), resolved.base)
 
 
@@ -141,11 +142,12 @@ def _is_ours(name: str) -> bool:
 
 def _is_saved(name: str) -> bool:
     """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
-    try:
-        if not Path(name, "modules.json").is_file():
-            return False
-    except (OSError, ValueError):  # not a path
+    if not holds_model(name):
         return False
-    from mteb_longembed.encoders.bases.saved import is_saved_extended
+    from mteb_longembed.encoders.bases.files import Files
+    from mteb_longembed.encoders.bases.saved import is_ours
 
-    return is_saved_extended(name)
+    try:
+        return is_ours(Files.open(name).json("modules.json", list))
+    except ModelError:
+        return False

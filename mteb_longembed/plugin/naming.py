@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
-from mteb_longembed.names.canonical import results_folder
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names.grammar import is_extended_name, results_folder
 
 from .mteb_parts import moved, part, rebind
 
@@ -91,16 +90,6 @@ def _canonical(name: str, stored: set[str]) -> str:
         return name
 
 
-def _completed(meta: Any, resolved: Any) -> Any:
-    """A description that mteb made from a loaded model of ours, completed from the model's files."""
-    from .metadata import model_meta
-
-    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    full = model_meta(resolved, functools.partial(dict.get, registry))
-    same = ("name", "revision", "loader", "embed_dim", "max_tokens")
-    return full.model_copy(update={name: getattr(meta, name) for name in same})
-
-
 def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     """`ModelMeta.from_sentence_transformer_model`, changed so that it knows our folders.
 
@@ -114,14 +103,24 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(described)
     def from_sentence_transformer_model(cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-        # before this module is imported, no model can contain a class of ours
-        if "mteb_longembed.encoders.modules" in sys.modules:
-            from mteb_longembed.encoders.building import name_saved
-
-            name_saved(model)
         given = kwargs if len(args) > 1 else {**unasked, **kwargs}
         meta = described(cls, model, *args, **given)
-        resolved = getattr(model, "resolved", None)
-        return meta if resolved is None else _completed(meta, resolved)
+        # before this module is imported, no model can contain a class of ours
+        if "mteb_longembed.encoders.modules" not in sys.modules:
+            return meta
+        from mteb_longembed.encoders.building import identity_of
+        from mteb_longembed.encoders.encoder import current_meta
+
+        who = identity_of(model)
+        if who is None:
+            return meta
+        same = {"embed_dim": meta.embed_dim, "max_tokens": meta.max_tokens, "loader": meta.loader}
+        if (resolved := getattr(model, "resolved", None)) is not None:
+            from .metadata import model_meta
+
+            registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+            meta = model_meta(resolved, functools.partial(dict.get, registry))
+        meta = meta.model_copy(update={**same, "name": who.name, "revision": who.revision})
+        return current_meta(meta, model, who)
 
     return from_sentence_transformer_model

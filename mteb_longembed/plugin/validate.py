@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.grammar import is_extended_name, parse_name
+from mteb_longembed.names.grammar import is_extended_name
 
 from .tasks import known_tasks
 
@@ -42,10 +42,9 @@ def check_command(arguments: Sequence[str]) -> None:
 def check_model(name: str) -> None:
     """Raise a LongEmbedError if the name of an extended model has a mistake. The base is not checked."""
     if is_extended_name(name):
-        parsed = parse_name(name)
-        from mteb_longembed.encoders.bases.values import read_values
+        from mteb_longembed.encoders.bases.spec import ModelSpec
 
-        read_values(parsed)
+        ModelSpec.parse(name)
 
 
 def check_tasks(names: Iterable[str]) -> None:

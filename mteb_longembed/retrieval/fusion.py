@@ -8,6 +8,7 @@ from typing import Any
 
 from mteb.models.hybrid_wrappers import HybridSearch
 
+from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
 
 
@@ -56,7 +57,7 @@ def convex_combination(
     return combine
 
 
-class FusedSearch(HybridSearch):
+class FusedSearch(DescribedNow, HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
 
     Source: Bruch et al. 2023, arXiv:2210.11934; mteb's `HybridSearch`, and its BM25 baseline with its settings.

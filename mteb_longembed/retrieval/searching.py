@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.encoders.bases.representation import SearchSettings
+from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 
 from .fusion import FusedSearch, check_bm25
 from .vector_search import VectorSearch, is_cosine
@@ -35,7 +37,7 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
     return _Plain(SearchEncoderWrapper(model)) if hasattr(model, "encode") else model
 
 
-def searching(encoder: Any, settings: SearchSettings) -> Any:
+def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
     """The search around an encoder that a name asks for.
 
     Args:
@@ -43,35 +45,32 @@ def searching(encoder: Any, settings: SearchSettings) -> Any:
         settings: the search parameters of the name, at least one.
     """
     inner = encoder
-    if settings.center or settings.index:
-        inner = VectorSearch(encoder, center=settings.center, index=settings.index)
-    if settings.fuse is None:
+    if "center" in settings or "index" in settings:
+        inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
+    if "fuse" not in settings:
         return _Plain(inner)
-    return FusedSearch(inner, float(settings.weight or 0), -1.0 if is_cosine(encoder) else None)
+    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if is_cosine(encoder) else None)
 
 
-def check_settings(settings: SearchSettings) -> None:
+def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ModelError if packages are missing. Called before weights load."""
-    if settings.fuse == "bm25":
+    if settings.get("fuse") == "bm25":
         check_bm25()
 
 
-def search_revision(settings: SearchSettings) -> str:
+def search_revision(settings: Mapping[str, Any]) -> str:
     """The part of a revision that describes the search: our version, and that of BM25."""
     if not settings:
         return ""
-    if settings.fuse is None:
+    if "fuse" not in settings:
         return f"-{SEARCH_VERSION}"
     from mteb.models.model_implementations.bm25 import bm25_s
 
     return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
 
 
-class _Plain:
+class _Plain(DescribedNow):
     """Exactly mteb's search protocol, around an object that has it; `mteb_model_meta` may be set."""
-
-    #: The model that embeds, if the loader knows it.
-    embedder: Any = None
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names.grammar import parse_name
 from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
 from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
 from mteb_longembed.tuning.data import open_data, prepare_data
@@ -79,8 +79,8 @@ def tune(
         _check_model(model)
         tuned = copy.deepcopy(model).float()
     else:
-        name = parse_name(model)
-        resolved = resolve(replace(name, trust_remote_code=True) if trust_remote_code else name)
+        spec = ModelSpec.parse(model)
+        resolved = resolve(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
         _check_resolved(resolved)
         tuned = None
     rows = prepare_data(open_data(data), how.n_negatives, how.seed)
@@ -204,9 +204,10 @@ def restore(model: SentenceTransformer, table: AddedRows) -> None:
 
 def _check_resolved(resolved: ResolvedModel) -> None:
     """Raise an error for a model that cannot be tuned, before its weights load."""
-    if resolved.dtype is not None:
-        raise InputError(f"tuning chooses its own number types: leave out dtype, got {resolved.dtype}.")
-    for key in [*resolved.representation.settings(), *resolved.search.settings()]:
+    spec = resolved.spec
+    if spec.dtype is not None:
+        raise InputError(f"tuning chooses its own number types: leave out dtype, got {spec.dtype}.")
+    for key in [*(["vectors"] if resolved.vectors else []), *spec.search]:
         raise InputError(f"tuning trains models with one vector for each document: leave out {key}.")
     _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
 

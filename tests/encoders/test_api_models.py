@@ -23,10 +23,10 @@ from mteb_longembed.encoders.api_models import (
     token_starts_of,
     windowed,
 )
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.names.grammar import parse_name
 
 tiktoken = pytest.importorskip("tiktoken")
 pytest.importorskip("openai")
@@ -113,7 +113,7 @@ def count(text: str) -> int:
 
 
 def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
-    meta = windowed(mteb.get_model_meta(ADA), parse_name(f"{ADA}+pcw@60,trained_len=20"))
+    meta = windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@60,trained_len=20"))
     assert meta.name == f"{ADA}+pcw@60,trained_len=20"
     assert (meta.max_tokens, meta.adapted_from, meta.revision) == (60, ADA, f"3-{ALGORITHM}")
     model = meta.load_model()
@@ -134,7 +134,7 @@ def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
 def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(api):
     texts = ["  alpha\nbeta ", "gamma"]
     stock = encode(mteb.get_model(ADA), texts)
-    ours = encode(windowed(mteb.get_model_meta(ADA), parse_name(f"{ADA}+pcw@32k")).load_model(), texts)
+    ours = encode(windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@32k")).load_model(), texts)
     assert np.array_equal(stock, ours)
 
 
@@ -188,9 +188,9 @@ def test_a_window_smaller_than_one_character_is_refused():
 def test_what_does_not_fit_is_said_in_one_sentence():
     base = mteb.get_model_meta(ADA)
     with pytest.raises(IncompatibleError, match="se acts inside a model, and the inside of openai"):
-        windowed(base, parse_name(f"{ADA}+se"))
+        windowed(base, ModelSpec.parse(f"{ADA}+se"))
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
-        windowed(base.model_copy(update={"max_tokens": None}), parse_name(f"{ADA}+pcw"))
+        windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
     other = base.model_copy(update={"loader_kwargs": {}})
     with pytest.raises(InputError, match="names no tokenizer for it"):
         token_starts_of(other)

@@ -122,9 +122,7 @@ def test_load_trusts_our_classes_only(base, tmp_path):
         load(tmp_path / "saved")
 
 
-@pytest.mark.parametrize(
-    "given", [{"dtype": "bf16"}, {"revision": "main"}, {"strategy": "pi"}, {"target_len": 64}]
-)
+@pytest.mark.parametrize("given", [{"dtype": "bf16"}, {"strategy": "pi"}, {"target_len": 64}, {"vectors": 8}])
 def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
     folder = str(tmp_path / "saved")
     extend(base, "gp").save_pretrained(folder)
@@ -209,7 +207,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
     monkeypatch.setattr(
-        "mteb_longembed.encoders.bases.describe.entry_of", lambda name: entry if name == str(where) else None
+        "mteb_longembed.encoders.bases.base.entry_of", lambda name: entry if name == str(where) else None
     )
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

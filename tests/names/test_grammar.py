@@ -2,25 +2,26 @@ from __future__ import annotations
 
 import pytest
 
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.zoo import ZOO
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("intfloat/e5-large-v2+pcw@4096", ModelName("intfloat/e5-large-v2", "pcw", "4096")),
-        ("./my-model+gp@8192", ModelName("./my-model", "gp", "8192")),
-        ("C:\\models\\mine+gp", ModelName("C:\\models\\mine", "gp")),
-        ("openai/text-embedding-ada-002+pcw@32K", ModelName("openai/text-embedding-ada-002", "pcw", "32K")),
-        ("e5-base", ModelName("e5-base")),
-        ("org/model", ModelName("org/model")),
-        ("./c++/model+rp", ModelName("./c++/model", "rp")),
-        ("a/b+ntk:sigma=1e+5", ModelName("a/b", "ntk", params={"sigma": "1e+5"})),
+        ("intfloat/e5-large-v2+pcw@4096", ModelSpec("intfloat/e5-large-v2", "pcw", "4096")),
+        ("./my-model+gp@8192", ModelSpec("./my-model", "gp", "8192")),
+        ("C:\\models\\mine+gp", ModelSpec("C:\\models\\mine", "gp")),
+        ("openai/text-embedding-ada-002+pcw@32K", ModelSpec("openai/text-embedding-ada-002", "pcw", "32K")),
+        ("e5-base", ModelSpec("e5-base")),
+        ("org/model", ModelSpec("org/model")),
+        ("./c++/model+rp", ModelSpec("./c++/model", "rp")),
+        ("a/b+ntk:sigma=1e+5", ModelSpec("a/b", "ntk", params={"sigma": "1e+5"})),
         (
             "e5-base+pcw@4k:center=corpus+queries,size=64,vectors=window,fuse=bm25,weight=0.3",
-            ModelName(
+            ModelSpec(
                 "e5-base",
                 "pcw",
                 "4k",
@@ -33,16 +34,16 @@ from mteb_longembed.names.zoo import ZOO
         ),
         (
             "./a+b+pcw:size=64,center=corpus+queries",
-            ModelName("./a+b", "pcw", center="corpus+queries", params={"size": "64"}),
+            ModelSpec("./a+b", "pcw", center="corpus+queries", params={"size": "64"}),
         ),
         (
             "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
-            ModelName("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),
+            ModelSpec("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),
         ),
     ],
 )
-def test_a_name_is_taken_apart(text: str, parts: ModelName) -> None:
-    assert parse_name(text) == parts
+def test_a_name_is_taken_apart(text: str, parts: ModelSpec) -> None:
+    assert ModelSpec.parse(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -63,20 +64,20 @@ def test_a_name_is_taken_apart(text: str, parts: ModelName) -> None:
 )
 def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
-        parse_name(text)
+        ModelSpec.parse(text)
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
 def test_an_unknown_alias_names_all_known_ones() -> None:
     with pytest.raises(UnknownNameError) as error:
-        parse_name("mini")
+        ModelSpec.parse("mini")
     assert all(alias in str(error.value) for alias in ZOO)
 
 
 def test_a_folder_without_a_slash_is_a_base(tmp_path, monkeypatch) -> None:
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert parse_name("mine+pi") == ModelName("mine", "pi")
+    assert ModelSpec.parse("mine+pi") == ModelSpec("mine", "pi")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ try:
     main()
 finally:
     assert sys.excepthook is hook
-    late = {"torch", "sentence_transformers", "mteb_longembed.encoders.bases.describe"} & set(sys.modules)
+    late = {"torch", "sentence_transformers", "mteb_longembed.encoders.bases.base"} & set(sys.modules)
     print("imported:", *sorted(late))
 """
 

@@ -20,10 +20,6 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def state_of_numbers(self, *, short: bool) -> object:
-        """The values that change embeddings. With `short`, only embeddings of inputs up to the trained length."""
-        return [self.inv_freq, self.interleaved]
-
     def turn(self, to: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[n, r/2]` that rotate token i from position i to position `to[i]`.
 

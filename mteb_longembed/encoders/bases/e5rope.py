@@ -24,7 +24,9 @@ from torch import Tensor
 from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
 
 from mteb_longembed.errors import ModelError
-from mteb_longembed.hub import download, hub_answers
+from mteb_longembed.hub import hub_answers
+
+from .files import Files
 
 #: Settings with the same name and meaning in the authors' configuration and in ours.
 _SAME = (
@@ -149,34 +151,24 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 @contextmanager
-def native_folder(path: str, revision: str | None = None) -> Iterator[str]:
-    """`path` itself. For an E5-RoPE checkpoint, a converted copy that exists as long as the context.
-
-    Args:
-        path: folder or hub id.
-        revision: commit, branch or tag on the hub.
-    """
-    local = Path(path).is_dir()
-    config = Path(path, "config.json") if local else download(path, "config.json", revision=revision)
-    if not config.is_file() or not is_e5rope(json.loads(config.read_text(encoding="utf-8"))):
+def native_folder(files: Files) -> Iterator[str]:
+    """The path of a model. For an E5-RoPE checkpoint, a converted copy that exists as long as the context."""
+    path = files.path
+    if not is_e5rope(files.json("config.json") or {}):
         yield path
         return
     folder = path
-    if not local:
+    if not files.local:
         small = ["*.json", "*.txt", "*_Pooling/*"]
-        folder = snapshot_download(
-            path,
-            revision=revision,
-            allow_patterns=[*small, "*.safetensors"],
-            local_files_only=not hub_answers(),
-        )
-        if not list(Path(folder).glob("*.safetensors")):
+        for weights in ("*.safetensors", "pytorch_model.bin"):
             folder = snapshot_download(
                 path,
-                revision=revision,
-                allow_patterns=[*small, "pytorch_model.bin"],
+                revision=files.commit,
+                allow_patterns=[*small, weights],
                 local_files_only=not hub_answers(),
             )
+            if list(Path(folder).glob(weights)):
+                break
     with tempfile.TemporaryDirectory() as target:
         convert(folder, target)
         yield target

@@ -14,10 +14,9 @@ from huggingface_hub.repocard import metadata_load
 
 from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
-from mteb_longembed.names.grammar import is_folder
 
-from .describe import BaseInfo, parameters_by_type
-from .files import find_file, reader
+from .base import Base, parameters_by_type
+from .files import Files
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -58,17 +57,16 @@ class Facts:
         return round(size / _MEBI) if size else None
 
 
-def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
+def card_data(files: Files) -> dict[str, Any]:
     """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read.
 
     Args:
-        path: folder or hub id.
-        revision: commit, branch or tag on the hub.
+        files: of the model.
     """
-    if not path:
+    if not files.path:
         return {}
     try:
-        file = find_file(path, "README.md", revision, optional=True)
+        file = files.find("README.md", optional=True)
         found = None if file is None else metadata_load(file)
     except (
         Exception
@@ -77,7 +75,7 @@ def card_data(path: str, revision: str | None = None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def facts(base: BaseInfo) -> Facts:
+def facts(base: Base) -> Facts:
     """Read the facts about a model, without its weights. This never raises.
 
     Args:
@@ -85,38 +83,35 @@ def facts(base: BaseInfo) -> Facts:
     """
     if not base.path:  # a model that was made in memory
         return Facts()
-    local = is_folder(base.path)
-    revision = None if local else base.revision
     config = base.config
     vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
-    read = reader(base.path, revision)
-    settings: Any = _quietly(read, "config_sentence_transformers.json") or {}
+    settings: Any = _quietly(base.files, "config_sentence_transformers.json") or {}
     prompts = settings.get("prompts") if settings else None
-    counts, published = (_counts_in(Path(base.path)), None) if local else _ask_hub(base, read)
+    counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     return Facts(
         counts=counts,
         n_embedding_parameters=vocabulary * hidden if vocabulary and hidden else None,
-        width=_width(read, hidden),
+        width=_width(base, hidden),
         similarity=settings.get("similarity_fn_name"),
         prompts=any(prompts.values()) if isinstance(prompts, dict) else None,
-        card=card_data(base.path, revision),
+        card=card_data(base.files),
         published=published,
     )
 
 
-def _quietly(read: Any, name: str, kind: type = dict) -> Any:
+def _quietly(files: Files, name: str) -> Any:
     try:
-        return read(name, optional=True, kind=kind)
+        return files.json(name)
     except (HubError, ModelError):
         return None
 
 
-def _width(read: Any, hidden: int | None) -> int | None:
+def _width(base: Base, hidden: int | None) -> int | None:
     """Dimensions of a vector: from the last Dense module, otherwise from the pooling, otherwise from a token."""
     width = hidden
-    for entry in _quietly(read, "modules.json", list) or []:
+    for entry in base.modules:
         kind, folder = str(entry.get("type", "")), str(entry.get("path", ""))
-        config = _quietly(read, f"{folder}/config.json") if folder else None
+        config = _quietly(base.files, f"{folder}/config.json") if folder else None
         if not config:
             continue
         if kind.endswith("Pooling"):
@@ -139,11 +134,11 @@ def _counts_in(folder: Path) -> Counter[str]:
         return Counter()
 
 
-def _ask_hub(base: BaseInfo, read: Any) -> tuple[Mapping[str, int], str | None]:
+def _ask_hub(base: Base) -> tuple[Mapping[str, int], str | None]:
     """How many parameters of each type a repository has, and the day on which it was created."""
     if not hub_answers():
         return {}, None
-    modules = {str(entry.get("path", "")) for entry in _quietly(read, "modules.json", list) or []} - {""}
+    modules = {str(entry.get("path", "")) for entry in base.modules} - {""}
     try:
         api = HfApi()
         info = api.model_info(base.path, revision=base.revision)

@@ -1,10 +1,11 @@
-"""The small files of a model, in a folder or in a repository on the hub."""
+"""The small files of a model, in a folder or at one commit of a repository, and the revision that they have."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,62 +21,143 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from mteb_longembed.errors import HubError, ModelError
-from mteb_longembed.hub import download
+from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.hub import download, hub_answers
+from mteb_longembed.names.grammar import holds_model, is_folder
 
 _REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The endings of files that determine a model's embeddings.
+_HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
+_CODE = ".py"
+
+#: The files of a folder on disk: name, bytes, times of the last change of content and of the entry in nanoseconds.
+Stamp = tuple[tuple[str, int, int, int], ...]
 
 
-def find_file(path: str, name: str, revision: str | None = None, *, optional: bool = False) -> Path | None:
-    """A file of a folder or hub repository, as a path on this machine. None if there is no such file.
+@dataclass(frozen=True)
+class Files:
+    """The files of a folder, or of one commit of a repository, in the state in which they were opened.
 
     Args:
-        path: folder or hub id.
-        name: path of the file in it.
-        revision: commit, branch or tag on the hub.
-        optional: whether None is also returned if the hub cannot be reached.
-
-    Raises:
-        HubError: if there is no such repository or revision, or the hub cannot be reached.
+        path: folder or hub id; empty for a model that was made in memory.
+        commit: the commit on the hub. None for a folder.
+        stamp: what the folder held. None on the hub, because commits do not change.
     """
-    if Path(path).is_dir():
-        file = Path(path, name)
-        return file if file.is_file() else None
-    try:
-        return download(path, name, revision=revision)
-    except LocalEntryNotFoundError as error:
-        if optional:
-            return None
-        raise unreachable(path) from error
-    except EntryNotFoundError:
-        return None
-    except _REFUSED as error:
-        at = f" at revision {revision}" if revision else ""
-        raise HubError(
-            f"the hub has no readable model {path!r}{at}: check the name, and HF_TOKEN if it is "
-            "private or gated."
-        ) from error
-    except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
-        raise unreachable(path) from error
 
+    path: str
+    commit: str | None = None
+    stamp: Stamp | None = None
+    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-def reader(path: str, revision: str | None) -> Callable[..., Any]:
-    """A function that reads one JSON file of a folder or hub repository. It returns None if there is no such file."""
+    @classmethod
+    def open(cls, path: str, revision: str | None = None) -> Files:
+        """The files of a folder, or of a repository at the commit that a branch or tag has now.
 
-    def read(name: str, optional: bool = False, kind: type = dict) -> Any:
-        file = find_file(path, name, revision, optional=optional)
-        if file is None:
-            return None
+        Raises:
+            ModelError: if it is neither.
+            InputError: if a revision is given for a folder. Its revision is the hash of its files.
+            HubError: if there is no such repository or revision, or the hub cannot be reached.
+        """
+        if is_folder(path):
+            if revision is not None:
+                raise InputError(
+                    f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
+                )
+            # "/" and "." are folders too, and we must not read everything below them
+            return cls(str(Path(path).resolve()), stamp=_stamp(path) if holds_model(path) else ())
+        if path.startswith((".", "/", "~")) or path.count("/") != 1:
+            raise ModelError(
+                f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
+            )
+        if revision is not None and _COMMIT.fullmatch(revision):
+            return cls(path, revision)  # nobody is asked
+        files = cls(path, revision)
+        # the folder of a file in the hub's cache is named by the commit
+        file = files.find("modules.json", optional=True) or files.find("config.json")
+        return cls(path, file.parent.name) if file and _COMMIT.fullmatch(file.parent.name) else files
+
+    @property
+    def local(self) -> bool:
+        """Whether they are in a folder."""
+        return self.stamp is not None
+
+    def revision(self, *, code: bool = False) -> str | None:
+        """The commit on the hub, or a hash of a folder.
+
+        The hash is SHA-256 (40 hex digits) over the weights and settings, in the order of their names.
+
+        Args:
+            code: whether the folder's Python files run, so that they also determine the embeddings.
+        """
+        if not self.local:
+            return self.commit
+        digest = hashlib.sha256()
+        for file in _files(self.path, code):
+            digest.update(file.relative_to(self.path).as_posix().encode() + b"\0")
+            with file.open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    digest.update(chunk)
+        return digest.hexdigest()[:40]
+
+    def are_unchanged(self) -> bool:
+        """Whether a folder still holds the files that it held. No file is read."""
+        return not self.local or _stamp(self.path) == self.stamp
+
+    def load_options(self) -> dict[str, Any]:
+        """The options with which transformers and sentence-transformers load these files and no others."""
+        # if the hub does not answer, no file is retried: the small files came from the cache too
+        return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
+
+    def find(self, name: str, *, optional: bool = False) -> Path | None:
+        """A file as a path on this machine. None if there is no such file.
+
+        Args:
+            name: path of the file inside.
+            optional: whether None is also returned if the hub cannot be reached.
+
+        Raises:
+            HubError: if there is no such repository or revision, or the hub cannot be reached.
+        """
+        if self.local:
+            file = Path(self.path, name)
+            return file if file.is_file() else None
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{name} of {path} cannot be read as JSON: {str(error)[:80]}.") from error
-        if not isinstance(found, kind):
-            wanted = "an object" if kind is dict else "a list"
-            raise ModelError(f"{name} of {path} must hold {wanted}, got {str(found)[:80]!r}.")
-        return found
+            return download(self.path, name, revision=self.commit)
+        except LocalEntryNotFoundError as error:
+            if optional:
+                return None
+            raise unreachable(self.path) from error
+        except EntryNotFoundError:
+            return None
+        except _REFUSED as error:
+            at = f" at revision {self.commit}" if self.commit else ""
+            raise HubError(
+                f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
+                "private or gated."
+            ) from error
+        except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+            raise unreachable(self.path) from error
 
-    return read
+    def json(self, name: str, kind: type = dict, *, optional: bool = True) -> Any:
+        """The content of a JSON file. None if there is no such file.
+
+        Raises:
+            ModelError: if it is not JSON, or not of this kind.
+        """
+        if name not in self._read:
+            file = self.find(name, optional=optional)
+            try:
+                found = None if file is None else json.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError, RecursionError) as error:
+                raise ModelError(
+                    f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}."
+                ) from error
+            if found is not None and not isinstance(found, kind):
+                wanted = "an object" if kind is dict else "a list"
+                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(found)[:80]!r}.")
+            self._read[name] = found
+        return self._read[name]
 
 
 def unreachable(path: str) -> HubError:
@@ -86,13 +168,18 @@ def unreachable(path: str) -> HubError:
     )
 
 
-def commit_of(path: str, revision: str | None, name: str = "config.json") -> str | None:
-    """The commit that the cache has for a revision. It is the name of the snapshot's folder.
+def local_name(path: str | Path) -> str:
+    """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
+    return f"local/{stem}"
 
-    Args:
-        path: hub id.
-        revision: commit, branch or tag.
-        name: a file of the repository.
-    """
-    snapshot = download(path, name, revision=revision).parent.name
-    return snapshot if re.fullmatch(r"[0-9a-f]{40}", snapshot) else revision
+
+def _stamp(path: str | Path) -> Stamp:
+    found = ((file.relative_to(path).as_posix(), file.stat()) for file in _files(path, code=True))
+    return tuple((name, info.st_size, info.st_mtime_ns, info.st_ctime_ns) for name, info in found)
+
+
+def _files(path: str | Path, code: bool) -> list[Path]:
+    endings = (*_HASHED, _CODE) if code else _HASHED
+    found = (file for file in Path(path).rglob("*") if file.suffix in endings and file.is_file())
+    return sorted(found, key=lambda file: file.relative_to(path).as_posix())

@@ -1,22 +1,14 @@
-"""Extended models that `save_pretrained` wrote, in a folder or on the hub: how to recognise and read them."""
+"""What a base that is extended already carries: the form of the models that `save_pretrained` writes."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, cast
-
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, not in __all__
+from typing import Any, Literal
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
-from mteb_longembed.names.grammar import is_folder
-from mteb_longembed.names.zoo import entry_of
-
-from .files import find_file
 
 #: Our classes by their names in a saved model's modules.json, with those of versions 0.1 and 0.2. Exactly these are
 #: trusted.
@@ -51,123 +43,61 @@ class Origin:
     revision: str | None = None
 
 
-def saved_files(base: str, revision: str | None = None) -> Path | None:
-    """The folder on this machine with the small files of a saved model. None for any other base.
+@dataclass(frozen=True)
+class Carried:
+    """The extension that is in a base's files already.
 
     Args:
-        base: folder or hub id. If the zoo does not list a repository, one of its files is fetched from the hub.
-        revision: commit, branch or tag on the hub.
-
-    Raises:
-        HubError: if there is no such repository or revision.
-        ModelError: if its files are not in the form that we write.
+        strategy: with its lengths and parameters.
+        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        origin: the base that the model was made from. None if its files do not say it (version 0.1).
     """
-    if is_folder(base):
-        return Path(base) if is_saved_extended(base) else None
-    if not may_be_repository(base) or entry_of(base) is not None:
-        return None
-    modules = find_file(base, "modules.json", revision, optional=True)
-    if modules is None or not is_saved_extended(modules.parent):
-        return None
-    folder = modules.parent  # the folder of the commit: all its files are downloaded to it
-    commit = commit_in(folder) or revision
-    for entry in saved_modules(folder):
-        if entry["type"] in OUR_CLASSES:
-            for name in ("config.json", STRATEGY_FILE):
-                find_file(base, f"{entry['path']}/{name}", commit)
-    return folder
+
+    strategy: Strategy
+    vectors: int | Literal["window"] | None = None
+    origin: Origin | None = None
 
 
-def may_be_repository(base: str) -> bool:
-    """Whether a text has the form of a hub id: `ORGANISATION/NAME`."""
-    try:
-        validate_repo_id(base)
-    except HFValidationError:
-        return False
-    return base.count("/") == 1
+def is_ours(modules: Any) -> bool:
+    """Whether the content of a `modules.json` is that of an extended model that `save_pretrained` wrote."""
+    return bool(modules) and any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules)
 
 
-def commit_in(folder: Path) -> str | None:
-    """The commit of a snapshot folder in the hub's cache. None for any other folder."""
-    name = folder.name
-    is_commit = len(name) == 40 and set(name) <= set("0123456789abcdef") and folder.parent.name == "snapshots"
-    return name if is_commit else None
-
-
-def is_saved_extended(folder: str | Path) -> bool:
-    """Whether a folder holds an extended model that `save_pretrained` wrote."""
-    try:
-        modules = json.loads(Path(folder, "modules.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    entries = modules if isinstance(modules, list) else []
-    types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
-    return any(isinstance(kind, str) and kind in OUR_CLASSES for kind in types)
-
-
-def saved_modules(folder: Path) -> list[dict[str, str]]:
-    """The entries of modules.json, each with `type` and `path`.
-
-    Raises:
-        ModelError: if the file does not have this form.
-    """
-    modules = _read_json(folder / "modules.json")
-    well_formed = isinstance(modules, list) and all(
-        isinstance(entry, dict)
-        and isinstance(entry.get("type"), str)
-        and isinstance(entry.get("path"), str)
-        and _is_inside(entry["path"])
-        for entry in modules
-    )
-    if not well_formed or not modules or modules[0]["type"] not in OUR_CLASSES:
+def check_modules(path: str, modules: list[Any] | None) -> None:
+    """Raise ModelError if a `modules.json` does not list modules inside its folder, or ours are not the first."""
+    if modules is None:
+        return
+    if not all(map(_is_well_formed, modules)) or (is_ours(modules) and modules[0]["type"] not in OUR_CLASSES):
         raise ModelError(
-            f"{folder / 'modules.json'} must list modules with a type and a path each, ours first, got "
+            f"modules.json of {path} must list modules with a type and a path each, ours first, got "
             f"{str(modules)[:80]!r}."
         )
-    return list(modules)
 
 
-def _is_inside(path: str) -> bool:
+def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: str) -> Carried:
+    """What a saved model carries.
+
+    Args:
+        extension: the content of `STRATEGY_FILE`.
+        pooling: the content of the pooling module's configuration.
+        path: the model's folder or repository, for errors.
+
+    Raises:
+        ModelError: if they are not in the form that we write.
+    """
+    vectors = pooling.get("vectors")
+    if vectors not in (None, "window") and not (isinstance(vectors, int) and vectors > 0):
+        raise ModelError(
+            f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
+        )
+    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
+
+
+def _is_well_formed(entry: Any) -> bool:
+    kind, path = (entry.get("type"), entry.get("path")) if isinstance(entry, dict) else (None, None)
+    if not isinstance(kind, str) or not isinstance(path, str):
+        return False
     return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
-
-
-def saved_strategy(folder: Path) -> Strategy:
-    """The strategy that is stored beside the weights of a folder's first module.
-
-    Raises:
-        ModelError: if the file is missing or not in the form that we write.
-    """
-    return read_strategy(folder / saved_modules(folder)[0]["path"])
-
-
-def saved_vectors(folder: Path) -> int | Literal["window"] | None:
-    """The `vectors` of a saved model: content tokens for each vector, `window`, or None for one vector.
-
-    Raises:
-        ModelError: if the file is missing or not in the form that we write.
-    """
-    for entry in saved_modules(folder):
-        if entry["type"].endswith(".SpanPooling"):
-            file = folder / entry["path"] / "config.json"
-            vectors = _read_json(file).get("vectors")
-            if vectors != "window" and not (isinstance(vectors, int) and vectors > 0):
-                raise ModelError(f"{file} must hold vectors, a number of tokens or window, got {vectors!r}.")
-            return cast("int | Literal['window']", vectors)
-    return None
-
-
-def read_strategy(folder: Path) -> Strategy:
-    """The strategy that `LongTransformer.save` wrote into its folder.
-
-    Raises:
-        ModelError: if the file is missing or not in the form that we write.
-    """
-    return strategy_in(_read_json(folder / STRATEGY_FILE), folder / STRATEGY_FILE)
-
-
-def saved_origin(folder: Path) -> Origin | None:
-    """The base that a saved model was made from. None if its files do not say it (version 0.1)."""
-    return origin_in(_read_json(folder / saved_modules(folder)[0]["path"] / STRATEGY_FILE))
 
 
 def what_is_saved(strategy: Strategy, origin: Origin | None) -> dict[str, Any]:
@@ -203,12 +133,3 @@ def origin_in(config: Any) -> Origin | None:
         return None
     revision = said.get("revision")
     return Origin(said["name"], revision if isinstance(revision, str) else None)
-
-
-def _read_json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(
-            f"{file} cannot be read as JSON: {type(error).__name__}: {str(error)[:80]}."
-        ) from error

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.store.fingerprint import Fingerprint, fingerprint
+from mteb_longembed.encoders.store.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
@@ -256,9 +256,9 @@ class ClusterEngine:
             "prompt": prompt, "batch_size": batch_size, "collect": collect, "form": form, "kwargs": kwargs or {}
         }  # fmt: skip
         self.reading = Reading()
-        self.fingerprint: Fingerprint | None = None
+        self.row_keys: RowKeys | None = None
         if store is not None:
-            self.fingerprint = fingerprint(model, workers.device, form, kwargs or {})
+            self.row_keys = row_keys(model, workers.device, form, kwargs or {})
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
@@ -294,11 +294,11 @@ class ClusterEngine:
 
     def _keys(self, texts: list[str]) -> list[bytes]:
         """The keys of the texts in the store. Empty without a store."""
-        if self.fingerprint is None:
+        if self.row_keys is None:
             return []
         prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
         ids = self.model.first.token_ids(texts, prompt, **kwargs)
-        return [] if ids is None else self.fingerprint.keys(ids, prompt)
+        return [] if ids is None else self.row_keys.keys(ids, prompt)
 
 
 #: Workers by their model. They end when the model is deleted.

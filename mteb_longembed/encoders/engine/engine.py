@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
-from mteb_longembed.encoders.store.fingerprint import fingerprint
+from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
 
@@ -61,9 +61,6 @@ class TextModule(Protocol):
 
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a text of `n` tokens gets the same embedding as from the base itself."""
-
-    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        """What the extension changed but texts up to the trained length do not read. See `Family`."""
 
 
 class TextModel(Protocol):
@@ -177,12 +174,12 @@ class Engine:
         self.kwargs = kwargs or {}
         self.reading = Reading()
         self.store = store
-        self.fingerprint = None if store is None else fingerprint(model, device, form, self.kwargs)
+        self.row_keys = None if store is None else row_keys(model, device, form, self.kwargs)
         # several models may join the same windows in different ways, as in `compare`: windows are encoded once
         self.shares_windows = (
             store is not None
             and store.keeps_windows
-            and self.fingerprint is not None
+            and self.row_keys is not None
             and model.shares_windows
             and set(self.kwargs) <= {"task"}
         )
@@ -260,7 +257,7 @@ class Engine:
 
     def _start(self, places: list[int], rows: list[Ids]) -> _Started:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
-        keys = [] if self.fingerprint is None else self.fingerprint.keys(rows, self.prompt)
+        keys = [] if self.row_keys is None else self.row_keys.keys(rows, self.prompt)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
         joined = self._joined(rows, keys, found) if self.shares_windows else {}
         found = {**found, **joined}
@@ -329,9 +326,9 @@ class Engine:
 
     def _window_keys(self, rows: Sequence[Ids]) -> dict[int, bytes]:
         """The keys of the windows of those rows that are cut into windows."""
-        assert self.fingerprint is not None  # without a fingerprint no windows are shared
+        assert self.row_keys is not None  # without keys no windows are shared
         cut = [i for i, row in enumerate(rows) if not self.model.first.leaves_unchanged(len(row))]
-        keys = self.fingerprint.window_keys([rows[i] for i in cut], self.prompt) if cut else []
+        keys = self.row_keys.window_keys([rows[i] for i in cut], self.prompt) if cut else []
         return dict(zip(cut, keys, strict=True))
 
     def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:

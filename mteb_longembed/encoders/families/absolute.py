@@ -119,23 +119,6 @@ class Absolute(Family):
             return None
         return output * self._query_scale.to(output.dtype)
 
-    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        embeddings: Any = self.model.embeddings
-        table: nn.Embedding = embeddings.position_embeddings
-        p = torch.arange(self.strategy.trained_len)
-        rows = self.strategy.table_rows(p, torch.tensor(len(p))).long() if self.has_table else p
-        rows = torch.cat([torch.arange(self.first_row), self.first_row + rows]).to(table.weight.device)
-        rows = rows[rows < len(table.weight)]
-        read: dict[tuple[int, str], Tensor | None] = {
-            (id(table), "weight"): table.weight.detach()[rows],
-            (id(table), "num_embeddings"): None,
-            (id(self.model.config), "max_position_embeddings"): None,
-        }
-        for name in ("position_ids", "token_type_ids"):
-            if hasattr(embeddings, name):
-                read[id(embeddings), name] = getattr(embeddings, name)[:, : self.strategy.trained_len]
-        return read
-
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
         ids = features["input_ids"]

@@ -76,16 +76,6 @@ class Family:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
         return self.strategy.leaves_unchanged(n, self.hooks)
 
-    def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
-        """The parts of the model that the extension changed, but not for inputs up to the trained length.
-
-        Returns:
-            `(id(owner), name)` of a tensor, attribute or entry -> the part of it that such inputs read, None if they
-            read nothing of it. The owner is a module or a configuration. That part is the same for every strategy of
-            a base.
-        """
-        return {}
-
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.
 

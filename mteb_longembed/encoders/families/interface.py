@@ -53,12 +53,6 @@ class LayerAttention:
     keep_windows: bool = False
     trial: list[tuple[nn.Module, Tensor, Tensor]] | None = field(default=None, repr=False)
 
-    def state_of_numbers(self, *, short: bool) -> object:
-        """The settings that change embeddings; if `short`, only embeddings of inputs up to the trained length."""
-        if short:
-            return None
-        return [self.keep_windows, None if self.planned is None else self.planned.rotation]
-
 
 def long_attention(
     module: Any,

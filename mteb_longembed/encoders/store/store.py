@@ -1,6 +1,6 @@
 """Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit.
 
-The key of a row covers everything that determines its numbers (`fingerprint`), so runs, strategies and commands share
+The key of a row covers everything that determines its numbers (`keys.py`), so runs, strategies and commands share
 equal rows. The rows of one batch are written in one transaction: after a kill the store has either the whole batch or
 nothing of it.
 """

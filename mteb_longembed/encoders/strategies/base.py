@@ -87,6 +87,11 @@ class Strategy:
         """The strategy's own parameters and their defaults, without the two lengths."""
         return {f.name: f.default for f in fields(cls) if f.name not in ("trained_len", "target_len")}
 
+    @classmethod
+    def default_target_len(cls, trained_len: int) -> int:
+        """The target length if a name gives none: 8 times the trained length, as in the paper."""
+        return 8 * trained_len
+
     def defaults_by_length(self) -> dict[str, object]:
         """The values of parameters whose default is None. They depend only on the two lengths."""
         return {}

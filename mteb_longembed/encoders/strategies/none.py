@@ -26,6 +26,11 @@ class NoExtension(Strategy):
 
     logn: bool = field(default=False, metadata={"help": "attention scaling by the document's length"})
 
+    @classmethod
+    def default_target_len(cls, trained_len: int) -> int:
+        """The trained length: the base as it is."""
+        return trained_len
+
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         import torch
 

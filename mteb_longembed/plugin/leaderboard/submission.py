@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from mteb_longembed.names.canonical import results_folder
+from mteb_longembed.names.grammar import results_folder
 from mteb_longembed.plugin.mteb_parts import part
 
 from .cache_folder import cache_folder

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.bases import resolve as resolving
-from mteb_longembed.encoders.bases.representation import Representation, SearchSettings
+from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
-from mteb_longembed.names.grammar import ModelName, is_extended_name, parse_name
+from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
 
@@ -39,16 +40,8 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def described(folders) -> Any:
-    """`resolve` of hundreds of names reads each base once."""
-    known = {str(folder): resolving.describe(str(folder)) for folder in folders.values()}
-    with pytest.MonkeyPatch.context() as patch:
-        describe = resolving.describe
-        patch.setattr(
-            resolving,
-            "describe",
-            lambda base, **kw: (not kw.get("revision") and known.get(base)) or describe(base, **kw),
-        )
-        yield known
+    """The package itself reads each base once."""
+    return None
 
 
 def base_for(folders: dict[str, Path], key: str) -> str:
@@ -56,7 +49,7 @@ def base_for(folders: dict[str, Path], key: str) -> str:
 
 
 def name_of(text: str) -> str:
-    return resolve(parse_name(text)).name
+    return resolve(ModelSpec.parse(text)).name
 
 
 @pytest.mark.parametrize(
@@ -88,15 +81,15 @@ def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, described) -> None:
     full = "local/model+se@128,center=corpus+queries,fuse=bm25,vectors=8"
     text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},center=corpus+queries"
-    resolved = resolve(parse_name(text))
+    resolved = resolve(ModelSpec.parse(text))
     assert resolved.name == full
-    assert resolved.representation == Representation(8)
-    assert resolved.search == SearchSettings("corpus+queries", "bm25", DEFAULT_WEIGHT)
+    assert resolved.vectors == 8
+    assert resolved.spec.search == {"center": "corpus+queries", "fuse": "bm25"}
     assert name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1") == (
         "local/model+se@128,fuse=bm25,weight=0.25"
     )
-    plain = resolve(ModelName(str(folders["mistral"]), "se"))
-    assert not plain.search and plain.name == "local/model+se@128"
+    plain = resolve(ModelSpec(str(folders["mistral"]), "se"))
+    assert not plain.spec.search and plain.name == "local/model+se@128"
 
 
 @pytest.mark.parametrize(
@@ -120,10 +113,10 @@ def test_a_base_that_cannot_have_several_vectors_is_told_from_its_files(
         file = tmp_path / "model" / "config_sentence_transformers.json"
         file.write_text(file.read_text().replace('"cosine"', f'"{similarity}"'))
     with pytest.raises(IncompatibleError, match=message):
-        resolve(parse_name(f"{tmp_path / 'model'}{tail}"))
+        resolve(ModelSpec.parse(f"{tmp_path / 'model'}{tail}"))
     if not similarity:
         name = f"{tmp_path / 'model'}+pcw:vectors=window"
-        assert resolve(parse_name(name)).representation == Representation("window")
+        assert resolve(ModelSpec.parse(name)).vectors == "window"
 
 
 @pytest.mark.parametrize(("key", "value"), [("center", "corpus"), ("fuse", "bm25")])
@@ -155,7 +148,7 @@ def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
 def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> ResolvedModel:
     key, target, params = choice
     try:
-        return resolve(ModelName(base_for(folders, key), key, target, params=params))
+        return resolve(ModelSpec(base_for(folders, key), key, target, params=params))
     except InputError:  # values that break a rule of the strategy
         assume(False)
         raise
@@ -169,7 +162,7 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
 ) -> None:
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    again = resolve(parse_name(first.name.replace(first.base.name, base)))
+    again = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
     assert (again.name, again.strategy, again.revision) == (first.name, first.strategy, first.revision)
     assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
 
@@ -188,80 +181,106 @@ def test_equal_strategies_have_equal_names_and_different_ones_different_names(
 
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
-    by_name = resolve(parse_name(f"{folder}+se@64:g=7"))
-    loaded = resolve(ModelName("", "se", 64, params={"g": 7}), SentenceTransformer(str(folder), device="cpu"))
+    by_name = resolve(ModelSpec.parse(f"{folder}+se@64:g=7"))
+    loaded = resolve(
+        ModelSpec("", "se", 64, params={"g": 7}), base_of(SentenceTransformer(str(folder), device="cpu"))
+    )
     assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
-    saved = resolve(ModelName(str(tmp_path / "saved")))
-    assert saved.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    saved = resolve(ModelSpec(str(tmp_path / "saved")))
+    assert saved.base.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
     assert load(tmp_path / "saved", device="cpu").resolved == saved
 
 
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        (ModelName("x", "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
-        (ModelName("x", "se", params={"g": "banana"}), InputError, "^se's g must be a whole number"),
-        (ModelName("x", "rp", params={"sigma": 2}), UnknownNameError, "unknown parameter of rp 'sigma'"),
-        (ModelName("x", "se", "long"), InputError, "^the target must be a whole number of at least 1 token"),
-        (ModelName("x", "se", trained_len=0), InputError, "^trained_len must be a whole number .* got 0"),
+        (lambda: ModelSpec("x", "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
+        (lambda: ModelSpec("x", "se", params={"g": "banana"}), InputError, "^se's g must be a whole number"),
         (
-            ModelName("x", "se", vectors="banana"),
+            lambda: ModelSpec("x", "rp", params={"sigma": 2}),
+            UnknownNameError,
+            "unknown parameter of rp 'sigma'",
+        ),
+        (
+            lambda: ModelSpec("x", "se", "long"),
+            InputError,
+            "^the target must be a whole number of at least 1 token",
+        ),
+        (
+            lambda: ModelSpec("x", "se", trained_len=0),
+            InputError,
+            "^trained_len must be a whole number .* got 0",
+        ),
+        (
+            lambda: ModelSpec("x", "se", vectors="banana"),
             InputError,
             "^vectors must be a whole number or window, got",
         ),
         (
-            ModelName("x", "se", vectors=0),
+            lambda: ModelSpec("x", "se", vectors=0),
             InputError,
             "^vectors must be at least 1 content token for each vector, got 0",
         ),
         (
-            ModelName("x", "se", vectors="window"),
+            lambda: ModelSpec("x", "se", vectors="window"),
             IncompatibleError,
             "^vectors=window needs a strategy that cuts",
         ),
         (
-            ModelName("x", "se", center="queries"),
+            lambda: ModelSpec("x", "se", center="queries"),
             InputError,
             r"^center must be one of corpus, corpus\+queries, got",
         ),
-        (ModelName("x", "se", fuse="splade"), InputError, "^fuse must be bm25, got 'splade'"),
+        (lambda: ModelSpec("x", "se", fuse="splade"), InputError, "^fuse must be bm25, got 'splade'"),
         (
-            ModelName("x", "se", weight=0.5),
+            lambda: ModelSpec("x", "se", weight=0.5),
             InputError,
             "^weight needs fuse=bm25, got weight=0.5 without",
         ),
-        (ModelName("x", "se", fuse="bm25", weight=1), InputError, "^weight, the encoder's share .* got 1"),
-        (ModelName("x", "se", fuse="bm25", weight="all"), InputError, "^weight must be a number, got 'all'"),
         (
-            ModelName("x", "se", dtype="../../x"),
+            lambda: ModelSpec("x", "se", fuse="bm25", weight=1),
+            InputError,
+            "^weight, the encoder's share .* got 1",
+        ),
+        (
+            lambda: ModelSpec("x", "se", fuse="bm25", weight="all"),
+            InputError,
+            "^weight must be a number, got 'all'",
+        ),
+        (
+            lambda: ModelSpec("x", "se", dtype="../../x"),
             InputError,
             "^dtype must be one of fp32, fp16, bf16, int8, got",
         ),
-        (ModelName("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
-        (ModelName("x", "se", trust_remote_code="yes"), InputError, "^trust_remote_code must be on or off"),
+        (lambda: ModelSpec("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
+        (
+            lambda: ModelSpec("x", "se", trust_remote_code="yes"),
+            InputError,
+            "^trust_remote_code must be on or off",
+        ),
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(name, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(resolving, "describe", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(resolving, "open_base", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
-        resolve(name)
+        resolve(name())
 
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
     with pytest.raises(
         InputError, match=r"^only a model on the hub has a revision to choose, got 'main' with the folder"
     ):
-        resolve(ModelName(str(folders["bert"]), "pi", revision="main"))
+        resolve(ModelSpec(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
-        resolve(parse_name("mini-rope+pi:revision=main"))
+        resolve(ModelSpec.parse("mini-rope+pi:revision=main"))
 
 
-def test_an_incompatible_pair_names_both_sides(folders) -> None:
+def test_a_misfit_names_both_sides(folders) -> None:
     with pytest.raises(
         IncompatibleError, match=r"^se does not fit local/model, a model with absolute positions"
     ):
-        resolve(ModelName(str(folders["bert"]), "se"))
+        resolve(ModelSpec(str(folders["bert"]), "se"))
 
 
 def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
@@ -269,14 +288,14 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text(config.replace("{", '{"auto_map": {"AutoModel": "own.Own"},', 1))
     (folder / "own.py").write_text("FIRST = 1\n")
-    without = resolve(ModelName(str(folder), "pi"))
-    with_code = resolve(ModelName(str(folder), "pi", trust_remote_code=True))
+    without = resolve(ModelSpec(str(folder), "pi"))
+    with_code = resolve(ModelSpec(str(folder), "pi", trust_remote_code=True))
     assert with_code.name == f"{without.name},trust_remote_code=on"
     assert with_code.revision != without.revision
     (folder / "own.py").write_text("SECOND = 2\n")
-    assert resolve(ModelName(str(folder), "pi", trust_remote_code=True)).revision != with_code.revision
-    assert resolve(ModelName(str(folder), "pi")).revision == without.revision
-    plain = resolve(ModelName(str(folders["mistral"]), "pi", trust_remote_code=True))
+    assert resolve(ModelSpec(str(folder), "pi", trust_remote_code=True)).revision != with_code.revision
+    assert resolve(ModelSpec(str(folder), "pi")).revision == without.revision
+    plain = resolve(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
     assert plain.name == "local/model+pi@128"
 
 
@@ -289,7 +308,7 @@ def test_a_folder_that_version_0_1_saved_still_gives_its_embeddings(kind) -> Non
 
 def test_the_base_may_not_change_between_resolving_and_loading(folders, tmp_path) -> None:
     folder = Path(shutil.copytree(folders["bert"], tmp_path / "mine"))
-    resolved = resolve(ModelName(str(folder), "pi"))
+    resolved = resolve(ModelSpec(str(folder), "pi"))
     (folder / "config.json").touch()
     resolved.base.check_unchanged()  # the same bytes
     (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")

@@ -1,0 +1,351 @@
+"""A base model before any weights load: what its small files say, read once, wherever the model comes from."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto import CONFIG_MAPPING
+
+from mteb_longembed.encoders.families import Family, family_of
+from mteb_longembed.encoders.strategies import get_strategy
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.names.grammar import is_folder
+from mteb_longembed.names.zoo import ZooEntry, entry_of
+
+from .e5rope import is_e5rope, native_config
+from .files import Files, local_name
+from .identity import digest
+from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
+
+#: Heads of models that classify and do not embed.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+#: Floating-point types by their names in safetensors files -> torch's names.
+_SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+#: Similarities of single vectors for which the best of several vectors can be taken.
+_COMPARABLE = (None, "cosine", "dot")
+_POOLING_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True)
+class Base:
+    """What is known about a base model. A saved extended model is a base that carries its strategy already.
+
+    Args:
+        name: hub id, or `local/NAME`.
+        files: its folder, or its commit on the hub.
+        revision: the hub's commit, or a hash of the local files.
+        trained_len: longest input in tokens that it was trained on. None if unknown.
+        family: how the model uses positions.
+        config: its transformers configuration.
+        entry: its entry in the zoo.
+        has_modules: whether it is a sentence-transformers repository.
+        modules: the entries of its modules.json.
+        pooling: how token embeddings become one vector. None if its files do not say.
+        similarity: how vectors are compared, by sentence-transformers' name. None if its files do not say.
+        dtype: the type of the checkpoint's weights by torch's name. None if its files do not say.
+        has_code: whether its files contain model code.
+        runs_code: whether this code may run.
+        carried: the extension that is in its files already. None for a plain base.
+    """
+
+    name: str
+    files: Files
+    revision: str | None
+    trained_len: int | None
+    family: type[Family]
+    config: PretrainedConfig
+    entry: ZooEntry | None = None
+    has_modules: bool = True
+    modules: tuple[dict[str, Any], ...] = ()
+    pooling: str | tuple[str, ...] | None = None
+    similarity: str | None = None
+    dtype: str | None = None
+    has_code: bool = False
+    runs_code: bool = False
+    carried: Carried | None = None
+
+    @property
+    def path(self) -> str:
+        """What to load: a folder or a hub id."""
+        return self.files.path
+
+    @property
+    def saved(self) -> bool:
+        """Whether we saved it: its modules are ours, and its name is that of an extended model."""
+        return self.carried is not None and self.entry is None
+
+    @property
+    def origin(self) -> Origin | None:
+        """The base of a model made from this. None for a saved model whose files do not say."""
+        return self.carried.origin if self.saved and self.carried else Origin(self.name, self.revision)
+
+    def check_unchanged(self) -> None:
+        """Raise InputError if the files of a local base have changed since they were read."""
+        if self.files.are_unchanged():
+            return
+        now = self.files.revision(code=self.runs_code)
+        if now != self.revision:
+            raise InputError(
+                f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
+                "during the run, so start again."
+            )
+
+    def check_vectors(self, vectors: int | str | None) -> None:
+        """Raise IncompatibleError if the base cannot have several vectors of this kind for a document."""
+        if vectors is None:
+            return
+        if self.similarity not in _COMPARABLE:
+            raise IncompatibleError(
+                f"several vectors are compared by cosine or dot product, and {self.name} compares by "
+                f"{self.similarity}: leave out vectors."
+            )
+        if vectors != "window" and self.pooling not in (None, "mean"):
+            kind = self.pooling if isinstance(self.pooling, str) else "+".join(self.pooling)
+            raise IncompatibleError(
+                f"vectors={vectors} averages the tokens of each span, but {self.name} was trained with {kind} "
+                "pooling, not mean: use pcw with vectors=window."
+            )
+
+
+def open_base(base: str, revision: str | None = None, trust_remote_code: bool = False) -> Base:
+    """Read the small files of a base. Each state of a base is read once in a process.
+
+    Args:
+        base: alias of the zoo, hub id or folder; also a model that we saved.
+        revision: commit, branch or tag on the hub.
+        trust_remote_code: run the repository's own configuration code.
+
+    Raises:
+        HubError: if the repository, its revision or its files cannot be read.
+        ModelError: if it is not a model that encodes text.
+        InputError: if a revision is given for a local folder. Its revision is the hash of its files.
+    """
+    entry = entry_of(base)
+    if entry is not None and entry.kind != "hub":
+        raise ModelError(
+            f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+            f"mteb run -m {base}."
+        )
+    if entry is None:
+        return _read(Files.open(base, revision), None, trust_remote_code)
+    return _read(Files.open(entry.path, revision or entry.revision), entry, trust_remote_code)
+
+
+@functools.lru_cache(maxsize=128)
+def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base:
+    path = files.path
+    # first all files, then all decisions
+    modules = files.json("modules.json", list)
+    check_modules(path, modules)
+    inside = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
+    raw = files.json(f"{inside}config.json", optional=False)
+    limits = files.json(f"{inside}sentence_bert_config.json") or {}
+    tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
+    settings = files.json("config_sentence_transformers.json") or {}
+    pooled = next((m["path"] for m in modules or () if m["type"].endswith("Pooling")), None)
+    pooling = (files.json(f"{pooled}/config.json") or {}) if pooled else {}
+    ours = entry is None and is_ours(modules)
+    extension = files.json(f"{inside}{STRATEGY_FILE}") if ours else None
+
+    if raw is None:
+        inner = [module["path"] for module in modules or ()]
+        raise ModelError(
+            f"{path} has no config.json{f' (its modules: {inner})' if inner else ''}, so it is not a "
+            "transformers model and cannot be extended."
+        )
+    _check_embedding_model(path, raw, modules)
+    config = _config(files, inside, raw, trust_remote_code)
+    family = family_of(config)
+    has_code = not ours and _has_code(raw, modules, tokenizer)
+    runs_code = has_code and trust_remote_code
+    carried = None
+    if ours:
+        carried = carried_in(extension, pooling, path)
+    elif entry is not None and entry.stretch and entry.trained_len:
+        # its table is interpolated already, by the rule of `pi`
+        grown = entry.stretch * entry.trained_len
+        carried = Carried(get_strategy("pi")(trained_len=entry.trained_len, target_len=grown))
+    return Base(
+        name=entry.hub_id if entry else local_name(path) if files.local else path,
+        files=files,
+        revision=files.revision(code=runs_code),
+        trained_len=(
+            carried.strategy.trained_len
+            if carried
+            else (entry and entry.trained_len) or shortest(family.trained_len(config), _limit(path, limits))
+        ),
+        family=family,
+        config=config,
+        entry=entry,
+        has_modules=modules is not None,
+        modules=tuple(modules or ()),
+        pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
+        similarity=settings.get("similarity_fn_name"),
+        dtype=_said_dtype(raw) or (_weights_dtype(Path(path, inside)) if files.local else None),
+        has_code=has_code,
+        runs_code=runs_code,
+        carried=carried,
+    )
+
+
+def loaded_base(model: SentenceTransformer) -> Base:
+    """What a loaded model says about itself. Its revision is its digest.
+
+    Its name is the one that its user gave it, or `local/NAME` after the place that it was loaded from.
+
+    Raises:
+        ModelError: if it does not start with a transformer.
+        InputError: if it has no name.
+    """
+    first: Any = model[0]
+    if not isinstance(first, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
+        )
+    family = family_of(first.config)
+    card = model.model_card_data
+    source = getattr(first.config, "_name_or_path", "") or ""
+    place = str(source or card.base_model or "")
+    if not card.model_name and not place:
+        raise InputError(
+            "the loaded model has no name, so its results could be mistaken for another's: set "
+            "model.model_card_data.model_name first."
+        )
+    return Base(
+        name=card.model_name or local_name(place),
+        files=Files.open(source) if is_folder(source) else Files(source, card.base_model_revision),
+        revision=digest(model),
+        trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
+        family=family,
+        config=first.config,
+        pooling=getattr(model[1], "pooling_mode", None) if len(model) > 1 else None,
+        similarity=model.similarity_fn_name,
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def _limit(path: str, limits: dict[str, Any]) -> int | None:
+    said = limits.get("max_seq_length")
+    if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
+        raise ModelError(
+            f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got "
+            f"{str(said)[:80]!r}."
+        )
+    return said
+
+
+def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
+    # older folders have one switch for each mode
+    modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
+    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    return modes[0] if len(modes) == 1 else modes or None
+
+
+def shortest(*said: int | None) -> int | None:
+    """The trained length in tokens: the smallest of the numbers that a base gives in several places.
+
+    None if it gives no number, or only a tokenizer's placeholder for "no limit".
+    """
+    return min((n for n in said if n and n < 10**9), default=None)
+
+
+def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
+    """Whether `trust_remote_code=True` makes a repository run code of its own."""
+    types = [str(module.get("type", "")) for module in modules or ()]
+    foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
+    return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
+
+
+def _said_dtype(raw: dict[str, Any]) -> str | None:
+    said = raw.get("dtype") or raw.get("torch_dtype")
+    return said if isinstance(said, str) else None
+
+
+def parameters_by_type(file: Path) -> Counter[str]:
+    """How many parameters of each type a safetensors file has, by the types' names in such files.
+
+    Raises:
+        ModelError: if the file cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    try:
+        with safe_open(file, "np") as weights:
+            for key in weights.keys():  # noqa: SIM118 - not a dictionary
+                weight = weights.get_slice(key)
+                counts[weight.get_dtype()] += math.prod(weight.get_shape())
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    return counts
+
+
+def _weights_dtype(folder: Path) -> str | None:
+    """The type of a folder's weights by torch's name, if all floating-point weights have the same type."""
+    found = {kind for file in folder.glob("*.safetensors") for kind in parameters_by_type(file)}
+    names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
+    return names.pop() if len(names) == 1 else None
+
+
+def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
+    if modules is not None:
+        types = [str(module.get("type", "")) for module in modules]
+        if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
+            raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
+        return
+    said = raw.get("architectures")
+    heads = [a for a in (said if isinstance(said, list) else []) if str(a).endswith(_CLASSIFIERS)]
+    if heads or not {"model_type", "auto_map"} & set(raw):
+        what = heads[0] if heads else "a configuration without model_type"
+        raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
+
+
+def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
+    path = files.path
+    try:
+        if is_e5rope(raw):
+            return native_config(raw)
+        return AutoConfig.from_pretrained(
+            path,
+            revision=files.commit,
+            subfolder=inside.rstrip("/"),
+            trust_remote_code=trust_remote_code,
+        )
+    except (ValueError, KeyError, ImportError) as error:
+        if "auto_map" in raw and not trust_remote_code:
+            raise ModelError(
+                f"{path} brings its own model code, which runs only if you ask for it: pass "
+                "trust_remote_code=True."
+            ) from error
+        if not _is_known(raw.get("model_type")):
+            raise ModelError(
+                f"transformers does not know the model type {str(raw.get('model_type'))[:80]!r} of {path}."
+            ) from error
+        raise _no_config(path, error) from error
+    except Exception as error:  # transformers raises errors of many kinds for configurations
+        raise _no_config(path, error) from error
+
+
+def _is_known(model_type: Any) -> bool:
+    return isinstance(model_type, str) and model_type in CONFIG_MAPPING
+
+
+def _no_config(path: str, error: Exception) -> ModelError:
+    why = " ".join(str(error).split())[:160]
+    return ModelError(
+        f"config.json of {path} is not a configuration that transformers accepts: {type(error).__name__}: {why}."
+    )

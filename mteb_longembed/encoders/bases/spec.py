@@ -1,0 +1,216 @@
+"""What a name asks for: `BASE+STRATEGY[@TARGET][:key=value,...]` as one typed and checked value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
+from mteb_longembed.names.grammar import MAX_LENGTH, holds_model, is_folder, split_name, target_alone
+from mteb_longembed.names.parameters import (
+    DEFAULT_WEIGHT,
+    SEARCH_PARAMETERS,
+    VECTORS,
+    Parameter,
+    read_parameters,
+    read_tokens,
+    spell,
+)
+from mteb_longembed.names.zoo import ZOO
+
+#: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+#: The parameters that every name may set after the colon, whatever its strategy.
+OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS)
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
+
+    Args:
+        base: alias, hub id or folder; empty for a loaded model.
+        strategy: registry key.
+        target_len: longest input in tokens, a number or text such as `4k`. None for the default.
+        trained_len: trained length of the base in tokens, if its files say a wrong one.
+        revision: the base's commit, branch or tag on the hub.
+        dtype: the number type of the computation, kept in its short spelling. None for the checkpoint's own.
+        trust_remote_code: whether the base may run code of its own.
+        vectors: content tokens for each vector, or `window`. None for one vector for each document.
+        center: the texts whose mean vector search subtracts.
+        fuse: the method whose scores search adds.
+        weight: the encoder's share of a fused score. None for the default.
+        index: the FAISS index that finds the nearest vectors.
+        params: the strategy's own parameters.
+
+    Raises:
+        UnknownNameError: if no strategy has this key, or it has no such parameter.
+        InputError: if a value breaks its rule.
+        IncompatibleError: if `vectors` is `window` and the strategy cuts no windows.
+    """
+
+    base: str
+    strategy: str = "none"
+    target_len: int | str | None = None
+    trained_len: int | str | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    trust_remote_code: bool | str = False
+    vectors: int | str | None = None
+    center: Literal["corpus", "corpus+queries"] | None = None
+    fuse: Literal["bm25"] | None = None
+    weight: float | str | None = None
+    index: Literal["flat", "ivf"] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        params = read_parameters(self.strategy, self.kind.declared(), self.params)
+        self._keep("params", {key: value for key, value in params.items() if value is not None})
+        self._keep("dtype", _dtype(self.dtype))
+        for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
+            if getattr(self, name) is not None:
+                self._keep(name, read_tokens(what, getattr(self, name)))
+        trusted = Parameter("trust_remote_code", switch=True)
+        for name, rule in {"trust_remote_code": trusted, "vectors": VECTORS, **SEARCH_PARAMETERS}.items():
+            self._keep(name, rule.read(getattr(self, name)))
+        self._check_vectors()
+        self._check_weight()
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the instance is frozen for others
+
+    def _check_vectors(self) -> None:
+        if isinstance(self.vectors, int) and self.vectors < 1:
+            raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
+        if self.vectors == "window" and "windows" not in self.kind.hooks():
+            raise IncompatibleError(
+                f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
+            )
+
+    def _check_weight(self) -> None:
+        if self.weight is None:
+            return
+        weight = float(self.weight)
+        if self.fuse is None:
+            raise InputError(f"weight needs fuse=bm25, got weight={weight:g} without it.")
+        if not 0 < weight < 1:
+            raise InputError(
+                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {weight:g}."
+            )
+        if weight == DEFAULT_WEIGHT:
+            self._keep("weight", None)
+
+    @classmethod
+    def parse(cls, text: str) -> ModelSpec:
+        """Read a name. A folder that holds a model is a base, whatever signs are in its name.
+
+        People may write a colon before the parameters. A canonical name has a comma there, because on Windows the
+        name of a results folder must not have a colon.
+
+        Args:
+            text: such as `e5-base+ntk@4k:logn=off,sigma=4`; `4k` means 4 x 1,024 tokens.
+
+        Raises:
+            UnknownNameError: if the base is not an alias, not a folder and not of the form ORGANISATION/NAME.
+            InputError: if the name is too long, has a target length but no strategy, or a parameter is wrong.
+
+        >>> ModelSpec.parse("e5-base+pi@2k:logn=off")
+        ModelSpec(base='e5-base', strategy='pi', target_len=2048, ..., params={'logn': False})
+        """
+        if len(text) > MAX_LENGTH:
+            raise InputError(
+                f"a model's name must have at most {MAX_LENGTH:,} characters, got {len(text):,} that start with "
+                f"{text[:40]!r}: shorten the name."
+            )
+        if holds_model(text):
+            return cls(text)
+        base, strategy, target, settings = split_name(text)
+        if strategy is None and (alone := target_alone(text)):
+            raise InputError(
+                f"a target length needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@"
+                f"{alone['target']}, such as {alone['base']}+none@{alone['target']}."
+            )
+        if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
+            raise UnknownNameError(
+                "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
+            )
+        if strategy is None:
+            return cls(base)
+        params: dict[str, Any] = _split_settings(text, settings)
+        general = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
+        return cls(base, strategy, target, params=params, **general)
+
+    def __str__(self) -> str:
+        """The name. For the specification of a resolved model it is the canonical one.
+
+        >>> str(ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}))
+        'intfloat/e5-base-v2+ntk@4096,sigma=4'
+        >>> str(ModelSpec("me/e5-base-se")), str(ModelSpec("me/e5-base-se", center="corpus"))
+        ('me/e5-base-se', 'me/e5-base-se+none,center=corpus')
+        """
+        given = {key: getattr(self, key) for key in OF_EVERY_NAME}
+        given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}
+        settings = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
+        target = "" if self.target_len is None else f"@{self.target_len}"
+        extended = settings or target or self.strategy != "none"
+        return f"{self.base}+{self.strategy}{target}{settings}" if extended else self.base
+
+    @property
+    def kind(self) -> type[Strategy]:
+        """The class of the strategy."""
+        return get_strategy(self.strategy)
+
+    def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
+        """The strategy with all lengths and parameters.
+
+        Args:
+            trained_len: the trained length that the base's files say.
+            base: name of the base, for the error.
+
+        Raises:
+            InputError: if no trained length is known, or a length or parameter breaks its rule.
+        """
+        length: Any = self.trained_len or trained_len
+        if length is None:
+            raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")
+        target: Any = self.target_len or self.kind.default_target_len(length)
+        return self.kind(trained_len=length, target_len=target, **self.params)
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """The settings that change search but no vector of the encoder."""
+        given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def _dtype(name: str | None) -> str | None:
+    """The short spelling of a compute type."""
+    for short, full in DTYPES.items():
+        if name in (short, full):
+            return short
+    if name is not None:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
+    return None
+
+
+def _split_settings(text: str, settings: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for part in settings.split(",") if settings else []:
+        key, equals, value = part.strip().partition("=")
+        if not (key and equals and value):
+            raise InputError(
+                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
+            )
+        if key in given:
+            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
+        if key in _PARTS_OF_THEIR_OWN:
+            raise InputError(
+                f"{key} has its own place in a name (BASE+STRATEGY@TARGET), got it as a parameter in {text!r}."
+            )
+        given[key] = value
+    return given
+
+
+_PARTS_OF_THEIR_OWN = {f.name for f in fields(ModelSpec)} - {*OF_EVERY_NAME}

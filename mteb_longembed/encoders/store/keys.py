@@ -1,0 +1,147 @@
+"""The keys of finished rows: everything that determines an embedding, by the identity of the model that made it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from mteb_longembed.encoders.strategies import ALGORITHM
+
+_OURS = "mteb_longembed."
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class RowKeys:
+    """The keys of the rows of one call of `encode`.
+
+    A row is found by the base's revision, its compute type, how it runs, its token ids, and the strategy unless the
+    strategy leaves this row as the base makes it. So all strategies of a base share its short rows.
+
+    Args:
+        model: one of ours, as `build` made it.
+        device: where it runs. Kinds of devices round differently.
+        form: which of the features after the last module are kept.
+        kwargs: what the call passes to the modules' `forward`.
+    """
+
+    def __init__(self, model: Any, device: torch.device, form: str, kwargs: Mapping[str, Any]) -> None:
+        self.first = model.first
+        resolved = model.resolved
+        base, strategy = resolved.base, resolved.strategy
+        # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
+        files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
+        common = (ALGORITHM, files, _how_it_runs(device))
+        self._short = _digest("rows", *common, resolved.vectors, form, sorted(kwargs.items()))
+        self._long = _digest(
+            self._short, _source(strategy), _source(self.first.family), dataclasses.asdict(strategy)
+        )
+        # the pooled vector of a window comes from the base, whatever happens to it then
+        pooling = [(key, getattr(model.pooling, key, None)) for key in Pooling.config_keys]
+        self._window = _digest("windows", *common, pooling)
+
+    def keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
+        """The keys of rows with these token ids.
+
+        Args:
+            ids: token ids of each document, prompt and special tokens included.
+            prompt: the prompt that was put before each text. `ids` contain it.
+        """
+        return [
+            _key(self._short if self.first.leaves_unchanged(len(row)) else self._long, settings, row)
+            for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
+        ]
+
+    def window_keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
+        """The keys of the pooled windows of documents that are cut. They do not depend on how windows are joined.
+
+        Args:
+            ids: token ids of each document, as for `keys`. Each is longer than the length up to which nothing is cut.
+            prompt: the prompt that was put before each text. `ids` contain it.
+        """
+        keys = []
+        for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
+            length, prefix, behind = settings
+            windows = self.first.strategy.windows(len(row), prefix, behind).numpy()
+            layout = (length, windows.shape, np.ascontiguousarray(windows, "<i4").tobytes())
+            keys.append(_key(self._window, layout, row))
+        return keys
+
+
+def row_keys(model: Any, device: torch.device, form: str, kwargs: Mapping[str, Any]) -> RowKeys | None:
+    """The keys of a call. None with one warning for a model whose rows nobody could find again."""
+    reason = _no_key(model, kwargs)
+    if reason is None:
+        return RowKeys(model, device, form, kwargs)
+    warnings.warn(f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3)
+    return None
+
+
+def _no_key(model: Any, kwargs: Mapping[str, Any]) -> str | None:
+    """Why the rows of a call have no keys. None if they have."""
+    resolved = model.resolved
+    if resolved is None or model.identity().changed_from is not None:
+        return "it was changed after it was loaded"
+    if resolved.base.revision is None:
+        return "the commit of its files is not known"
+    if resolved.base.runs_code and "--" in str(getattr(resolved.base.config, "auto_map", "")):
+        return "it runs code of another repository, whose commit is not known"
+    if not all(isinstance(value, _PLAIN) for value in kwargs.values()):
+        return f"encode was given {', '.join(sorted(kwargs))}"
+    for part in (resolved.strategy, model.first.family):
+        if _source(part) is None:
+            return f"the source of {type(part).__name__} cannot be read"
+    return None
+
+
+def _source(part: object) -> str | None:
+    """The name of a class of ours, otherwise its source with that of its bases. None if it cannot be read."""
+    own = [
+        kind for kind in type(part).__mro__ if not kind.__module__.startswith(_OURS) and kind is not object
+    ]
+    try:
+        return "\n".join([type(part).__qualname__, *map(inspect.getsource, own)])
+    except (OSError, TypeError):
+        return None
+
+
+def _key(start: bytes, settings: object, row: Any) -> bytes:
+    digest = hashlib.blake2b(start, digest_size=32)
+    digest.update(f"{settings} {len(row)}\n".encode())
+    digest.update(np.ascontiguousarray(row, "<i4").tobytes())
+    return digest.digest()
+
+
+def _how_it_runs(device: torch.device) -> object:
+    """Versions, and the settings of torch that change the embeddings of the same weights."""
+    autocast = torch.is_autocast_enabled(device.type)
+    matmul = torch.backends.cuda.matmul
+    return [
+        device.type,
+        str(torch.get_autocast_dtype(device.type)) if autocast else None,
+        torch.get_float32_matmul_precision(),
+        str(torch.get_default_dtype()),
+        str(getattr(torch.backends, "fp32_precision", None)),
+        str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
+        [
+            str(getattr(matmul, name, None))
+            for name in (
+                "fp32_precision",
+                "allow_fp16_reduced_precision_reduction",
+                "allow_bf16_reduced_precision_reduction",
+            )
+        ],
+        [version(name) for name in ("torch", "transformers", "sentence-transformers")],
+    ]
+
+
+def _digest(*parts: object) -> bytes:
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()

@@ -1,0 +1,251 @@
+"""A model is what it was built as, until anything that determines its embeddings changes; then it is another one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
+from tokenizers import normalizers
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.bases.identity import digest
+from mteb_longembed.encoders.families import family_of
+from mteb_longembed.encoders.strategies import STRATEGIES
+from tests import tiny
+
+TEXTS = [tiny.text(n) for n in (5, 40, 100)]
+SIZES: dict[str, dict[str, Any]] = {
+    "bert": {},
+    "mpnet": {},
+    "mistral": {"num_key_value_heads": 2, "head_dim": 8},
+    "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 2},
+    "t5": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_heads": 4, "num_layers": 2, "n_positions": 16},
+    "roformer": {"embedding_size": 32},
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            where = tmp_path_factory.mktemp(kind)
+            prompts = {"query": "query : ", "document": "passage : "}
+            tiny.sentence_transformer(kind, where, dense=True, prompts=prompts, **SIZES[kind])
+            made[kind] = where / "model"
+        return made[kind]
+
+    return folder
+
+
+@contextlib.contextmanager
+def attribute(owner: Any, name: str, value: Any) -> Any:
+    old = getattr(owner, name)
+    setattr(owner, name, value)
+    yield
+    setattr(owner, name, old)
+
+
+@contextlib.contextmanager
+def weight(tensor: torch.Tensor) -> Any:
+    """The last bit of the last number, through `.data`, which autograd does not see."""
+    bits = tensor.data.view(-1).view(torch.int32)
+    bits[-1] ^= 1
+    yield
+    bits[-1] ^= 1
+
+
+@contextlib.contextmanager
+def entry(mapping: Any, key: Any, value: Any) -> Any:
+    old = mapping[key]
+    mapping[key] = value
+    yield
+    mapping[key] = old
+
+
+@contextlib.contextmanager
+def own_forward(module: Any) -> Any:
+    module.forward = module.forward
+    yield
+    del module.forward
+
+
+@contextlib.contextmanager
+def hook(module: Any, register: str) -> Any:
+    handle = getattr(module, register)(lambda *args: None)
+    yield
+    handle.remove()
+
+
+@contextlib.contextmanager
+def everywhere() -> Any:
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda *args: None)
+    yield
+    handle.remove()
+
+
+@contextlib.contextmanager
+def appended(model: Any) -> Any:
+    model.append(Normalize())
+    yield
+    del model[len(model) - 1]
+
+
+@contextlib.contextmanager
+def normalizer(model: Any) -> Any:
+    backend = model.tokenizer.backend_tokenizer
+    old = backend.normalizer
+    backend.normalizer = normalizers.NFC()
+    yield
+    backend.normalizer = old
+
+
+def layer(model: Any) -> Any:
+    return model[0].model.encoder.layer[1]
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "a bit of a weight": lambda m: weight(layer(m).attention.self.query.weight),
+    "a bit of the last module": lambda m: weight(m[2].linear.bias),
+    "a buffer": lambda m: weight(m[0].model.embeddings.position_ids),
+    "a number of a module": lambda m: attribute(layer(m).output.LayerNorm, "eps", 0.5),
+    "a setting of attention": lambda m: attribute(layer(m).attention.self, "scaling", 0.5),
+    "an entry of the configuration": lambda m: attribute(m[0].model.config, "hidden_act", "relu"),
+    "a list in a module": lambda m: attribute(m[0], "labels", [1, {"a": 2}]),
+    "a dictionary in a module": lambda m: entry(m[0].modality_config, "text", {"method": "other"}),
+    "a module of another class": lambda m: attribute(m[2], "activation_function", torch.nn.ReLU()),
+    "a module more": appended,
+    "the strategy": lambda m: attribute(m[0], "strategy", STRATEGIES["gp"](trained_len=16, target_len=64)),
+    "the pooling": lambda m: attribute(m[1], "pooling_mode", "cls"),
+    "a hook": lambda m: hook(layer(m), "register_forward_hook"),
+    "a hook before": lambda m: hook(layer(m), "register_forward_pre_hook"),
+    "a hook of all modules": lambda m: everywhere(),
+    "an own forward": lambda m: own_forward(layer(m)),
+    "a prompt": lambda m: entry(m.prompts, "query", "Query: "),
+    "the default prompt": lambda m: attribute(m, "default_prompt_name", "query"),
+    "the similarity": lambda m: attribute(m, "similarity_fn_name", "dot"),
+    "the longest input": lambda m: attribute(m, "max_seq_length", 32),
+    "the normaliser": normalizer,
+    "the side that is cut": lambda m: attribute(m.tokenizer, "truncation_side", "left"),
+    "a special token": lambda m: attribute(m.tokenizer, "mask_token", "[UNK]"),
+}
+
+
+@pytest.fixture(scope="module")
+def bert(folders: Callable[[str], Path]) -> Any:
+    model = longembed.extend(folders("bert"), "pi", 64)
+    model[0].labels = [1, {"a": 1}]
+    model.remember(model.resolved)
+    return model
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_makes_another_model_and_putting_it_back_the_old_one(bert: Any, change: str) -> None:
+    before = bert.identity()
+    assert (before.name, before.changed_from) == ("local/model+pi@64", None)
+    with CHANGES[change](bert):
+        now = bert.identity()
+        assert now.changed_from == before.name and now.revision != before.revision
+        assert now.name == "local/model+pi@64" and len(now.revision) == 44
+    assert bert.identity() == before
+
+
+def test_dimensions_training_mode_and_the_store_are_no_part_of_it(bert: Any, tmp_path: Path) -> None:
+    before = bert.identity()
+    bert.train()
+    bert.truncate_dim = 8
+    bert.store = object()
+    assert bert.identity() == before
+    bert.eval()
+    bert.truncate_dim = bert.store = None
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_use_never_changes_it_and_made_again_it_is_equal(kind: str, folders: Callable[[str], Path]) -> None:
+    plain = SentenceTransformer(str(folders(kind)), device="cpu")
+    fitting = [key for key, strategy in STRATEGIES.items() if family_of(plain[0].config).fits(strategy)]
+    for key in fitting:
+        model: Any = longembed.extend(folders(kind), key, trained_len=16, logn=False)
+        model.encode(TEXTS)
+        model.encode_query(TEXTS, batch_size=1)
+        assert model.identity().changed_from is None, key
+        assert digest(longembed.extend(folders(kind), key, trained_len=16, logn=False)) == model.built[0]
+
+
+def test_a_digest_is_the_same_in_another_process(folders: Callable[[str], Path]) -> None:
+    code = (
+        "import sys, mteb_longembed as longembed\n"
+        f"print(longembed.extend({str(folders('mistral'))!r}, 'se', trained_len=16).built[0])"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.split()[-1] == longembed.extend(folders("mistral"), "se", trained_len=16).built[0]
+
+
+def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_does_not(
+    folders: Callable[[str], Path],
+) -> None:
+    loaded = SentenceTransformer(str(folders("bert")), device="cpu")
+    by_name = longembed.extend(folders("bert"), "pi")
+    same = longembed.extend(loaded, "pi")
+    assert same.identity() == by_name.identity()
+    with torch.no_grad():
+        layer(loaded).output.dense.bias += 1
+    other = longembed.extend(loaded, "pi")
+    assert other.identity().revision not in (by_name.identity().revision, None)
+    assert other.identity().name.startswith("local/") and other.resolved.base.entry is None
+
+
+def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompts(
+    folders: Callable[[str], Path],
+) -> None:
+    model: Any = longembed.extend(folders("bert"), "none")
+    with torch.no_grad():
+        layer(model).output.dense.bias += 1
+    model.prompts["query"] = "Query : "
+    extended: Any = longembed.extend(model, "gp")
+    assert np.allclose(extended.encode(TEXTS[:1]), model.encode(TEXTS[:1]), atol=1e-6)
+    assert extended.prompts["query"] == "Query : "
+    assert extended.resolved.base.revision == model.identity().revision
+    assert extended.identity().name == "local/model+gp@128"
+
+
+def test_a_card_never_gives_a_changed_model_the_name_of_the_unchanged_one(bert: Any, tmp_path: Path) -> None:
+    bert.save_pretrained(str(tmp_path / "same"))
+    with weight(layer(bert).output.dense.bias):
+        bert.save_pretrained(str(tmp_path / "changed"))
+    assert "was changed after it was made" not in (tmp_path / "same" / "README.md").read_text()
+    assert "was changed after it was made" in (tmp_path / "changed" / "README.md").read_text()
+    revisions = [longembed.load(tmp_path / name).identity().revision for name in ("same", "changed")]
+    assert revisions[0] != revisions[1]
+
+
+def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_changes(tmp_path: Path) -> None:
+    import mteb
+
+    longembed.load("mini-rope+ntk@1k").save_pretrained(str(tmp_path / "mine"))
+    stock = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
+    meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
+    ours = longembed.load(tmp_path / "mine").identity()
+    assert (meta.name, meta.revision) == (ours.name, ours.revision)
+    with weight(stock[0].model.embeddings.word_embeddings.weight):
+        meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
+    assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name
+
+
+def test_json_of_a_tokenizer_starts_with_what_calls_change(folders: Callable[[str], Path]) -> None:
+    tokenizer = SentenceTransformer(str(folders("bert")), device="cpu").tokenizer
+    assert list(json.loads(tokenizer.backend_tokenizer.to_str()))[:4] == [
+        "version", "truncation", "padding", "added_tokens"
+    ]  # fmt: skip
