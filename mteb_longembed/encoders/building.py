@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import re
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
+from transformers import PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers
@@ -55,7 +58,7 @@ def build(
         IncompatibleError: if the strategy does not fit the base's modules.
     """
     resolved.base.check_unchanged()
-    with _one_sentence(resolved.base.path):
+    with _one_sentence(resolved.base.path), _with_all_weights(resolved.base.path):
         if resolved.base.saved:
             model = _load_saved(resolved, device)
         else:
@@ -83,6 +86,34 @@ def _one_sentence(path: str) -> Iterator[None]:
             f"the model in {path} cannot be loaded, because its files do not fit together or have an "
             f"unknown form: {type(error).__name__}: {why}."
         ) from error
+
+
+#: Weights that an embedding model may lack: heads that it never runs.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
+_LOADING = threading.RLock()
+
+
+@contextlib.contextmanager
+def _with_all_weights(path: str) -> Iterator[None]:
+    """Refuse a checkpoint without weights that the model needs: transformers would draw them at random each time."""
+    missing: list[str] = []
+    finalize, thread = PreTrainedModel._finalize_model_loading, threading.get_ident()
+
+    def noting(model: Any, load_config: Any, loading_info: Any) -> Any:
+        found = finalize(model, load_config, loading_info)
+        if threading.get_ident() == thread:
+            missing.extend(sorted(key for key in found.missing_keys if not _HEADS.search(key)))
+        return found
+
+    with _LOADING:
+        PreTrainedModel._finalize_model_loading = staticmethod(noting)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            PreTrainedModel._finalize_model_loading = staticmethod(finalize)  # type: ignore[method-assign]
+    if missing:
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
 
 
 def identity_of(model: Any) -> Identity | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
 _CODE = ".py"
 
-#: The files of a folder on disk: name, bytes, times of the last change of content and of the entry in nanoseconds.
-Stamp = tuple[tuple[str, int, int, int], ...]
+#: The files of a folder on disk: name, number, bytes, times of the last change of content and entry in nanoseconds.
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+#: Two writes within this many nanoseconds may leave the same times.
+_TICK = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ class Files:
         if not self.local:
             return self.commit
         digest = hashlib.sha256()
-        for file in _files(self.path, code):
-            digest.update(file.relative_to(self.path).as_posix().encode() + b"\0")
+        for name, file in _files(self.path, code):
+            digest.update(name.encode() + b"\0")
             with file.open("rb") as stream:
                 while chunk := stream.read(1 << 20):
                     digest.update(chunk)
@@ -174,12 +178,27 @@ def local_name(path: str | Path) -> str:
     return f"local/{stem}"
 
 
-def _stamp(path: str | Path) -> Stamp:
-    found = ((file.relative_to(path).as_posix(), file.stat()) for file in _files(path, code=True))
-    return tuple((name, info.st_size, info.st_mtime_ns, info.st_ctime_ns) for name, info in found)
+def _stamp(path: str) -> Stamp:
+    """The files of a folder with size and times. It waits until the last change is older than the clock's steps."""
+    while True:
+        found = [(name, file.stat()) for name, file in _files(path, code=True)]
+        newest = max((info.st_ctime_ns for _, info in found), default=0)
+        if not 0 <= time.time_ns() - newest < _TICK:
+            return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found)
+        time.sleep(_TICK / 1e9)
 
 
-def _files(path: str | Path, code: bool) -> list[Path]:
+def _files(path: str, code: bool) -> list[tuple[str, Path]]:
+    """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
     endings = (*_HASHED, _CODE) if code else _HASHED
-    found = (file for file in Path(path).rglob("*") if file.suffix in endings and file.is_file())
-    return sorted(found, key=lambda file: file.relative_to(path).as_posix())
+    found: list[tuple[str, Path]] = []
+    entered: set[str] = set()
+    for folder, inner, names in os.walk(path, followlinks=True):
+        if (real := os.path.realpath(folder)) in entered:  # a link that leads back
+            inner.clear()
+            continue
+        entered.add(real)
+        inside = os.path.relpath(folder, path).replace(os.sep, "/")
+        prefix = "" if inside == "." else f"{inside}/"
+        found += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
+    return sorted((name, file) for name, file in found if file.is_file())

@@ -16,6 +16,7 @@ Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d`
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import typing
@@ -103,6 +104,7 @@ class Strategy:
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     @classmethod
+    @functools.cache
     def declared(cls) -> dict[str, Parameter]:
         """The allowed values of each of the strategy's own parameters."""
         types = typing.get_type_hints(cls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 from tokenizers import normalizers
@@ -21,6 +23,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.bases.identity import digest
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.errors import ModelError
 from tests import tiny
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
@@ -249,3 +252,34 @@ def test_json_of_a_tokenizer_starts_with_what_calls_change(folders: Callable[[st
     assert list(json.loads(tokenizer.backend_tokenizer.to_str()))[:4] == [
         "version", "truncation", "padding", "added_tokens"
     ]  # fmt: skip
+
+
+def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    from mteb_longembed.encoders.bases.files import Files
+
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    before = Files.open(str(folder)).revision()
+    (folder / "1_Pooling").rename(tmp_path / "pool")
+    (folder / "1_Pooling").symlink_to(tmp_path / "pool")
+    (folder / "loop").symlink_to(folder)
+    assert Files.open(str(folder)).revision() == before
+    opened = Files.open(str(folder))
+    config = tmp_path / "pool" / "config.json"
+    config.write_text(config.read_text().replace("mean", "last"))  # as long as before
+    assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
+
+
+def test_weights_that_a_model_needs_are_never_drawn_at_random(
+    folders: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    weights = load_file(folder / "model.safetensors")
+    headless = {key: value for key, value in weights.items() if "pooler" not in key}
+    save_file(headless, folder / "model.safetensors", {"format": "pt"})
+    longembed.extend(folder, "gp")
+    broken = {key: value for key, value in headless.items() if "layer.1.output" not in key}
+    save_file(broken, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks weights that the model needs: encoder\.layer\.1\.output"):
+        longembed.extend(folder, "gp")

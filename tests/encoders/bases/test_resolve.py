@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.bases import resolve as resolving
-from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError

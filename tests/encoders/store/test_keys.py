@@ -28,7 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where / "model"
 
 
-def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs: Any) -> list[bytes]:
+def keys(
+    model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs: Any
+) -> list[bytes]:
     """The keys of a short and of a long document."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -54,7 +56,12 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(folder: P
     model: Any = longembed.extend(folder, "pi")
     model[1].include_prompt = False
     model.remember(model.resolved)
-    found = [keys(model), keys(model, form="vectors"), keys(model, task="query"), keys(model, prompt="query : ")]
+    found = [
+        keys(model),
+        keys(model, form="vectors"),
+        keys(model, task="query"),
+        keys(model, prompt="query : "),
+    ]
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
