@@ -9,7 +9,6 @@ for all models, also for stock models and APIs.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import os
@@ -28,7 +27,7 @@ from .mteb_parts import moved, part
 
 #: The lock of a folder. It is an empty file that is not removed.
 LOCK = ".mteb-longembed.lock"
-#: The ending of files that are not finished yet. Neither mteb nor our code looks for them.
+#: The ending of what is not finished yet. Neither mteb nor our code looks for it.
 PART = ".part"
 
 
@@ -44,28 +43,11 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
         self: Any, task_result: Any, model_name: Any, model_revision: str | None = None, **kwargs: Any
     ) -> None:
         target = self.get_task_result_path(task_result.task_name, model_name, model_revision)
-        with _locked(target.parent):
-            made = target.parent / f".{target.name}.{os.getpid()}{PART}"
-            made.mkdir()
-            try:
-                for path in target.parent.glob("*.jsonl"):  # mteb reads them and adds to them
-                    shutil.copyfile(path, made / path.name)
-                elsewhere = copy.copy(self)
-                # after a kill, no half-written file may have a name that looks like a result
-                unfinished = made / f"{target.name}{PART}"
-                elsewhere.get_task_result_path = lambda *args, **kwargs: unfinished
-                save(
-                    elsewhere,
-                    _with_splits_of_others(task_result, target),
-                    model_name,
-                    model_revision,
-                    **kwargs,
-                )
-                # the results come last: if they exist, all other files exist
-                for path in sorted(made.iterdir(), key=lambda path: path == unfinished):
-                    _put(path, target.parent / path.name.removesuffix(PART))
-            finally:
-                _remove(made)
+        with _staged(target, *target.parent.glob("*.jsonl")) as made:
+            elsewhere = copy.copy(self)
+            elsewhere.get_task_result_path = lambda *args, **kwargs: made
+            merged = _with_splits_of_others(task_result, target)
+            save(elsewhere, merged, model_name, model_revision, **kwargs)
 
     return save_to_cache
 
@@ -82,9 +64,7 @@ def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
         self: Any, predictions: Any, model: Any, prediction_folder: Path, *args: Any, **kwargs: Any
     ) -> None:
         path = Path(prediction_folder) / self.prediction_file_name
-        with _locked(path.parent), _renamed_to(path) as made:
-            if path.exists():  # mteb adds to it
-                shutil.copyfile(path, made)
+        with _staged(path, path) as made:
             elsewhere = copy.copy(self)
             elsewhere._predictions_path = lambda folder: made
             save(elsewhere, predictions, model, prediction_folder, *args, **kwargs)
@@ -113,11 +93,10 @@ def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
         path: the file.
         lines: text by key. If there are none, nothing is written.
     """
-    if not lines:
-        return _lines(path)
-    with _locked(path.parent):
-        known = {**_lines(path), **lines}
-        with _renamed_to(path) as made:
+    known = {**_lines(path), **lines}
+    if lines:
+        with _staged(path) as made:
+            known = {**_lines(path), **lines}  # another process may have written meanwhile
             made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
     return known
 
@@ -151,21 +130,36 @@ def _with_splits_of_others(result: Any, path: Path) -> Any:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for this process. Half-written files of killed processes are removed.
+def _staged(path: Path, *known: Path) -> Iterator[Path]:
+    """The path of a file in a hidden folder beside `path`. What was written there is then renamed into place.
+
+    The folder of `path` is locked for this process. What killed processes left unfinished is removed.
+
+    Args:
+        path: the main file. It is renamed last: if it exists, all other files exist.
+        known: files that the writer adds to. They are copied first.
 
     Raises:
         StorageError: if the disk refuses a write.
     """
+    folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / LOCK):
             for left in folder.glob(f".*{PART}"):
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
-                else:
-                    left.unlink(missing_ok=True)
-            yield
+                left.unlink() if left.is_file() else shutil.rmtree(left, ignore_errors=True)
+            made = folder / f".{path.name}.{os.getpid()}{PART}"
+            made.mkdir()
+            unfinished = made / f"{path.name}{PART}"  # after a kill its name must not look like a result
+            try:
+                for file in known:
+                    if file.exists():
+                        shutil.copyfile(file, unfinished if file == path else made / file.name)
+                yield unfinished
+                for file in sorted(made.iterdir(), key=lambda file: file == unfinished):
+                    _put(file, folder / file.name.removesuffix(PART))
+            finally:
+                shutil.rmtree(made, ignore_errors=True)  # a second try is the next writer's
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -173,25 +167,6 @@ def _locked(folder: Path) -> Iterator[None]:
             f"results cannot be written to {folder} ({error.strerror or error}): free disk space or allow writing "
             "there; the same command then continues from the finished work."
         ) from error
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder of unfinished files. If that fails twice, the next writer does it."""
-    for _ in range(2):
-        if folder.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _renamed_to(path: Path) -> Iterator[Path]:
-    """A path to write to. Afterwards the file is renamed to `path`."""
-    made = path.with_name(f".{path.name}.{os.getpid()}{PART}")
-    try:
-        yield made
-        _put(made, path)
-    finally:
-        with contextlib.suppress(OSError):
-            made.unlink(missing_ok=True)
 
 
 def _put(made: Path, path: Path) -> None:
