@@ -86,8 +86,8 @@ def tasks() -> str:
     """All our tasks and benchmarks."""
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.benchmark import NAME
-    from mteb_longembed.tasks.wider import NAME as WIDER
-    from mteb_longembed.tasks.wider import TASKS as OTHERS
+    from mteb_longembed.tasks.benchmark import WIDER_NAME as WIDER
+    from mteb_longembed.tasks.benchmark import WIDER_TASKS as OTHERS
 
     rows = [("task", "score", "splits")]
     for task in TASKS:

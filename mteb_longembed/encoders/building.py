@@ -20,6 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 from transformers import PreTrainedModel
 
+from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.zoo import ZooEntry
@@ -35,7 +36,6 @@ from .embedder import Embedder
 from .int8 import check_int8, in_int8
 from .model import LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
-from .multi_vector import LongMultiVectorEncoder
 from .span_pooling import RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.

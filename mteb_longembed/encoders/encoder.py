@@ -12,11 +12,12 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
+from mteb_longembed.encoders.model import LongMultiVectorEncoder
+
 from .bases.identity import Identity
 from .embedder import Embedder
 from .engine.cluster import Cluster
 from .engine.reading import Reading
-from .multi_vector import LongMultiVectorEncoder
 from .store.store import EmbeddingStore
 
 #: Bytes of vectors that are in memory at the same time while documents with several vectors are searched.

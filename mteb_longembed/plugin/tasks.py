@@ -26,8 +26,7 @@ def register_tasks(mteb: ModuleType) -> None:
 
 def register_benchmark(benchmarks: ModuleType) -> None:
     """Add our benchmark as an attribute of mteb's module, because `mteb.get_benchmark` looks there."""
-    from mteb_longembed.tasks.benchmark import make_benchmark
-    from mteb_longembed.tasks.wider import make_wider_benchmark
+    from mteb_longembed.tasks.benchmark import make_benchmark, make_wider_benchmark
 
     benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
     benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]

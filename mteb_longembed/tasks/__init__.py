@@ -9,10 +9,12 @@ import mteb  # noqa: F401
 from .catalogue import TASKS
 from .generated.needle import LongEmbedNeedle
 from .generated.passkey import LongEmbedPasskey
-from .real.narrativeqa import LongEmbedNarrativeQA
-from .real.qmsum import LongEmbedQMSum
-from .real.summscreenfd import LongEmbedSummScreenFD
-from .real.wikimultihopqa import LongEmbed2WikiMultihopQA
+from .real.published import (
+    LongEmbed2WikiMultihopQA,
+    LongEmbedNarrativeQA,
+    LongEmbedQMSum,
+    LongEmbedSummScreenFD,
+)
 
 __all__ = [
     "TASKS",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
-from mteb_longembed.tasks.real.narrativeqa import LongEmbedNarrativeQA
-from mteb_longembed.tasks.real.qmsum import LongEmbedQMSum
-from mteb_longembed.tasks.real.summscreenfd import LongEmbedSummScreenFD
-from mteb_longembed.tasks.real.wikimultihopqa import LongEmbed2WikiMultihopQA
+from mteb_longembed.tasks.real.published import (
+    LongEmbed2WikiMultihopQA,
+    LongEmbedNarrativeQA,
+    LongEmbedQMSum,
+    LongEmbedSummScreenFD,
+)
 
 TASKS = (
     LongEmbedPasskey,

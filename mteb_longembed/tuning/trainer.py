@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,6 @@ from sentence_transformers import SentenceTransformerTrainingArguments as Traini
 from sentence_transformers.base.sampler import BatchSamplers
 from torch import Tensor, nn
 
-from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
@@ -23,12 +23,58 @@ from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.tuning.checkpoints import checkpoints_in, claim
-from mteb_longembed.tuning.collator import EpochCallback, MovedDocumentsCollator
 from mteb_longembed.tuning.data import open_data, prepare_data
 from mteb_longembed.tuning.losses import loss_for
-from mteb_longembed.tuning.positions import AddedRows, MovedDocuments
+from mteb_longembed.tuning.positions import (
+    AddedRows,
+    EpochCallback,
+    MovedDocuments,
+    MovedDocumentsCollator,
+    rows_of_short_inputs,
+)
 from mteb_longembed.tuning.settings import TuningSettings
+
+SETTINGS_FILE = "settings.json"
+
+
+def checkpoints_in(out: Path) -> Path:
+    """The folder of the checkpoints of a run that writes its model to `out`."""
+    return out / "checkpoints"
+
+
+def last_complete(out: Path) -> Path | None:
+    """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
+    found = []
+    for folder in checkpoints_in(out).glob("checkpoint-*"):
+        try:
+            state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        found.append((int(state["global_step"]), folder))
+    return max(found)[1] if found else None
+
+
+def claim(out: Path, settings: dict[str, Any]) -> Path | None:
+    """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one.
+
+    Raises:
+        InputError: if `out` has a finished model, or a run with other settings.
+    """
+    if (out / "modules.json").exists():
+        raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
+    file = checkpoints_in(out) / SETTINGS_FILE
+    if file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        differing = sorted(k for k in before.keys() | settings.keys() if before.get(k) != settings.get(k))
+        if differing:
+            said = ", ".join(f"{k} {before.get(k)!r} before and {settings.get(k)!r} now" for k in differing)
+            raise InputError(
+                f"{out} has an unfinished run with other settings ({said}): give another folder."
+            )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return last_complete(out)
+
 
 TUNABLE = ("pi", "rp")
 #: The file of the trained rows inside a checkpoint.

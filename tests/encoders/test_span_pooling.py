@@ -11,7 +11,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
-from mteb_longembed.encoders.multi_vector import LongMultiVectorEncoder
+from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mteb_longembed.names.in_results import split_model_name
+from mteb_longembed.names.grammar import split_model_name
 
 
 @pytest.mark.parametrize(

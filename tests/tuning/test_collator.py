@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mteb_longembed.tuning.collator import MovedDocumentsCollator
+from mteb_longembed.tuning.positions import MovedDocumentsCollator
 
 
 def collator(**settings):

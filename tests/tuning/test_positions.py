@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.extend import extend
-from mteb_longembed.tuning.positions import OFFSET, AddedRows
+from mteb_longembed.tuning.positions import OFFSET, AddedRows, rows_of_short_inputs
 from mteb_longembed.tuning.trainer import isolate_rows, restore
 from tests.tiny import TRAINED, sentence_transformer, text
 

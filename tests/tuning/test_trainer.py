@@ -10,8 +10,7 @@ from datasets import Dataset
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tuning import trainer as trainer_module
-from mteb_longembed.tuning.checkpoints import last_complete
-from mteb_longembed.tuning.trainer import tune
+from mteb_longembed.tuning.trainer import last_complete, tune
 from tests.tiny import TRAINED, sentence_transformer, text, transformer
 
 TARGET = 4 * TRAINED

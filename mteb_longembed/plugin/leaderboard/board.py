@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.plugin.leaderboard.submission import cache_folder
 from mteb_longembed.plugin.mteb_parts import part, rebind
 
-from .cache_folder import cache_folder
 from .shown import learn_models
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
     mend_tables()
     _show_only([mteb.get_benchmark(name) for name in shown], first)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    from mteb_longembed.plugin.loading import load_named
+    from mteb_longembed.plugin.metadata import load_named
 
     learn_models(results, registry, load_named, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results

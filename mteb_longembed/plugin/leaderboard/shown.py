@@ -133,7 +133,7 @@ def register_in_menu(menu: ModuleType) -> None:
 
 def register_shown_models(board: ModuleType) -> None:
     """Make the leaderboard enter the extended models of its results into mteb's registry when it starts."""
-    from mteb_longembed.plugin.loading import load_named
+    from mteb_longembed.plugin.metadata import load_named
 
     def learn(cache: Path) -> None:
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.in_results import split_model_name
+from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.columns import COLUMNS, PUBLISHED, TASK_NAMES
 from mteb_longembed.reports.scores.mteb_tasks import ModelFacts, model_facts
 from mteb_longembed.reports.scores.results import Model, Result, load_results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.in_results import StoredName, split_model_name
+from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.bases import shortened
 

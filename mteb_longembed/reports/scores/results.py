@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.names.in_results import StoredName, split_model_name
+from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.public.beir import BEIR_TASKS
 from mteb_longembed.reports.scores.columns import TASK_NAMES
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.names.in_results import split_model_name
+from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.public.public_results import REPOSITORY, PublicLine, PublicResults, in_range
 from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.public.windows import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mteb_longembed.names.in_results import split_model_name
+from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.public.published import PublishedLine, published_lines, source, trained_len
 from mteb_longembed.reports.scores.bases import labels
 from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mteb_longembed.encoders.bases.added_rows import rows_of_short_inputs
 from mteb_longembed.encoders.extend import extend
+from mteb_longembed.tuning.positions import rows_of_short_inputs
 from tests.tiny import TRAINED, sentence_transformer
 
 

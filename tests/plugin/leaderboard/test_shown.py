@@ -17,7 +17,7 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.plugin import after_import
 from mteb_longembed.plugin.leaderboard.shown import add_to_menu
-from mteb_longembed.plugin.loading import load_named
+from mteb_longembed.plugin.metadata import load_named
 from mteb_longembed.plugin.models import ModelRegistry
 
 NAME = "org/base+pi@4096"
