@@ -6,6 +6,7 @@ happens to a document.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, cast
@@ -33,24 +34,35 @@ def settings_of(model: SentenceTransformer) -> dict[str, Any]:
     return {key: getattr(model, key) for key in _SETTINGS}
 
 
-def check_hooks(stock: type = SentenceTransformer) -> None:
-    """Refuse a sentence-transformers that lacks a method we replace: it would silently run without our engine.
+#: Private methods of sentence-transformers that our classes replace, and those that they call with these arguments.
+_REPLACED = ("_inference", "_multi_process")
+_CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device"}}
+
+
+def check_hooks(stock: type, own: type) -> None:
+    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine.
 
     Args:
-        stock: the class to check.
+        stock: the class of sentence-transformers.
+        own: our subclass of it.
 
     Raises:
-        LongEmbedError: if the class lacks one of these methods.
+        LongEmbedError: if the stock class lacks a method, or the method has other arguments.
     """
-    for name in ("_inference", "_multi_process", "_get_worker_result", "_resolve_inference_device"):
-        if not hasattr(stock, name):
+    wanted = {name: _arguments(vars(own)[name]) for name in _REPLACED if name in vars(own)}
+    for name, arguments in {**wanted, **_CALLED}.items():
+        found = _arguments(getattr(stock, name)) if hasattr(stock, name) else None
+        if found is None or not arguments <= found or (name in wanted and arguments != found):
+            what = "no" if found is None else f"other arguments ({', '.join(sorted(found ^ arguments))}) of"
             raise LongEmbedError(
-                f"sentence-transformers {version('sentence-transformers')} has no SentenceTransformer.{name}, "
-                "which mteb-longembed needs to run its models: install another version of one of the two."
+                f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}.{name}, which "
+                "mteb-longembed needs to run its models: install another version of one of the two."
             )
 
 
-check_hooks()
+def _arguments(method: Any) -> set[str]:
+    parameters = inspect.signature(method).parameters.values()
+    return {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
 
 
 class LongSentenceTransformer(Embedder, SentenceTransformer):
@@ -249,3 +261,10 @@ def _vectors(features: Features) -> list[Tensor]:
     """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
     counts = features["attention_mask"].sum(1).tolist()
     return [row[:n].clone() for row, n in zip(features["token_embeddings"], counts, strict=True)]
+
+
+for _stock, _own in (
+    (SentenceTransformer, LongSentenceTransformer),
+    (MultiVectorEncoder, LongMultiVectorEncoder),
+):
+    check_hooks(_stock, _own)

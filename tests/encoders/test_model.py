@@ -274,13 +274,11 @@ def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tm
     assert np.allclose(loaded.encode(TEXTS), extended.encode(TEXTS), atol=1e-6)
 
 
-def test_a_sentence_transformers_without_our_hooks_is_refused_in_one_sentence() -> None:
-    class Older:
-        """As in sentence-transformers 6.1, which ran past our engine."""
-
-        _multi_process = SentenceTransformer._multi_process
-
-    with pytest.raises(
-        LongEmbedError, match=r"^sentence-transformers 6\.\S+ has no SentenceTransformer._inference"
-    ):
-        check_hooks(Older)
+def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:
+    without = type("Without", (), {})
+    other = type("Other", (SentenceTransformer,), {"_inference": lambda self, inputs, *, chunks: None})
+    check_hooks(SentenceTransformer, LongSentenceTransformer)
+    with pytest.raises(LongEmbedError, match=r"has no Without\._inference, which mteb-longembed needs"):
+        check_hooks(without, LongSentenceTransformer)
+    with pytest.raises(LongEmbedError, match=r"has other arguments \(.*chunks.*\) of Other\._inference"):
+        check_hooks(other, LongSentenceTransformer)
