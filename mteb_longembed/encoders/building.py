@@ -26,7 +26,7 @@ from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.zoo import ZooEntry
 
 from .bases.base import Base, loaded_base
-from .bases.e5rope import native_folder
+from .bases.e5rope import MODEL_TYPE, native_folder
 from .bases.files import unreachable
 from .bases.identity import Identity, digest, identity
 from .bases.resolve import ResolvedModel, resolve
@@ -183,7 +183,9 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
         dtype, device = "float32", "cpu"
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    with native_folder(base.files) as path:
+    raw = base.files.json("config.json") or {}
+    converted = raw.get("model_type") == MODEL_TYPE
+    with native_folder(base.files) if converted else contextlib.nullcontext(base.path) as path:
         kwargs: dict[str, Any] = {
             **(base.files.load_options() if path == base.path else {}),
             "trust_remote_code": base.runs_code,

@@ -21,7 +21,7 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
-from .e5rope import is_e5rope, native_config
+from .e5rope import MODEL_TYPE, native_config
 from .files import Files, local_name
 from .identity import digest
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
@@ -317,7 +317,7 @@ def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[st
 def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
     path = files.path
     try:
-        if is_e5rope(raw):
+        if raw.get("model_type") == MODEL_TYPE:
             return native_config(raw)
         return AutoConfig.from_pretrained(
             path,

@@ -28,6 +28,8 @@ from mteb_longembed.hub import hub_answers
 
 from .files import Files
 
+#: The `model_type` of the authors' `config.json`.
+MODEL_TYPE = "e5rope"
 #: Settings with the same name and meaning in the authors' configuration and in ours.
 _SAME = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -54,11 +56,6 @@ _RENAMED = {
 #: Weights that embeddings do not need: heads, the pooler, tables that are computed.
 _UNUSED = re.compile(r"pooler\.|cls\.|.*rotary_emb\.|.*position_ids$|encoder\.embed_positions\.")
 _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
-
-
-def is_e5rope(config: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` belongs to the authors' E5-RoPE."""
-    return config.get("model_type") == "e5rope"
 
 
 def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
@@ -152,12 +149,8 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 
 @contextmanager
 def native_folder(files: Files) -> Iterator[str]:
-    """The path of a model. For an E5-RoPE checkpoint, a converted copy that exists as long as the context."""
-    path = files.path
-    if not is_e5rope(files.json("config.json") or {}):
-        yield path
-        return
-    folder = path
+    """The path of a converted copy of an E5-RoPE checkpoint. It exists as long as the context."""
+    folder = path = files.path
     if not files.local:
         small = ["*.json", "*.txt", "*_Pooling/*"]
         for weights in ("*.safetensors", "pytorch_model.bin"):

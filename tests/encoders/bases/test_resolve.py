@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.encoders.bases import resolve as resolving
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
@@ -314,3 +314,14 @@ def test_the_base_may_not_change_between_resolving_and_loading(folders, tmp_path
     (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
     with pytest.raises(InputError, match=r"^local/mine must still be at revision"):
         resolved.base.check_unchanged()
+
+
+def test_a_folder_with_the_module_paths_of_version_0_2_still_gives_its_embeddings(folders, tmp_path) -> None:
+    made = extend(folders["bert"], "gp", 64, vectors=8, device="cpu")
+    made.save_pretrained(str(tmp_path / "saved"))
+    file = tmp_path / "saved" / "modules.json"
+    file.write_text(file.read_text().replace("encoders.span_pooling.", "encoders.several."))
+    want = made.encode(["a b c " * 10])[0]
+    stock = MultiVectorEncoder(str(tmp_path / "saved"), trust_remote_code=True, device="cpu")
+    for model in (load(tmp_path / "saved", device="cpu"), stock):
+        assert np.abs(np.asarray(model.encode(["a b c " * 10])[0]) - np.asarray(want)).max() < 1e-6
