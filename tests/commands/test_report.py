@@ -9,7 +9,7 @@ import pytest
 
 from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError, StorageError, UnknownNameError
 
 DATA = Path(__file__).parents[1] / "reports" / "data"
 GOLDEN = DATA / "golden.md"
@@ -66,7 +66,7 @@ def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task,
     _run(toy_run.results, *folders, *models, "--figures", tmp_path, "--format", "csv")
     out = capsys.readouterr().out
     assert "LongEmbedPasskey,test_256,20," in out
-    assert "depth-LongEmbedPasskey-toy_good+pi_512.png" in {path.name for path in tmp_path.iterdir()}
+    assert "depth-LongEmbedPasskey-toy__good+pi@512.png" in {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_folder_without_results_is_an_error(tmp_path):
@@ -92,7 +92,8 @@ def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
     file.write_text("kept")
     target = file / "report.html" if option == "--html" else file
     with pytest.raises(
-        InputError, match=f"^{option} writes into a folder, but .*there' is a file: give another folder.$"
+        InputError,
+        match=f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$",
     ):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
@@ -104,7 +105,9 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_p
         raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(InputError, match=f"^{option} cannot make the folder .*: No such file or directory.$"):
+    with pytest.raises(
+        InputError, match=f"^what {option} writes into cannot be made at .*: No such file or directory.$"
+    ):
         _run(DATA / "results", option, tmp_path / "x" / "y")
 
 
@@ -113,13 +116,18 @@ def test_a_page_where_a_folder_is_is_one_sentence(tmp_path):
         _run(DATA / "results", "--html", tmp_path)
 
 
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    def write_text(self, *args, **kwargs):
+def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_page(tmp_path, monkeypatch):
+    def write_bytes(self, content):
+        with self.open("wb") as file:
+            file.write(content[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", write_text)
-    with pytest.raises(InputError, match=r"main-generated.csv' cannot be written: No space left on device"):
-        _run(DATA / "results", "--format", "csv", "--output", tmp_path)
+    (tmp_path / "report.html").write_text("the page of yesterday")
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(StorageError, match=r"report.html' cannot be written: No space left on device\.$"):
+        _run(DATA / "results", "--format", "csv", "--html", tmp_path / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "the page of yesterday"
 
 
 @pytest.mark.parametrize("option", ["--bases", "--tuned", "--absolute"])

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 import pytest
 
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures import heatmap
+from mteb_longembed.reports.figures import cells
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.tables.main import main_tables
+from mteb_longembed.reports.tables.scores import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
 
@@ -24,7 +24,7 @@ BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
 @pytest.fixture(scope="module")
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
-    drawings = [heatmap.draw(data) for data in heatmap.heatmap_data(made)]
+    drawings = list(map(cells.draw, cells.by_model(made)))
     many = Table(
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.errors import DataError, UnknownNameError
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.reports.scores.bases import shortened
 from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.predictions import Predictions, query_scores
@@ -94,12 +94,13 @@ def compare_models(
     Raises:
         UnknownNameError: If a model has no predictions.
         DataError: If the models share no task, or their queries differ.
+        InputError: If there are predictions of several revisions of a model.
     """
     known = {item.model for item in predictions}
     for name in models:
         if name not in known:
             raise UnknownNameError("model with predictions", name, known)
-    first, second = ({item.task: item for item in predictions if item.model == name} for name in models)
+    first, second = (_by_task(predictions, name) for name in models)
     shared = [task for task in first if task in second]
     if not shared:
         raise DataError(
@@ -117,6 +118,16 @@ def compare_models(
     return found
 
 
+def _by_task(predictions: Sequence[Predictions], name: str) -> dict[str, Predictions]:
+    mine = [item for item in predictions if item.model == name]
+    if len({item.revision for item in mine}) > 1:
+        revisions = ", ".join(sorted({item.revision for item in mine}))
+        raise InputError(
+            f"--predictions must have one revision of a compared model, {name!r} has {revisions}: give one folder."
+        )
+    return {item.task: item for item in mine}
+
+
 def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str]) -> Table:
     """The comparisons as a table, with p-values before and after the adjustment for their number."""
     adjusted = adjust([c.p_value for c in comparisons])
@@ -127,7 +138,7 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
             text_cell(c.n_queries),
             number_cell(c.first),
             number_cell(c.second),
-            difference_cell(c.second, c.first),
+            difference_cell(number_cell(c.second), number_cell(c.first)),
             Cell(MISSING if math.isnan(c.low) else f"{c.low:+.1f} to {c.high:+.1f}"),
             Cell(f"{c.p_value:.4f}", c.p_value),
             Cell(f"{p:.4f}", p),

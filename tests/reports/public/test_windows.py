@@ -5,9 +5,8 @@ from statistics import median
 
 import pytest
 
-from mteb_longembed.reports.public.public_results import public_results
-from mteb_longembed.reports.public.windows import Window, reference_curves, window
 from mteb_longembed.reports.scores.columns import LENGTHS
+from mteb_longembed.reports.scores.public_results import Window, public_results, reference_curves, window
 
 # Ten models whose window is known from elsewhere than these scores: 512 where a learned table of positions has 512 or
 # 514 rows, so that nothing beyond can be read; 2,048 and 8,192 where mteb's own loader cuts (`max_seq_length` in its

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.scores.mteb_tasks import load_task
-from mteb_longembed.reports.scores.predictions import depth_points, load_predictions, query_scores
+from mteb_longembed.reports.scores.predictions import depth_points, load_predictions, load_task, query_scores
 from mteb_longembed.reports.scores.results import load_results
 
 

@@ -87,7 +87,7 @@ def test_a_broken_model_meta_is_named(tmp_path):
     (path.parent / "model_meta.json").write_text("{")
     found = load_results([tmp_path])
     assert found.rows == ()
-    assert "model_meta.json beside it is not valid JSON" in found.problems[0]
+    assert "model_meta.json beside it: it is not valid JSON" in found.problems[0]
 
 
 def test_foreign_json_is_named_but_other_tasks_and_predictions_are_not(tmp_path):
