@@ -10,6 +10,7 @@ import pytest
 from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
 from mteb_longembed.errors import InputError, StorageError, UnknownNameError
+from tests.reports.made import write_result
 
 DATA = Path(__file__).parents[1] / "reports" / "data"
 GOLDEN = DATA / "golden.md"
@@ -57,6 +58,43 @@ def test_figures_and_page_are_written(tmp_path, capsys):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "notes.json" in page
     assert f", by mteb-longembed {__version__}" in page
+
+
+def test_the_page_shows_ones_own_models_first_and_folds_the_public_ones(tmp_path, capsys):
+    _run(DATA / "results", "--published", "--format", "csv", "--html", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    own, public = page.index('<section id="main-generated"'), page.index('<section id="published"')
+    assert own < public
+    assert "<details>" in page[public : page.index("<table", public)]
+    assert capsys.readouterr().out.startswith("#,Model,Numbers")  # other formats rank all in the first table
+
+
+def test_files_of_strangers_neither_end_a_report_nor_leave_its_folder(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    results, out = tmp_path / "results", tmp_path / "out"
+    for i, name in enumerate(
+        ("../../x+none@512", "../../x+pi@4096", "a/$b$\x1b[31m\n# c\ud800+ntk@1k", "a" * 200)
+    ):
+        path = write_result(
+            results / str(i), "LongEmbedPasskey", {"test_256": 0.5}, name="m", date=1767261600.25
+        )
+        (path.parent / "model_meta.json").write_text(json.dumps({"name": name, "revision": "r"}))
+    (path.parent / "LongEmbedQMSum.json").write_text("[" * 100_000)
+    for format_, (_, suffix) in WRITERS.items():
+        _run(results, "--format", format_, "--output", out, "--figures", out, "--html", out / "report.html")
+        assert {path.suffix for path in out.iterdir()} >= {suffix, ".svg", ".png", ".html"}
+    printed = capsys.readouterr()
+    assert "nested too deeply" in printed.err
+    assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())
+    assert "2026-01-01" in (out / "report.html").read_text(encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {"results", "out"}
+
+
+def test_a_base_of_another_revision_is_a_warning(tmp_path, capsys):
+    for name, revision in (("a/b+none@512", "one-le2"), ("a/b+pi@4096", "two-le2")):
+        write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5}, name=name, revision=revision)
+    _run(tmp_path, "--format", "csv")
+    assert "warning: a/b (two): The base's scores are of revision one-le2" in capsys.readouterr().err
 
 
 def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):

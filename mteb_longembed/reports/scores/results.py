@@ -176,7 +176,7 @@ def _metrics(scores: dict[str, Any], split: str) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"its split {split!r} has no number {name!r}.")
         if not 0 <= value <= 1:
-            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {value:g}.")
+            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}.")
         metrics[name] = float(value)
     return metrics
 
