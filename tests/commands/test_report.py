@@ -10,6 +10,7 @@ import pytest
 from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
 from mteb_longembed.errors import InputError, StorageError, UnknownNameError
+from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
 
 DATA = Path(__file__).parents[1] / "reports" / "data"
