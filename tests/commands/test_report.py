@@ -115,10 +115,7 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        (["--significance", "a/b", "a/c"], "give --predictions DIR"),
-        (["--absolute", "a/b"], "give both"),
-    ],
+    [(["--significance", "a/b", "a/c"], "give --predictions DIR"), (["--absolute", "a/b"], "give both")],
 )
 def test_options_that_need_another_say_so(options, message):
     with pytest.raises(InputError, match=message):

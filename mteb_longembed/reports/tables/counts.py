@@ -99,9 +99,7 @@ def statistics_table(loaded: Iterable[Statistics]) -> Table:
 
 
 def beir_table(
-    results: Iterable[Result],
-    models: tuple[str, str] | None = None,
-    by_query: QueryScores | None = None,
+    results: Iterable[Result], models: tuple[str, str] | None = None, by_query: QueryScores | None = None
 ) -> Table | None:
     """Two models side by side on BEIR's 15 tasks.
 

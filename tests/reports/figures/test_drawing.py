@@ -33,10 +33,7 @@ def drawings():
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [
         *map(cells.draw, cells.by_model(made)),
-        *map(
-            cells.draw,
-            cells.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])),
-        ),
+        *map(cells.draw, cells.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"]))),
         cells.draw(cells.by_depth("m", "t", points)),
         *map(bars.draw, bars.improvement(made)),
         *map(curves.draw_targets, curves.targets(made)),

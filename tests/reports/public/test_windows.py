@@ -59,10 +59,7 @@ def _curve(*values):
     return dict(zip(LENGTHS, map(float, values), strict=True))
 
 
-CURVES = {
-    512: _curve(100, 100, 62, 22, 14, 4, 4, 2),
-    8192: _curve(100, 100, 100, 100, 100, 100, 54, 26),
-}
+CURVES = {512: _curve(100, 100, 62, 22, 14, 4, 4, 2), 8192: _curve(100, 100, 100, 100, 100, 100, 54, 26)}
 
 
 def test_two_queries_away_is_near_and_three_is_not():
