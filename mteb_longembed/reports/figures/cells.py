@@ -26,22 +26,13 @@ _MARKS = {_SHORT: "reads fewer than 4k tokens", _LONG: "4k tokens or more"}
 
 @dataclass(frozen=True)
 class Cells:
-    """One heat map.
-
-    Args:
-        key: A short name that is allowed in file names.
-        title: The title.
-        rows: Labels from top to bottom.
-        lengths: Context lengths in tokens, from left to right.
-        values: Accuracy in percent, row by row; None was not measured.
-        counts: The number of queries of each cell of a map by depth; its last column is for all lengths together.
-    """
+    """One heat map of accuracy in percent; a map by depth also has the queries of each cell."""
 
     key: str
     title: str
-    rows: tuple[str, ...]
-    lengths: tuple[int, ...]
-    values: tuple[tuple[float | None, ...], ...]
+    rows: tuple[str, ...]  # labels from top to bottom
+    lengths: tuple[int, ...]  # in tokens; a map by depth has one more column for all lengths together
+    values: tuple[tuple[float | None, ...], ...]  # None was not measured
     counts: tuple[tuple[int, ...], ...] = ()
 
 

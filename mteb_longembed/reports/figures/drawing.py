@@ -104,16 +104,13 @@ class Drawing:
         # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
         column = 0.5 + 0.07 * max(map(len, found))
         n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
-        self.figure.legend(
-            list(found.values()),
-            list(found),
-            loc="outside lower center",
-            ncols=n_columns,
-            frameon=False,
-            fontsize=8,
-            title=note or None,
-            title_fontsize=8,
-        )
+        look: dict[str, Any] = {
+            "loc": "outside lower center",
+            "frameon": False,
+            "fontsize": 8,
+            "title_fontsize": 8,
+        }
+        self.figure.legend(list(found.values()), list(found), ncols=n_columns, title=note or None, **look)
 
     def svg(self, is_transparent: bool = False) -> str:
         """The figure as SVG text."""
@@ -150,10 +147,10 @@ def new_drawing(
     """An empty figure with a grid of axes.
 
     Args:
-        key: A short name that is allowed in file names.
+        key: A short name; it is made fit for file names and ids.
         title: The title.
-        width: Width in inches.
-        height: Height in inches.
+        width: In inches, as the height.
+        height: In inches.
         n_rows: Rows of axes.
         n_columns: Columns of axes.
 

@@ -21,21 +21,13 @@ _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
 @dataclass(frozen=True)
 class BaseGroup:
-    """One commit of a base model on one kind of data.
+    """One commit of a base model on one kind of data."""
 
-    Args:
-        base: Its hub id.
-        data: The kind of Passkey and Needle data.
-        line: The base model's own scores, None if there are none.
-        variants: The extended models of one commit, sorted by target length and strategy.
-        commit: The first characters of the commit, if the results have several; otherwise empty.
-    """
-
-    base: str
+    base: str  # hub id
     data: str
-    line: Line | None
-    variants: tuple[Line, ...]
-    commit: str = ""
+    line: Line | None  # the base model's own scores
+    variants: tuple[Line, ...]  # the extended models of one commit, sorted by target length and strategy
+    commit: str = ""  # its first characters, if the results have several
 
     @property
     def label(self) -> str:

@@ -6,12 +6,13 @@ in it. So every model needs its own folder, and we check the scores against the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.files import printable, read_json
@@ -43,19 +44,12 @@ class Predictions:
     path: Path
 
 
-@dataclass(frozen=True)
-class DepthPoint:
-    """One query's outcome.
+class DepthPoint(NamedTuple):
+    """One query's outcome."""
 
-    Args:
-        length: Context length in tokens.
-        depth: The place of its answer, from 0 (first sentence) to 1 (last sentence).
-        score: 1 if the right document came first, otherwise 0.
-    """
-
-    length: int
-    depth: float
-    score: float
+    length: int  # of the context, in tokens
+    depth: float  # the place of its answer, from 0 (first sentence) to 1 (last sentence)
+    score: float  # 1 if the right document came first, otherwise 0
 
 
 @lru_cache(maxsize=4)
@@ -117,6 +111,13 @@ def _read_file(path: Path) -> Predictions:
     rankings = data.get("default")
     if not isinstance(rankings, dict):
         raise DataError("it has no rankings for the subset 'default'.")
+    for split, by_query in rankings.items():
+        for query, ranked in by_query.items() if isinstance(by_query, dict) else [("", None)]:
+            numbers = ranked.values() if isinstance(ranked, dict) else [None]
+            if not all(isinstance(n, int | float) and abs(n) < math.inf for n in numbers):
+                raise DataError(
+                    f"its ranking of query {query!r} in split {split!r} is not finite scores by document."
+                )
     task = path.name.removesuffix(_SUFFIX)
     name, revision = printable(header["model_name"]), printable(str(header.get("revision")))
     return Predictions(name, revision, task, rankings, path)
@@ -124,10 +125,7 @@ def _read_file(path: Path) -> Predictions:
 
 def metric_of(task: str) -> str:
     """The metric of a task: Acc@1 for Passkey and Needle, nDCG@10 for all others."""
-    for column in COLUMNS:
-        if task in column.tasks.values():
-            return column.metric
-    return "ndcg_at_10"
+    return next((column.metric for column in COLUMNS if task in column.tasks.values()), "ndcg_at_10")
 
 
 def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:

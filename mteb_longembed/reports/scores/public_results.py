@@ -55,18 +55,15 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class PublicLine:
-    """One model revision of the public results.
-
-    Args:
-        line: Its scores, and its model with the number of parameters.
-        advertised: The longest input in tokens according to mteb's model metadata; infinity for a model without a
-            limit, None if mteb does not say.
-        is_open: Whether its weights are public, None if mteb does not say.
-    """
+    """The scores of one model revision of the public results, and what mteb's metadata says about it."""
 
     line: Line
-    advertised: float | None
-    is_open: bool | None
+    facts: ModelFacts
+
+    @property
+    def advertised(self) -> float | None:
+        """The longest input in tokens; infinity for a model without a limit, None if mteb does not say."""
+        return math.inf if self.facts.is_unlimited else self.facts.max_tokens
 
 
 @dataclass(frozen=True)
@@ -79,33 +76,21 @@ class PublicResults:
 
 @cache
 def public_results(path: Path = PATH) -> PublicResults:
-    """Read the packed public results.
-
-    Args:
-        path: The packed file.
-    """
+    """Read the packed public results."""
     data = json.loads(gzip.decompress(path.read_bytes()))
     facts = {row["model"]: ModelFacts(**row["facts"]) for row in data["rows"]}
-    rows = [result for row in data["rows"] for result in _results(row, path)]
-    lines = (line for line in score_lines(rows) if line.data == PUBLISHED)
+    rows = []
+    for row in data["rows"]:
+        model = Model(split_model_name(row["model"]), row["revision"], row["facts"]["n_parameters"])
+        for task, splits in row["tasks"].items():
+            rows += [
+                Result(model, task, split, {_METRICS[task]: score}, "", path)
+                for split, score in splits.items()
+            ]
+    lines = [line for line in score_lines(rows) if line.data == PUBLISHED]
     return PublicResults(
-        tuple(_public_line(line, facts[line.model.name.full]) for line in lines), data["commit"]
+        tuple(PublicLine(line, facts[line.model.name.full]) for line in lines), data["commit"]
     )
-
-
-def _results(row: Mapping[str, Any], path: Path) -> list[Result]:
-    facts = row["facts"]
-    model = Model(split_model_name(row["model"]), row["revision"], facts["n_parameters"])
-    return [
-        Result(model, task, split, {_METRICS[task]: score}, "", path)
-        for task, splits in row["tasks"].items()
-        for split, score in splits.items()
-    ]
-
-
-def _public_line(line: Line, facts: ModelFacts) -> PublicLine:
-    advertised = math.inf if facts.is_unlimited else facts.max_tokens
-    return PublicLine(line, advertised, facts.is_open)
 
 
 def refresh(clone: Path, path: Path = PATH) -> str:
@@ -153,51 +138,38 @@ def refresh(clone: Path, path: Path = PATH) -> str:
 
 
 def model_facts(names: Iterable[str]) -> dict[str, ModelFacts]:
-    """The facts of the installed mteb about each model; this needs no network.
+    """The facts of the installed mteb about each hub id; this needs no network.
 
     A model may have moved to another organisation. Then it is found by the rest of its name, if that is unique.
-
-    Args:
-        names: Hub ids.
     """
     import mteb
 
-    metas: dict[str, Any] = {}
+    metas = {meta.name: meta for meta in mteb.get_model_metas() if meta.name}
     by_short: dict[str, list[Any]] = {}
-    for meta in mteb.get_model_metas():
-        if meta.name:
-            metas[meta.name] = meta
-            by_short.setdefault(meta.name.rsplit("/", 1)[-1], []).append(meta)
+    for name, meta in metas.items():
+        by_short.setdefault(name.rsplit("/", 1)[-1], []).append(meta)
     found = {}
     for name in names:
         same_short = by_short.get(name.rsplit("/", 1)[-1], [])
-        known = metas.get(name) or (same_short[0] if len(same_short) == 1 else None)
-        found[name] = ModelFacts() if known is None else _facts(known)
+        one: Any = metas.get(name) or (same_short[0] if len(same_short) == 1 else None)
+        limit = None if one is None else one.max_tokens
+        is_unlimited = limit is not None and math.isinf(limit)
+        tokens = None if limit is None or is_unlimited else int(limit)
+        known = (None, None) if one is None else (one.n_parameters, one.open_weights)
+        found[name] = ModelFacts(tokens, is_unlimited, *known)
     return found
 
 
-def _facts(meta: Any) -> ModelFacts:
-    limit = meta.max_tokens
-    is_unlimited = limit is not None and math.isinf(limit)
-    max_tokens = None if limit is None or is_unlimited else int(limit)
-    return ModelFacts(max_tokens, is_unlimited, meta.n_parameters, meta.open_weights)
-
-
 def _commit(clone: Path) -> str:
+    command = ["git", "-C", str(clone), "rev-parse", "--verify", "HEAD"]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(clone), "rev-parse", "--verify", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except FileNotFoundError:
         raise InputError("--refresh needs git, which is not installed: install git.") from None
     except subprocess.CalledProcessError:
         raise InputError(
             f"{str(clone)!r} is not a git clone: --refresh needs a clone of {REPOSITORY}."
         ) from None
-    return done.stdout.strip()
 
 
 def in_range(value: float | None, limits: tuple[float, float]) -> bool:
@@ -279,7 +251,9 @@ def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int,
     for row in rows:
         values = row.line.by_length["Passkey"]
         for read, lengths in READ.items():
-            is_reference = row.is_open and row.advertised in lengths and row.line.model.name.full != without
+            is_reference = (
+                row.facts.is_open and row.advertised in lengths and row.line.model.name.full != without
+            )
             if is_reference and set(LENGTHS) <= set(values) and _finds_all(values, read):
                 members.setdefault(read, []).append(values)
     return {

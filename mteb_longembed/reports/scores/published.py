@@ -26,21 +26,13 @@ CQADUPSTACK_PARTS = tuple(f"CQADupstack{forum}Retrieval" for forum in _FORUMS)
 
 @dataclass(frozen=True)
 class PublishedLine:
-    """One published row.
-
-    Args:
-        model: The model's name in our grammar, e.g. `dwzhu/e5rope-base+se@4096`.
-        origin: `paper` (its tables) or `authors` (the result files of their repository).
-        scores: In percent, by column.
-        average: In percent; the paper prints it, for the authors' files it is computed.
-        by_length: Acc@1 in percent by context length, for Passkey and Needle; empty for the paper's tables.
-    """
+    """One published row, all scores in percent; the model's name is in our grammar."""
 
     model: str
-    origin: str
+    origin: str  # `paper` (its tables) or `authors` (the result files of their repository)
     scores: Mapping[str, float]
-    average: float
-    by_length: Mapping[str, Mapping[int, float]]
+    average: float  # as the paper prints it; computed for the authors' files
+    by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle; empty for the paper's tables
 
 
 @cache

@@ -48,18 +48,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Result:
-    """One model's scores on one split.
-
-    Args:
-        model: The model.
-        task: The MTEB task's name.
-        split: The split, e.g. `test_4096`.
-        metrics: Scores from 0 to 1 by metric, e.g. `ndcg_at_10`.
-        dataset_revision: The revision of the data that the scores belong to.
-        path: The file they come from.
-        mteb_version: The version of mteb that wrote it, empty if unknown.
-        date: The day of the run such as `2026-01-31`, empty if the file does not say it.
-    """
+    """One model's scores from 0 to 1 on one split, by metric such as `ndcg_at_10`; an unknown text is empty."""
 
     model: Model
     task: str
@@ -68,7 +57,7 @@ class Result:
     dataset_revision: str
     path: Path
     mteb_version: str = ""
-    date: str = ""
+    date: str = ""  # the day of the run, such as 2026-01-31
 
 
 @dataclass(frozen=True)

@@ -40,19 +40,12 @@ _Queries = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over parts, and the number of parts that are there.
+    """A mean over parts in percent, and the number of parts that are there."""
 
-    Args:
-        value: In percent; None if no part is there.
-        n_done: Number of parts that are there.
-        n_all: Number of parts of a whole score.
-        interval: The 95 % interval of a whole score, in percent; None if it is not known.
-    """
-
-    value: float | None
+    value: float | None  # None if no part is there
     n_done: int
-    n_all: int
-    interval: Interval | None = None
+    n_all: int  # parts of a whole score
+    interval: Interval | None = None  # 95 %, of a whole score
 
     @property
     def is_whole(self) -> bool:

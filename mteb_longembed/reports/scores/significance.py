@@ -20,27 +20,16 @@ ALL_LENGTHS = "mean"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models on the same queries.
-
-    Args:
-        task: The MTEB task's name.
-        split: The split, or `mean` for the mean over all splits.
-        n_queries: Number of pairs.
-        first: The first model's mean, in percent.
-        second: The second model's mean, in percent.
-        low: Lower end of the 95 % interval of second - first, in points.
-        high: Its upper end.
-        p_value: Two-sided probability of such a large difference if the models were equally good.
-    """
+    """Two models on the same queries; means in percent."""
 
     task: str
-    split: str
+    split: str  # or `mean` for the mean over all splits
     n_queries: int
     first: float
     second: float
-    low: float
+    low: float  # of the 95 % interval of second - first, in points
     high: float
-    p_value: float
+    p_value: float  # two-sided: the probability of such a large difference if the models were equally good
 
 
 def compare(
@@ -96,10 +85,6 @@ def compare_models(
         DataError: If the models share no task, or their queries differ.
         InputError: If there are predictions of several revisions of a model.
     """
-    known = {item.model for item in predictions}
-    for name in models:
-        if name not in known:
-            raise UnknownNameError("model with predictions", name, known)
     first, second = (_by_task(predictions, name) for name in models)
     shared = [task for task in first if task in second]
     if not shared:
@@ -120,6 +105,8 @@ def compare_models(
 
 def _by_task(predictions: Sequence[Predictions], name: str) -> dict[str, Predictions]:
     mine = [item for item in predictions if item.model == name]
+    if not mine:
+        raise UnknownNameError("model with predictions", name, {item.model for item in predictions})
     if len({item.revision for item in mine}) > 1:
         revisions = ", ".join(sorted({item.revision for item in mine}))
         raise InputError(
@@ -160,10 +147,5 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
         f"{BCA_MAX:,} queries); p: two-sided paired randomisation test, {N_RESAMPLES:,} resamples; "
         "adjusted: Benjamini-Hochberg over the rows.",
     )
-    return Table(
-        "significance",
-        f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}",
-        header,
-        rows,
-        notes,
-    )
+    title = f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}"
+    return Table("significance", title, header, rows, notes)

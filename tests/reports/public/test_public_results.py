@@ -27,7 +27,7 @@ def test_facts_of_mteb_stand_beside_the_scores():
     rows = {row.line.model.name.full: row for row in public_results().lines}
     assert rows["Qwen/Qwen3-Embedding-0.6B"].advertised == 32768
     assert rows["minishlab/potion-base-8M"].advertised == math.inf
-    assert rows["google/gemini-embedding-001"].is_open is False
+    assert rows["google/gemini-embedding-001"].facts.is_open is False
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_refresh_packs_a_clone_with_its_commit(clone, facts, tmp_path):
     assert (row.line.model.name.full, row.line.model.revision) == ("intfloat/e5-base-v2", "a1")
     assert row.line.scores["QMSum"].value == 25
     assert row.line.by_length["Passkey"] == {256: 50}
-    assert (row.advertised, row.is_open) == (512, True)
+    assert (row.advertised, row.facts.is_open) == (512, True)
 
 
 def test_a_refreshed_file_is_the_same_every_time(clone, facts, tmp_path):
