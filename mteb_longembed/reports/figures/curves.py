@@ -195,20 +195,12 @@ def draw_positions(data: Positions) -> Drawing:
 
 @dataclass(frozen=True)
 class DiagnosisData:
-    """Does one task need long context?
-
-    Args:
-        task: Its name.
-        score: Name of the score, e.g. `nDCG@10`.
-        curves: For each model, the score in percent with its interval, by the number of tokens read of each document.
-        whole: For each model, the score in percent on whole documents, with its interval.
-        document_lens: The length of every document, in tokens.
-    """
+    """Does one task need long context? Scores of each model in percent, and lengths in tokens."""
 
     task: str
-    score: str
-    curves: Mapping[str, Curve]
-    whole: Mapping[str, Interval]
+    score: str  # its name, e.g. `nDCG@10`
+    curves: Mapping[str, Curve]  # by the number of tokens read of each document
+    whole: Mapping[str, Interval]  # on whole documents
     document_lens: Sequence[int]
 
     def longer_than(self, length: int) -> float:

@@ -75,19 +75,12 @@ def styles(variants: Iterable[str]) -> dict[str, Style]:
 
 @dataclass
 class Drawing:
-    """A drawn figure.
+    """A drawn figure."""
 
-    Args:
-        key: A short name that is allowed in file names.
-        title: The title, for captions.
-        figure: The matplotlib figure.
-        tips: For each artist's id in the SVG, the text that is shown under the mouse.
-    """
-
-    key: str
+    key: str  # a short name that is allowed in file names
     title: str
     figure: Figure
-    tips: dict[str, str] = field(default_factory=dict)
+    tips: dict[str, str] = field(default_factory=dict)  # shown under the mouse, by an artist's id in the SVG
 
     def tip(self, artist: Artist, text: str) -> None:
         """Give an artist a text that is shown under the mouse."""

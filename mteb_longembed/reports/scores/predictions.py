@@ -27,17 +27,9 @@ _ROUNDING = 2e-5
 
 @dataclass(frozen=True)
 class Predictions:
-    """One model's rankings on one task.
+    """One model's rankings on one task: by split and query id, the score of each document id."""
 
-    Args:
-        model: The model's full name.
-        revision: The model's revision.
-        task: The MTEB task's name.
-        rankings: By split and query id, the score of each document id.
-        path: The file they come from.
-    """
-
-    model: str
+    model: str  # its full name
     revision: str
     task: str
     rankings: Mapping[str, Mapping[str, Mapping[str, float]]] = field(hash=False, repr=False)

@@ -207,17 +207,13 @@ def _number(text: str, default: float) -> float:
 
 @dataclass(frozen=True)
 class Window:
-    """The conclusion from the Passkey scores of one model.
+    """The conclusion from the Passkey scores of one model."""
 
-    Args:
-        near: The number of tokens after which texts seem to be cut; None if no cut is seen or the scores are unclear.
-        is_whole: Whether the model finds nearly all answers at every length, so that no cut is seen.
-        distance: Distance to the nearest curve in points, None if there is no curve to compare with.
-    """
-
-    near: int | None
-    is_whole: bool = False
-    distance: float | None = None
+    near: (
+        int | None
+    )  # after so many tokens texts seem to be cut; None if no cut is seen or the scores are unclear
+    is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
+    distance: float | None = None  # to the nearest curve in points
 
     @property
     def label(self) -> str:

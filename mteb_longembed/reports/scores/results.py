@@ -26,19 +26,12 @@ _NOT_RESULTS = {"model_meta.json"}
 
 @dataclass(frozen=True)
 class Model:
-    """The model of a result folder; numbers are None if they are unknown.
-
-    Args:
-        name: The name's parts.
-        revision: The revision as in `model_meta.json`.
-        n_parameters: Number of parameters.
-        max_tokens: The longest input in tokens.
-    """
+    """The model of a result folder; numbers are None if they are unknown."""
 
     name: StoredName
-    revision: str
+    revision: str  # as in `model_meta.json`
     n_parameters: int | None = field(default=None, compare=False)
-    max_tokens: int | None = field(default=None, compare=False)
+    max_tokens: int | None = field(default=None, compare=False)  # the longest input
 
     @property
     def tokens(self) -> int | None:

@@ -60,23 +60,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Line:
-    """A model's scores on one kind of data.
-
-    Args:
-        model: The model.
-        data: The kind of the Passkey and Needle data: `generated`, `published`, or `generated` with a revision.
-        scores: One score for each column.
-        average: The mean of the six columns; its value is None if a column is not whole.
-        by_length: For Passkey and Needle, Acc@1 in percent by context length in tokens, also for longer lengths.
-        length_intervals: The 95 % intervals of these, in percent; a length without a known interval is missing.
-    """
+    """A model's scores on one kind of data."""
 
     model: Model
-    data: str
-    scores: Mapping[str, Score]
-    average: Score
-    by_length: Mapping[str, Mapping[int, float]]
-    length_intervals: Mapping[str, Mapping[int, Interval]]
+    data: str  # of Passkey and Needle: `generated`, `published`, or `generated` with a revision
+    scores: Mapping[str, Score]  # by column
+    average: Score  # of the six columns; its value is None if a column is not whole
+    by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle in percent, longer lengths too
+    length_intervals: Mapping[str, Mapping[int, Interval]]  # those that are known
 
     def score(self, key: str) -> Score:
         """The score of a column, or of `Average`."""

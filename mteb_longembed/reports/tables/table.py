@@ -25,21 +25,13 @@ INTERVAL_NOTE = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Args:
-        text: The text to show.
-        number: The number for CSV files and for sorting; None for words and for partial results.
-        is_best: Whether it is the best whole result of its column.
-        is_partial: Whether it is a mean with missing parts.
-        interval: The lower and the upper end of the number's 95 % interval.
-    """
+    """One cell: a text to show, and a number for CSV files and for sorting."""
 
     text: str
-    number: float | None = None
-    is_best: bool = False
-    is_partial: bool = False
-    interval: tuple[float, float] | None = None
+    number: float | None = None  # None for words and for partial results
+    is_best: bool = False  # the best whole result of its column
+    is_partial: bool = False  # a mean with missing parts
+    interval: tuple[float, float] | None = None  # both ends of the number's 95 % interval
 
     @property
     def bounds(self) -> str:
@@ -54,23 +46,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table. Its texts have no control characters, whatever a result file says.
+    """A titled table. Its texts have no control characters, whatever a result file says."""
 
-    Args:
-        key: A short name; it is made fit for file names, LaTeX labels and ids.
-        title: The caption.
-        header: One title for each column.
-        rows: Rows of cells; each row has as many cells as the header.
-        notes: Sentences below the table.
-        is_folded: Whether a page shows the rows only if one asks for them.
-    """
-
-    key: str
+    key: str  # a short name; it is made fit for file names, LaTeX labels and ids
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-    is_folded: bool = False
+    rows: tuple[tuple[Cell, ...], ...]  # each row has as many cells as the header
+    notes: tuple[str, ...] = ()  # sentences below the table
+    is_folded: bool = False  # whether a page shows the rows only if one asks for them
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -109,13 +92,7 @@ def score_table(
 ) -> Table:
     """A table of scores; notes on partial results and intervals are added if it has any.
 
-    Args:
-        key: As in `Table`.
-        title: As in `Table`.
-        header: As in `Table`.
-        rows: As in `Table`.
-        notes: Its own notes.
-        best_from: The first column of which the best number is marked; by default none is.
+    The best number of each column is marked, from column `best_from` on.
     """
     made = tuple(map(tuple, rows))
     cells = [cell for row in made for cell in row]
