@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -123,15 +124,22 @@ def _of_one(sample: _Sample, rng: np.random.Generator, is_share: bool) -> Interv
 
 def _percentiles(groups: Sequence[tuple[_Sample, float]], rng: np.random.Generator) -> Interval:
     """The percentile interval of the weighted sum of means; every group keeps its number of queries."""
-    means = sum(share * _resampled(sample, rng) for sample, share in groups)
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Interval(float(sum(share * sample.mean() for sample, share in groups)), float(low), float(high))
+    mean = float(sum(share * sample.mean() for sample, share in groups))
+    tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    if len({(sample.size, share) for sample, share in groups}) == 1 and all(_is_binary(s) for s, _ in groups):
+        # The number of right answers in a resample is binomial: all resamples are known without drawing them.
+        n, share = groups[0][0].size, groups[0][1]
+        counts = [stats.binom.pmf(np.arange(n + 1), n, sample.mean()) for sample, _ in groups]
+        low, high = np.searchsorted(np.cumsum(reduce(np.convolve, counts)), tails) * share / n
+    else:
+        low, high = np.quantile(sum(share * _resampled(sample, rng) for sample, share in groups), tails)
+    return Interval(mean, float(low), float(high))
 
 
 def _resampled(sample: _Sample, rng: np.random.Generator) -> _Sample:
     """The means of all resamples."""
     n = sample.size
-    if _is_binary(sample):  # the number of right answers in a resample has a known distribution
+    if _is_binary(sample):
         return rng.binomial(n, sample.mean(), N_RESAMPLES) / n
     sizes = [min(BATCH, N_RESAMPLES - done) for done in range(0, N_RESAMPLES, BATCH)]
     return np.concatenate([sample[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
