@@ -195,7 +195,7 @@ def _reading(model: Any, task: str, cache: Any) -> str:
 
 def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     """Print the scores, what was cut, what failed, and what to type next."""
-    from mteb_longembed.reports.tables.run import Scored, run_table
+    from mteb_longembed.reports.tables.table import Scored, run_table
 
     rows = [
         Scored(str(result.model_name), task.task_name, split, float(entry["main_score"]))

@@ -89,11 +89,20 @@ def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *,
         seed: seed of the resampling.
     """
     order = {candidate: _groups(found) for candidate, found in scores.items()}
-    means = {candidate: float(sum(map(np.mean, groups)) / len(groups)) for candidate, groups in order.items()}
+    weights = _weights(next(iter(scores.values())))
+    means = {
+        candidate: float(sum(weight * group.mean() for weight, group in zip(weights, groups, strict=True)))
+        for candidate, groups in order.items()
+    }
     ranked = sorted(order, key=lambda candidate: -means[candidate])
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
-    tests = [randomisation_test(order[bases[c.base]], order[c], seed=seed) for c in compared]
+    # The test gives all groups the same weight.
+    scaled = {
+        candidate: [group * weight * len(groups) for weight, group in zip(weights, groups, strict=True)]
+        for candidate, groups in order.items()
+    }
+    tests = [randomisation_test(scaled[bases[c.base]], scaled[c], seed=seed) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
     rows = []
     for candidate in ranked:
@@ -101,10 +110,10 @@ def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *,
         rows.append(
             Row(
                 candidate,
-                score=mean_of_means_interval(order[candidate], seed=seed).scaled(100),
-                gain=_difference(order, base, candidate, seed),
+                score=mean_of_means_interval(order[candidate], weights, seed=seed).scaled(100),
+                gain=_difference(order, weights, base, candidate, seed),
                 p_value=p_values.get(candidate),
-                loss=_difference(order, ranked[0], candidate, seed),
+                loss=_difference(order, weights, ranked[0], candidate, seed),
                 cost=costs[candidate],
                 by_split={
                     key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
@@ -117,21 +126,22 @@ def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *,
 
 def _difference(
     order: Mapping[Candidate, list[NDArray[np.float64]]],
+    weights: list[float],
     first: Candidate | None,
     second: Candidate,
     seed: int,
 ) -> Interval | None:
     if first is None or first is second:
         return None
-    return difference_interval(order[first], order[second], seed=seed).scaled(100)
+    return difference_interval(order[first], order[second], weights, seed=seed).scaled(100)
 
 
 def _groups(found: Scores) -> list[NDArray[np.float64]]:
-    """One array for each split, with sorted queries, scaled so that all tasks have the same weight in the mean."""
-    keys = sorted(found)
-    n_splits = {task: sum(other == task for other, _ in keys) for task, _ in keys}
-    weight = len(keys) / len(n_splits)
-    return [
-        np.array([found[key][query] for query in sorted(found[key])]) * weight / n_splits[key[0]]
-        for key in keys
-    ]
+    """One array for each split, with sorted queries."""
+    return [np.array([found[key][query] for query in sorted(found[key])]) for key in sorted(found)]
+
+
+def _weights(found: Scores) -> list[float]:
+    """The weight of each split in the mean: all tasks weigh the same, and all splits of a task."""
+    tasks = [task for task, _ in sorted(found)]
+    return [1 / len(set(tasks)) / tasks.count(task) for task in tasks]

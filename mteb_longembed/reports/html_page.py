@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
+from mteb_longembed.reports.files import printable
 from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.tables.table import Cell, Table
 
@@ -38,20 +39,15 @@ def write(
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
-    return environment.from_string(_asset("report.html.j2")).render(
+    template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
         tables=list(tables),
         drawings=list(drawings),
         overview=head,
         title=title,
         problems=problems,
         searchable=_SEARCHABLE,
-        css=Markup(_asset("report.css")),
-        script=Markup(_asset("report.js")),
     )
-
-
-def _asset(name: str) -> str:
-    return (files("mteb_longembed.reports") / "data" / name).read_text(encoding="utf-8")
 
 
 def _breakable(title: str) -> Markup:
@@ -59,11 +55,12 @@ def _breakable(title: str) -> Markup:
     return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(title))))
 
 
-def _attributes(cell: Cell, is_words: bool) -> Markup:
-    """A cell's classes, and its exact value for sorting and for the mouse."""
+def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
+    """A cell's classes, its column's title for narrow screens, and its exact value for sorting and for the mouse."""
     flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
     names = " ".join(name for name, holds in flags.items() if holds)
     found = Markup(' class="{}"').format(names) if names else Markup("")
+    found += Markup(' data-of="{}"').format(title)
     if cell.number is not None:
         digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
         tip = f"{cell.number:,.{digits}f}"
@@ -75,14 +72,16 @@ def _attributes(cell: Cell, is_words: bool) -> Markup:
 
 
 def _picture(drawing: Drawing) -> Markup:
-    svg = drawing.svg()
+    svg = drawing.svg(is_transparent=True)
     # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
     # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
     svg = re.sub(r'\bid="', f'id="{drawing.key}.', svg)
     svg = re.sub(r'href="#', f'href="#{drawing.key}.', svg)
     svg = re.sub(r"url\(#", f"url(#{drawing.key}.", svg)
+    # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
+    svg = svg.replace("#000000", "var(--ink)").replace("#dddddd", "var(--line)")
     for name, text in drawing.tips.items():
         mark = f'id="{drawing.key}.{name}"'
-        svg = svg.replace(mark, f'{mark} tabindex="0" data-tip="{escape(text)}"', 1)
+        svg = svg.replace(mark, f'{mark} tabindex="0" data-tip="{escape(printable(text))}"', 1)
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.title)}"', 1))

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
 from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.public_results import PublicResults
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.reports.scores.significance import Comparison
-from mteb_longembed.reports.tables.main import data_words
+from mteb_longembed.reports.tables.public import n_mismatches
+from mteb_longembed.reports.tables.scores import data_words
 from mteb_longembed.statistics.paired import adjust
 
 _SIGNIFICANT = 0.05
@@ -18,12 +20,7 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Overview:
-    """The head of a report.
-
-    Args:
-        facts: Pairs of a title and a fact.
-        conclusions: The conclusions, in sentences.
-    """
+    """The head of a report: pairs of a title and a fact, and the conclusions in sentences."""
 
     facts: tuple[tuple[str, str], ...]
     conclusions: tuple[str, ...]
@@ -34,9 +31,7 @@ def overview(
     lines: Sequence[Line],
     *,
     written: str,
-    public_commit: str = "",
-    n_public: int = 0,
-    n_mismatches: int = 0,
+    public: PublicResults | None = None,
     comparisons: Sequence[Comparison] = (),
 ) -> Overview:
     """Make the head.
@@ -45,9 +40,7 @@ def overview(
         results: Rows of result files.
         lines: Their score lines.
         written: The date of the report, and the program that wrote it.
-        public_commit: The commit of the public results, empty if they are not shown.
-        n_public: Number of public results.
-        n_mismatches: Number of public results that are marked.
+        public: The public results, if they are shown.
         comparisons: The comparisons in the significance table.
     """
     facts = [("Written", written)]
@@ -58,14 +51,8 @@ def overview(
             ("Models", f"{len(names)}: {_some(names)}"),
             ("Tasks", f"{len(tasks)}: {_some(tasks, 20)}"),
             ("Run", _days(row.date for row in results)),
-            (
-                "mteb",
-                ", ".join(sorted({row.mteb_version for row in results if row.mteb_version})) or "unknown",
-            ),
-            (
-                "Model revisions",
-                f"{len({row.model.revision for row in results})}, in the results' own folders",
-            ),
+            ("mteb", ", ".join(sorted({row.mteb_version for row in results} - {""})) or "unknown"),
+            ("Model revisions", str(len({row.model.revision for row in results}))),
         ]
     conclusions = [*_best(lines), *_strategies(lines)]
     if comparisons:
@@ -74,15 +61,15 @@ def overview(
         conclusions.append(
             f"{n_real} of {len(p_values)} compared differences are real at a false discovery rate of 5 %."
         )
-    if public_commit:
-        facts.append(("Public results", f"{n_public} model revisions at {public_commit[:12]}"))
+    if public is not None:
+        n_public = len(public.lines)
+        facts.append(("Public results", f"{n_public} model revisions at {public.commit[:12]}"))
         conclusions.append(
-            f"{n_mismatches} of {n_public} public rows score as if the model had read far fewer or far more tokens "
-            "than it advertises (marked ‡): compare these with care."
+            f"{n_mismatches(public)} of {n_public} public rows score as if the model had read far fewer or far more "
+            "tokens than it advertises (marked ‡): compare these with care."
         )
-    return Overview(
-        tuple(facts), tuple(conclusions) or ("There are too few whole scores to conclude anything.",)
-    )
+    none = ("There are too few whole scores to conclude anything.",)
+    return Overview(tuple(facts), tuple(conclusions) or none)
 
 
 def _best(lines: Sequence[Line]) -> list[str]:
@@ -122,10 +109,12 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
                 continue
             line, best = max(scores, key=lambda pair: pair[1].whole or 0)
             gain = (best.whole or 0) - base.whole
-            name = line.model.name.full[len(group.base) :]
+            target = f"@{line.model.name.target_len}" if line.model.name.target_len else ""
+            name = f"{group.name(line)}{target}"
             found.append(
-                f"{shortened(group.base)}, {data_words(group.data, 'data')}: {_of(len(scores))}{name} has "
+                f"{group.label}, {data_words(group.data, 'data')}: {_of(len(scores))}{name} has "
                 f"the best {key}, {gain:+.1f} points over the base{_sure(best, base)}."
+                + (f" {group.warning}" if group.warning else "")
             )
             break
     return found

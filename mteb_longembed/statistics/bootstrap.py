@@ -1,4 +1,8 @@
-"""Bootstrap intervals over queries: for one mean, a mean of means over splits, or a paired difference.
+"""The one rule for the interval of a mean over queries, for reports, comparisons and diagnoses.
+
+- A share of right answers in one split has Wilson's interval.
+- Other means have a bootstrap interval. With several splits, each split is resampled on its own (stratified).
+- Queries with equal scores cannot be resampled, but they are not certain: see `_unseen`. So no interval has width 0.
 
 Source: Efron 1987, Better bootstrap confidence intervals, https://doi.org/10.1080/01621459.1987.10478410.
 """
@@ -7,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,94 +27,146 @@ N_RESAMPLES = 9999
 BCA_MAX = 1000
 # Resamples in memory at the same time: about 40 MB for NarrativeQA's 10,449 queries.
 BATCH = 500
+_Sample = NDArray[np.float64]
 
 
 def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:
-    """The 95 % interval of the mean over queries.
-
-    Args:
-        scores: One score for each query.
-        seed: Seed of the resampling; the same seed gives the same answer.
-
-    Raises:
-        DataError: If there is no score.
+    """The 95 % interval of the mean over the queries of one split; see `mean_of_means_interval`.
 
     >>> interval = mean_interval([0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
-    >>> interval.mean, interval.low < 0.8 < interval.high
-    (0.8, True)
+    >>> f"{interval.mean} from {interval.low:.2f} to {interval.high:.2f}"
+    '0.8 from 0.49 to 0.94'
     """
     return mean_of_means_interval([scores], seed=seed)
 
 
-def queries_interval(scores: Sequence[float], metric: str) -> Interval:
-    """The 95 % interval of a mean over queries: Wilson's interval for right answers, otherwise the bootstrap's.
-
-    Args:
-        scores: one score from 0 to 1 for each query.
-        metric: mteb's name of the metric, such as `ndcg_at_10`.
-
-    Raises:
-        DataError: If there is no score.
-    """
-    if metric == "ndcg_at_1" and scores and set(scores) <= {0.0, 1.0}:
-        return proportion_interval(sum(scores) / len(scores), len(scores))
+def queries_interval(scores: Sequence[float], metric: str = "") -> Interval:
+    """`mean_interval`, for callers that also name the metric. The scores themselves say if they are right answers."""
     return mean_interval(scores)
 
 
-def mean_of_means_interval(groups: Sequence[ArrayLike], *, seed: int = 0) -> Interval:
-    """The 95 % interval of the mean of group means. A group is one split with its queries.
-
-    Each group is resampled on its own, so that it keeps its number of queries and its weight. If all scores within
-    every group are equal, both ends are the mean. If a group has one query only, there is no interval. A single
-    group of at most 1,000 queries gets the BCa interval, all others get the percentile interval.
+def mean_of_means_interval(
+    groups: Sequence[ArrayLike],
+    weights: Sequence[float] | None = None,
+    *,
+    seed: int = 0,
+    least: float = 0.0,
+    most: float = 1.0,
+) -> Interval:
+    """The 95 % interval of a weighted mean of group means. A group is one split with its queries.
 
     Args:
         groups: For each group, one score for each query.
+        weights: The weight of each group; by default all groups have the same weight, and their sum is 1.
         seed: Seed of the resampling; the same seed gives the same answer.
+        least: The lowest possible score.
+        most: The highest possible score.
 
     Raises:
         DataError: If there is no group, or if a group has no score.
+
+    >>> perfect = mean_of_means_interval([[1.0] * 50])  # Wilson's interval of 50 of 50
+    >>> f"{perfect.low:.3f} to {perfect.high:.3f}"
+    '0.929 to 1.000'
     """
     samples = [np.asarray(group, dtype=float) for group in groups]
     if not samples or min(sample.size for sample in samples) == 0:
         sizes = [sample.size for sample in samples]
         raise DataError(f"an interval needs at least one score in every group, got groups of {sizes} scores.")
-    mean = float(mean_of_means(*samples))
-    if min(sample.size for sample in samples) < 2:
-        return Interval(mean, math.nan, math.nan)
-    if all(np.ptp(sample) == 0 for sample in samples):
-        # All resamples would be equal, and BCa would divide by zero.
-        return Interval(mean, mean, mean)
-    result = stats.bootstrap(
-        tuple(samples),
-        mean_of_means,
-        vectorized=True,
-        n_resamples=N_RESAMPLES,
-        batch=BATCH,
-        confidence_level=CONFIDENCE,
-        method="BCa" if len(samples) == 1 and samples[0].size <= BCA_MAX else "percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return Interval(mean, float(result.confidence_interval.low), float(result.confidence_interval.high))
+    shares = [1 / len(samples)] * len(samples) if weights is None else list(weights)
+    varied = [pair for pair in zip(samples, shares, strict=True) if np.ptp(pair[0]) > 0]
+    parts = [
+        _unseen(float(sample[0]), sample.size, least, most).scaled(share)
+        for sample, share in zip(samples, shares, strict=True)
+        if np.ptp(sample) == 0
+    ]
+    rng = np.random.default_rng(seed)
+    if len(varied) == 1:
+        sample, share = varied[0]
+        parts.append(_of_one(sample, rng, is_share=least == 0 and _is_binary(sample)).scaled(share))
+    elif varied:
+        parts.append(_percentiles(varied, rng))
+    mean = sum(part.mean for part in parts)
+    if len(parts) == 1:
+        return parts[0]
+    # The parts are independent, so their distances to the ends are joined as in `mean_of_intervals`.
+    down = math.hypot(*(part.mean - part.low for part in parts))
+    return Interval(mean, mean - down, mean + math.hypot(*(part.high - part.mean for part in parts)))
+
+
+def _unseen(value: float, n: int, least: float, most: float) -> Interval:
+    """The interval of n equal scores.
+
+    If none of n queries has another score, Wilson's interval says how large the share of such queries may be. They may
+    have any score. For n of n right answers this is Wilson's interval itself.
+    """
+    share = proportion_interval(0.0, n).high
+    low, high = min(least, value), max(most, value)
+    return Interval(value, value - share * (value - low), value + share * (high - value))
+
+
+def _is_binary(sample: _Sample) -> bool:
+    return bool(np.isin(sample, (0.0, 1.0)).all())
+
+
+def _of_one(sample: _Sample, rng: np.random.Generator, is_share: bool) -> Interval:
+    mean = float(sample.mean())
+    if is_share:
+        return proportion_interval(mean, sample.size)
+    if sample.size <= BCA_MAX:
+        ends = stats.bootstrap(
+            (sample,), np.mean, n_resamples=N_RESAMPLES, batch=BATCH, confidence_level=CONFIDENCE, rng=rng
+        ).confidence_interval
+        if math.isfinite(ends.low) and ends.low < ends.high:
+            return Interval(mean, float(ends.low), float(ends.high))
+    return _percentiles([(sample, 1.0)], rng)
+
+
+def _percentiles(groups: Sequence[tuple[_Sample, float]], rng: np.random.Generator) -> Interval:
+    """The percentile interval of the weighted sum of means; every group keeps its number of queries."""
+    mean = float(sum(share * sample.mean() for sample, share in groups))
+    tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    if len({(sample.size, share) for sample, share in groups}) == 1 and all(_is_binary(s) for s, _ in groups):
+        # The number of right answers in a resample is binomial: all resamples are known without drawing them.
+        n, share = groups[0][0].size, groups[0][1]
+        counts = [stats.binom.pmf(np.arange(n + 1), n, sample.mean()) for sample, _ in groups]
+        low, high = np.searchsorted(np.cumsum(reduce(np.convolve, counts)), tails) * share / n
+    else:
+        low, high = np.quantile(sum(share * _resampled(sample, rng) for sample, share in groups), tails)
+    return Interval(mean, float(low), float(high))
+
+
+def _resampled(sample: _Sample, rng: np.random.Generator) -> _Sample:
+    """The means of all resamples."""
+    n = sample.size
+    if _is_binary(sample):
+        return rng.binomial(n, sample.mean(), N_RESAMPLES) / n
+    sizes = [min(BATCH, N_RESAMPLES - done) for done in range(0, N_RESAMPLES, BATCH)]
+    return np.concatenate([sample[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
 def difference_interval(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, seed: int = 0
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    weights: Sequence[float] | None = None,
+    *,
+    seed: int = 0,
 ) -> Interval:
     """The 95 % interval of `second - first`. Both must have the same queries in the same order.
 
     Args:
         first: For each group (each split is one), one score for each query; `paired.pair` makes them.
         second: The same for the other model.
+        weights: The weight of each group, as in `mean_of_means_interval`.
         seed: Seed of the resampling; the same seed gives the same answer.
 
     Raises:
         DataError: If the numbers of groups or of queries differ, or if there is no score.
     """
-    return mean_of_means_interval(differences(first, second), seed=seed)
+    return mean_of_means_interval(differences(first, second), weights, seed=seed, least=-1.0)
 
 
-def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[_Sample]:
     """`second - first` for each query of each group.
 
     Raises:

@@ -9,7 +9,9 @@ import pytest
 
 from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError, StorageError, UnknownNameError
+from mteb_longembed.reports.writers import WRITERS
+from tests.reports.made import write_result
 
 DATA = Path(__file__).parents[1] / "reports" / "data"
 GOLDEN = DATA / "golden.md"
@@ -59,6 +61,43 @@ def test_figures_and_page_are_written(tmp_path, capsys):
     assert f", by mteb-longembed {__version__}" in page
 
 
+def test_the_page_shows_ones_own_models_first_and_folds_the_public_ones(tmp_path, capsys):
+    _run(DATA / "results", "--published", "--format", "csv", "--html", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    own, public = page.index('<section id="main-generated"'), page.index('<section id="published"')
+    assert own < public
+    assert "<details>" in page[public : page.index("<table", public)]
+    assert capsys.readouterr().out.startswith("#,Model,Numbers")  # other formats rank all in the first table
+
+
+def test_files_of_strangers_neither_end_a_report_nor_leave_its_folder(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    results, out = tmp_path / "results", tmp_path / "out"
+    for i, name in enumerate(
+        ("../../x+none@512", "../../x+pi@4096", "a/$b$\x1b[31m\n# c\ud800+ntk@1k", "a" * 200)
+    ):
+        path = write_result(
+            results / str(i), "LongEmbedPasskey", {"test_256": 0.5}, name="m", date=1767261600.25
+        )
+        (path.parent / "model_meta.json").write_text(json.dumps({"name": name, "revision": "r"}))
+    (path.parent / "LongEmbedQMSum.json").write_text("[" * 100_000)
+    for format_, (_, suffix) in WRITERS.items():
+        _run(results, "--format", format_, "--output", out, "--figures", out, "--html", out / "report.html")
+        assert {path.suffix for path in out.iterdir()} >= {suffix, ".svg", ".png", ".html"}
+    printed = capsys.readouterr()
+    assert "nested too deeply" in printed.err
+    assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())
+    assert "2026-01-01" in (out / "report.html").read_text(encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {"results", "out"}
+
+
+def test_a_base_of_another_revision_is_a_warning(tmp_path, capsys):
+    for name, revision in (("a/b+none@512", "one-le2"), ("a/b+pi@4096", "two-le2")):
+        write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5}, name=name, revision=revision)
+    _run(tmp_path, "--format", "csv")
+    assert "warning: a/b (two): The base's scores are of revision one-le2" in capsys.readouterr().err
+
+
 def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     folders = ["--predictions", toy_run.good, toy_run.poor]
@@ -66,7 +105,7 @@ def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task,
     _run(toy_run.results, *folders, *models, "--figures", tmp_path, "--format", "csv")
     out = capsys.readouterr().out
     assert "LongEmbedPasskey,test_256,20," in out
-    assert "depth-LongEmbedPasskey-toy_good+pi_512.png" in {path.name for path in tmp_path.iterdir()}
+    assert "depth-LongEmbedPasskey-toy__good+pi@512.png" in {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_folder_without_results_is_an_error(tmp_path):
@@ -76,10 +115,7 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        (["--significance", "a/b", "a/c"], "give --predictions DIR"),
-        (["--absolute", "a/b"], "give both"),
-    ],
+    [(["--significance", "a/b", "a/c"], "give --predictions DIR"), (["--absolute", "a/b"], "give both")],
 )
 def test_options_that_need_another_say_so(options, message):
     with pytest.raises(InputError, match=message):
@@ -92,7 +128,8 @@ def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
     file.write_text("kept")
     target = file / "report.html" if option == "--html" else file
     with pytest.raises(
-        InputError, match=f"^{option} writes into a folder, but .*there' is a file: give another folder.$"
+        InputError,
+        match=f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$",
     ):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
@@ -104,7 +141,9 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_p
         raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(InputError, match=f"^{option} cannot make the folder .*: No such file or directory.$"):
+    with pytest.raises(
+        InputError, match=f"^what {option} writes into cannot be made at .*: No such file or directory.$"
+    ):
         _run(DATA / "results", option, tmp_path / "x" / "y")
 
 
@@ -113,13 +152,18 @@ def test_a_page_where_a_folder_is_is_one_sentence(tmp_path):
         _run(DATA / "results", "--html", tmp_path)
 
 
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    def write_text(self, *args, **kwargs):
+def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_page(tmp_path, monkeypatch):
+    def write_bytes(self, content):
+        with self.open("wb") as file:
+            file.write(content[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", write_text)
-    with pytest.raises(InputError, match=r"main-generated.csv' cannot be written: No space left on device"):
-        _run(DATA / "results", "--format", "csv", "--output", tmp_path)
+    (tmp_path / "report.html").write_text("the page of yesterday")
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(StorageError, match=r"report.html' cannot be written: No space left on device\.$"):
+        _run(DATA / "results", "--format", "csv", "--html", tmp_path / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "the page of yesterday"
 
 
 @pytest.mark.parametrize("option", ["--bases", "--tuned", "--absolute"])

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 import pytest
 
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures import heatmap
+from mteb_longembed.reports.figures import bars, cells
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.tables.main import main_tables
+from mteb_longembed.reports.tables.scores import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
 
@@ -21,15 +21,18 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
 
 
+FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_folded=True)
+
+
 @pytest.fixture(scope="module")
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
-    drawings = [heatmap.draw(data) for data in heatmap.heatmap_data(made)]
+    drawings = list(map(cells.draw, cells.by_model(made)))
     many = Table(
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )
     head = overview([], made, written="2026-01-02")
-    return html_page.write([*main_tables(made), many], drawings, ["skipped a <file>"], head)
+    return html_page.write([*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], head)
 
 
 class _Ids(HTMLParser):
@@ -62,7 +65,13 @@ def test_ids_are_unique_and_every_reference_has_one(page):
 
 def test_the_contents_link_every_table_and_figure(page):
     linked = re.findall(r'<li><a href="#([^"]+)"', page)
-    assert linked == ["main-generated", "many", "heatmap-passkey-generated", "heatmap-needle-generated"]
+    assert linked == [
+        "main-generated",
+        "many",
+        "public",
+        "heatmap-passkey-generated",
+        "heatmap-needle-generated",
+    ]
 
 
 def test_the_page_opens_with_what_follows_and_a_legend(page):
@@ -75,6 +84,24 @@ def test_the_page_has_a_dark_mode_and_room_for_narrow_screens(page):
     assert "prefers-color-scheme: dark" in page
     assert "width=device-width" in page
     assert "@media (max-width" in page
+
+
+def test_only_what_is_folded_has_its_rows_behind_a_click(page):
+    folded = re.findall("<details>.*?</details>", page, re.DOTALL)
+    assert len(folded) == 1 and "org/<wbr>public" in folded[0]
+    assert "<summary>1 rows</summary>" in folded[0]
+
+
+def test_figures_have_the_pages_colours():
+    made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5})
+    drawings = [bars.draw(bars.improvement(made)[0]), cells.draw(cells.by_model(made)[0])]
+    page = html_page.write([], drawings)
+    pictures = page[page.index("<figure") :]
+    assert "#000000" not in pictures
+    assert "stroke: var(--ink)" in pictures and "stroke: var(--line)" in pictures
+    assert "fill: #111111" in pictures  # numbers on pale cells stay dark on a dark page
+    background = re.search(r'<g id="[^"]*patch_1">.*?style="([^"]*)"', pictures, re.DOTALL)
+    assert background and background[1] == "fill: none"
 
 
 def test_only_long_tables_have_a_field_to_search(page):
@@ -112,6 +139,8 @@ field.value = "m1 org"; field.dispatchEvent(new Event("input"));
 const hits = [...field.closest("section").querySelectorAll("tbody tr")].filter((row) => !row.hidden);
 document.body.dataset.hits = hits.length + ": " + field.closest("p").querySelector("output").textContent;
 document.body.dataset.wide = document.documentElement.scrollWidth <= innerWidth;
+const boxes = [...document.querySelectorAll("section .wide")];
+document.body.dataset.boxes = boxes.every((box) => box.scrollWidth <= box.clientWidth);
 document.body.dataset.shown = document.getElementById("tip").textContent;
 </script>
 """
@@ -141,5 +170,6 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     dom = html.unescape(done.stdout)
     assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
     assert 'data-hits="11: 11 of 20 rows"' in dom
-    assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but in boxes that scroll
+    assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll
+    assert 'data-boxes="true"' in dom  # tables wrap
     assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %, 95 % interval 37 to 63"' in dom

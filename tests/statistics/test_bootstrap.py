@@ -41,15 +41,66 @@ def test_a_paired_difference_forgets_what_both_share():
     assert 0.1 < found.low < found.high < 0.101
 
 
-def test_equal_scores_have_both_ends_at_the_mean():
-    found = mean_interval([1.0] * 20)
-    assert (found.mean, found.low, found.high, found.is_known) == (1, 1, 1, True)
+def _wilson(right, n):
+    ends = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
+    return pytest.approx((ends.low, ends.high), abs=1e-9)
 
 
-def test_one_query_has_no_interval():
-    found = mean_interval([1.0])
-    assert found.mean == 1
-    assert not found.is_known
+@pytest.mark.parametrize(("right", "n"), [(0, 50), (1, 50), (37, 50), (50, 50), (1, 1)])
+def test_right_answers_of_one_split_have_wilsons_interval(right, n):
+    found = mean_interval([1.0] * right + [0.0] * (n - right))
+    assert (found.low, found.high) == _wilson(right, n)
+
+
+def test_the_mean_over_splits_of_right_answers_has_the_stratified_bootstraps_interval():
+    groups = [[1.0] * right + [0.0] * (50 - right) for right in (10, 25, 45)]
+    found = mean_of_means_interval(groups)
+    theirs = stats.bootstrap(
+        tuple(map(np.array, groups)),
+        lambda *g, axis=-1: sum(np.mean(x, axis=axis) for x in g) / len(g),
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(9),
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 150)  # one answer
+
+
+def test_a_split_where_all_is_right_keeps_its_doubt_in_a_mean():
+    spread = [1.0] * 25 + [0.0] * 25
+    perfect = [1.0] * 50
+    found = mean_of_means_interval([perfect, spread])
+    low = stats.binomtest(50, 50).proportion_ci(0.95, method="wilson").low
+    spread_low = stats.binomtest(25, 50).proportion_ci(0.95, method="wilson").low
+    by_hand = 0.75 - np.hypot((1 - low) / 2, (0.5 - spread_low) / 2)
+    assert found.low == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("score", [0.0, 0.37, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 50, 2000])
+@pytest.mark.parametrize("n_splits", [1, 3])
+def test_no_interval_has_width_0(score, n, n_splits):
+    for found in (
+        mean_of_means_interval([[score] * n] * n_splits),
+        difference_interval([[0.0] * n] * n_splits, [[score] * n] * n_splits),
+    ):
+        assert found.low < found.high
+        assert found.low <= found.mean <= found.high
+
+
+def test_equal_scores_leave_room_for_as_many_others_as_wilson_does():
+    # None of 50 queries differs from 0.6: by Wilson at most 7.1 % of all do, and they have 0 or 1 at most.
+    share = stats.binomtest(0, 50).proportion_ci(0.95, method="wilson").high
+    found = mean_interval([0.6] * 50)
+    assert (found.low, found.high) == pytest.approx((0.6 - 0.6 * share, 0.6 + 0.4 * share))
+
+
+def test_weights_are_those_of_the_mean():
+    rng = np.random.default_rng(8)
+    one, two = rng.random(60), rng.random(60)
+    found = mean_of_means_interval([one, two], [0.9, 0.1])
+    half = 1.96 * np.sqrt(0.81 * one.var() / 60 + 0.01 * two.var() / 60)
+    assert found.mean == pytest.approx(0.9 * one.mean() + 0.1 * two.mean())
+    assert found.high - found.low == pytest.approx(2 * half, rel=0.06)
 
 
 def test_no_query_is_an_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.reports.files import make_folder, printable, slug, write_file
 from mteb_longembed.reports.scores.bases import strategy_rank
 from mteb_longembed.statistics.intervals import Interval
 
@@ -18,16 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Black and the grey of `GRID` become the page's own colours.
 # Okabe & Ito 2008, without yellow, because yellow lines are too pale on white.
 COLOURS = ("#000000", "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#D55E00", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "///", "...", "xxx")
+GRID = "#dddddd"
+INK = ("#111111", "#ffffff")  # of numbers on coloured cells, which keep it on a dark page
 # As in the paper's heat map, a darker green means a higher accuracy. It can be read without colours too.
 GREENS = ("#ffffff", "#d9f0d3", "#a6dba0", "#5aae61", "#1b7837", "#00441b")
-
-# With fewer queries, the share of a cell says little: 30 queries give an interval of up to 34 points.
-FEW = 30
 
 _STYLE: Any = {
     "font.size": 9,
@@ -52,12 +54,8 @@ class Style:
 
 def style(number: int, variant: int = 0) -> Style:
     """The look of the series with this number. All variants of a series have the same colour and marker."""
-    return Style(
-        COLOURS[number % len(COLOURS)],
-        MARKERS[number % len(MARKERS)],
-        LINES[variant % len(LINES)],
-        HATCHES[variant % len(HATCHES)],
-    )
+    number, variant = number % len(COLOURS), variant % len(LINES)
+    return Style(COLOURS[number], MARKERS[number], LINES[variant], HATCHES[variant])
 
 
 def styles(variants: Iterable[str]) -> dict[str, Style]:
@@ -77,19 +75,12 @@ def styles(variants: Iterable[str]) -> dict[str, Style]:
 
 @dataclass
 class Drawing:
-    """A drawn figure.
+    """A drawn figure."""
 
-    Args:
-        key: A short name that is allowed in file names.
-        title: The title, for captions.
-        figure: The matplotlib figure.
-        tips: For each artist's id in the SVG, the text that is shown under the mouse.
-    """
-
-    key: str
+    key: str  # a short name that is allowed in file names
     title: str
     figure: Figure
-    tips: dict[str, str] = field(default_factory=dict)
+    tips: dict[str, str] = field(default_factory=dict)  # shown under the mouse, by an artist's id in the SVG
 
     def tip(self, artist: Artist, text: str) -> None:
         """Give an artist a text that is shown under the mouse."""
@@ -106,36 +97,41 @@ class Drawing:
         # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
         column = 0.5 + 0.07 * max(map(len, found))
         n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
-        self.figure.legend(
-            list(found.values()),
-            list(found),
-            loc="outside lower center",
-            ncols=n_columns,
-            frameon=False,
-            fontsize=8,
-            title=note or None,
-            title_fontsize=8,
-        )
+        look: dict[str, Any] = {
+            "loc": "outside lower center",
+            "frameon": False,
+            "fontsize": 8,
+            "title_fontsize": 8,
+        }
+        self.figure.legend(list(found.values()), list(found), ncols=n_columns, title=note or None, **look)
 
-    def svg(self) -> str:
+    def svg(self, is_transparent: bool = False) -> str:
         """The figure as SVG text."""
-        out = io.BytesIO()
-        self._save(out, "svg", metadata={"Date": None, "Creator": None})
-        return out.getvalue().decode("utf-8")
+        return self._saved("svg", is_transparent, metadata={"Date": None, "Creator": None}).decode("utf-8")
 
     def save(self, folder: Path) -> list[Path]:
-        """Write `KEY.png` and `KEY.svg` into a folder, and return their paths."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write `KEY.png` and `KEY.svg` into a folder, and return their paths.
+
+        Raises:
+            InputError: If the folder cannot be made.
+            StorageError: If a file cannot be written.
+        """
+        make_folder("the folder of figures", folder)
         paths = [folder / f"{self.key}.png", folder / f"{self.key}.svg"]
-        self._save(paths[0], "png", dpi=160)
-        paths[1].write_text(self.svg(), encoding="utf-8")
+        write_file(paths[0], self._saved("png", dpi=160))
+        write_file(paths[1], self.svg())
         return paths
 
-    def _save(self, target: Path | io.BytesIO, kind: str, **kwargs: Any) -> None:
+    def _saved(self, kind: str, is_transparent: bool = False, **kwargs: Any) -> bytes:
         import matplotlib
+        from matplotlib.text import Text
 
+        out = io.BytesIO()
+        for text in self.figure.findobj(Text):
+            text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
         with matplotlib.rc_context(_STYLE):
-            self.figure.savefig(target, format=kind, **kwargs)
+            self.figure.savefig(out, format=kind, transparent=is_transparent, **kwargs)
+        return out.getvalue()
 
 
 def new_drawing(
@@ -144,10 +140,10 @@ def new_drawing(
     """An empty figure with a grid of axes.
 
     Args:
-        key: A short name that is allowed in file names.
+        key: A short name; it is made fit for file names and ids.
         title: The title.
-        width: Width in inches.
-        height: Height in inches.
+        width: In inches, as the height.
+        height: In inches.
         n_rows: Rows of axes.
         n_columns: Columns of axes.
 
@@ -164,59 +160,7 @@ def new_drawing(
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(n_rows, n_columns, squeeze=False)
-    return Drawing(key, title, figure), list(axes.flat)
-
-
-def draw_cells(
-    drawing: Drawing,
-    axes: Axes,
-    rows: list[str],
-    columns: list[str],
-    values: list[list[float | None]],
-    tips: list[list[str]],
-    counts: list[list[int]] | None = None,
-) -> None:
-    """Draw a heat map in the paper's green, from 0 to 100, with the numbers in the cells.
-
-    Args:
-        drawing: The drawing, for the tips.
-        axes: Where to draw.
-        rows: Labels from top to bottom.
-        columns: Labels from left to right.
-        values: In percent, row by row; None leaves a hatched cell.
-        tips: The texts under the mouse, row by row.
-        counts: Number of queries of each cell, shown below its value; a cell with fewer than 30 queries is grey.
-    """
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.patches import Rectangle
-
-    greens = LinearSegmentedColormap.from_list("greens", GREENS)
-    greys = LinearSegmentedColormap.from_list("greys", ("#eeeeee", "#777777"))
-    for y, row in enumerate(values):
-        for x, value in enumerate(row):
-            if value is None:
-                # A cell that was not measured must not look like 0.
-                cell = Rectangle((x, y), 1, 1, facecolor="#eeeeee", edgecolor="#bbbbbb", hatch="///", lw=0)
-            else:
-                n = None if counts is None else counts[y][x]
-                is_grey = n is not None and n < FEW
-                colour = greys(value / 200) if is_grey else greens(value / 100)
-                cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="#dddddd", lw=0.8)
-                ink = "white" if value > 60 and not is_grey else "black"
-                middle = 0.5 if n is None else 0.36
-                text: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-                axes.text(x + 0.5, y + middle, f"{value:.0f}", fontsize=8, **text)
-                if n is not None:
-                    axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **text)
-            axes.add_patch(cell)
-            drawing.tip(cell, tips[y][x])
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(len(rows), 0)
-    axes.set_xticks([x + 0.5 for x in range(len(columns))], columns)
-    axes.set_yticks([y + 0.5 for y in range(len(rows))], rows)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    return Drawing(slug(key), printable(title.replace("\n", ", ")), figure), list(axes.flat)
 
 
 def draw_lines(
@@ -231,38 +175,66 @@ def draw_lines(
         drawing: The drawing, for the tips.
         axes: Where to draw.
         series: For each line: label, values by length, tips by length, and look.
-        intervals: The known 95 % intervals by label and length, drawn as thin bars.
+        intervals: 95 % intervals by label and length, drawn as thin bars.
     """
     lengths: set[int] = set()
-    for number, (label, values, tips, style) in enumerate(series):
-        for length, interval in (intervals or {}).get(label, {}).items():
-            # Each series is moved a little, so that the bars of one length are side by side.
-            x = length * 2 ** (0.03 * (number - 2))
-            axes.plot([x, x], [interval.low, interval.high], color=style.colour, lw=1, alpha=0.6, zorder=1)
-        points = sorted(values.items())
+    lines = list(series)
+    for number, (label, values, tips, style) in enumerate(lines):
+        known = (intervals or {}).get(label, {})
+        # Each series is moved a little, so that the points and bars of one length are side by side.
+        moved = 2 ** (0.03 * (number - (len(lines) - 1) / 2)) if intervals else 1.0
+        for length, interval in known.items():
+            draw_interval(axes, length * moved, interval, style.colour)
+        points = sorted((length * moved, value) for length, value in values.items())
         look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
         # Every point is drawn on its own, so that it can have its own text under the mouse.
         axes.plot(*zip(*points, strict=True), color=style.colour, ls=style.line, lw=1.5, zorder=2)
-        for length, value in points:
-            (point,) = axes.plot([length], [value], **look, ls="", ms=6, zorder=3)
+        for length, value in values.items():
+            (point,) = axes.plot([length * moved], [value], **look, ls="", ms=6, zorder=3)
             drawing.tip(point, tips[length])
         axes.plot([], [], **look, ls=style.line, lw=1.5, label=label)
         lengths |= set(values)
+    length_axis(axes, lengths)
+    axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def length_axis(axes: Axes, lengths: Iterable[int]) -> None:
+    """A logarithmic axis with one tick for each length in tokens."""
     ticks = sorted(lengths)
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [length_label(length) for length in ticks])
     axes.minorticks_off()
-    axes.grid(axis="y", color="#dddddd", lw=0.6)
-    axes.set_axisbelow(True)
 
 
-INTERVALS = "thin bars: 95 % interval over queries"
-NO_INTERVALS = "no intervals: the scores of single queries are not known"
+def draw_interval(axes: Axes, x: float, interval: Interval, colour: str = "#000000") -> None:
+    """A thin bar from the lower to the upper end; nothing if they are not known."""
+    if interval.is_known:
+        axes.plot([x, x], [interval.low, interval.high], color=colour, lw=1, alpha=0.7, zorder=1)
 
 
-def interval_key(has_intervals: bool) -> str:
+def ends(interval: Interval | None, sign: str = "") -> str:
+    """The words of a tip about an interval; empty if it is not known."""
+    if interval is None or not interval.is_known:
+        return ""
+    digits = 1 if sign else 0
+    return f", 95 % interval {interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
+
+
+def measured(value: float, interval: Interval | None) -> Interval:
+    """A value with its interval; unknown ends are nan."""
+    return Interval(value, math.nan, math.nan) if interval is None else interval
+
+
+def interval_key(intervals: Iterable[Interval]) -> str:
     """The sentence below a figure about its intervals."""
-    return INTERVALS if has_intervals else NO_INTERVALS
+    known = [interval.is_known for interval in intervals]
+    if not any(known):
+        return "no intervals: the scores of single queries are not known"
+    words = "thin bars: 95 % interval over queries"
+    return (
+        words if all(known) else f"{words}; where there is none, the scores of single queries are not known"
+    )
 
 
 def length_label(length: int) -> str:

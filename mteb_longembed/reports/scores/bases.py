@@ -1,12 +1,16 @@
-"""Lines grouped by base model: the base itself, and the base with each strategy."""
+"""Models by base: the base itself, the base with each strategy, labels, and names as a user types them."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.public.published import trained_len
+from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names.grammar import StoredName, split_model_name
+from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.reports.scores.published import trained_len
 from mteb_longembed.reports.scores.results import Model
 from mteb_longembed.reports.scores.scoreboard import Line
 
@@ -17,34 +21,73 @@ _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
 @dataclass(frozen=True)
 class BaseGroup:
-    """One base model on one kind of data.
+    """One commit of a base model on one kind of data."""
 
-    Args:
-        base: Its hub id.
-        data: The kind of Passkey and Needle data.
-        line: The base model's own scores, None if there are none.
-        variants: The extended models, sorted by target length and strategy.
-    """
-
-    base: str
+    base: str  # hub id
     data: str
-    line: Line | None
-    variants: tuple[Line, ...]
+    line: Line | None  # the base model's own scores
+    variants: tuple[Line, ...]  # the extended models of one commit, sorted by target length and strategy
+    commit: str = ""  # its first characters, if the results have several
+
+    @property
+    def label(self) -> str:
+        """The base's name, and its commit if there are several."""
+        return shortened(self.base) + (f" ({self.commit})" if self.commit else "")
+
+    @property
+    def key(self) -> str:
+        """The same for keys of tables and figures."""
+        return self.base + (f"-{self.commit}" if self.commit else "")
+
+    @property
+    def warning(self) -> str:
+        """A sentence, if the base's scores are those of another commit than the variants'."""
+        if self.line is None or _commit(self.line) == _commit(self.variants[0]):
+            return ""
+        return (
+            f"The base's scores are of revision {self.line.model.revision[:12]}, the others' of "
+            f"{self.variants[0].model.revision[:12]}: differences may also come from the other revision."
+        )
+
+    def name(self, line: Line) -> str:
+        """A variant such as `+ntk:logn=off`, with its revision if it would not be unique."""
+        same = [v.model for v in self.variants if v.model.name.full == line.model.name.full]
+        return line.model.name.variant + labels(same)[line.model].removeprefix(
+            shortened(line.model.name.full)
+        )
 
 
 def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
-    """Group lines; bases without any extended model are left out."""
-    groups: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    """Group lines; bases without any extended model are left out.
+
+    An extended model is compared with the base of its own commit. Only if there is none, another commit is taken, and
+    the group has a warning.
+    """
+    members: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[line.data, line.model.name.base].append(line)
+        members[line.data, line.model.name.base].append(line)
     found = []
-    for (data, base), members in groups.items():
-        own = _base_line(base, members)
-        variants = sorted((line for line in members if line is not own), key=_sort_key)
+    for (data, base), all_lines in members.items():
         # Names of extended models always have a target length; mteb's name of the base has none.
-        if any(line.model.name.target_len is not None for line in variants):
-            found.append(BaseGroup(base, data, own, tuple(variants)))
+        ours = [line for line in all_lines if line.model.name.target_len is not None]
+        commits = list(dict.fromkeys(map(_commit, ours)))
+        short = _distinct(commits)
+        for commit in commits:
+            mine = [line for line in ours if _commit(line) == commit]
+            mtebs = [line for line in all_lines if line.model.name.target_len is None]
+            candidates = [line for line in mine + mtebs if _commit(line) == commit]
+            own = _base_line(base, candidates) or _base_line(base, all_lines)
+            variants = [line for line in mine + (mtebs if len(commits) == 1 else []) if line is not own]
+            if any(line.model.name.target_len is not None for line in variants):
+                variants.sort(key=_sort_key)
+                mark = short[commit] if len(commits) > 1 else ""
+                found.append(BaseGroup(base, data, own, tuple(variants), mark))
     return found
+
+
+def _commit(line: Line) -> str:
+    """The base's commit; ours are followed by the version of the algorithms (`-le2`)."""
+    return re.sub("-le[0-9]+$", "", line.model.revision)
 
 
 def _base_line(base: str, members: Sequence[Line]) -> Line | None:
@@ -74,13 +117,27 @@ def _sort_key(line: Line) -> tuple[int, tuple[int, str], str]:
 
 def labels(models: Iterable[Model]) -> dict[Model, str]:
     """One unique label for each model: its name, and also its revision if the name has several revisions."""
-    unique = list(dict.fromkeys(models))
-    counts = Counter(model.name.full for model in unique)
+    by_name: dict[str, list[Model]] = defaultdict(list)
+    for model in dict.fromkeys(models):
+        by_name[model.name.full].append(model)
     found = {}
-    for model in unique:
-        label = shortened(model.name.full)
-        found[model] = f"{label} ({model.revision[:8]})" if counts[model.name.full] > 1 else label
+    for name, same in by_name.items():
+        short = _distinct([model.revision for model in same])
+        for model in same:
+            mark = f" ({short[model.revision]})" if len(same) > 1 else ""
+            found[model] = shortened(name) + mark
     return found
+
+
+def _distinct(revisions: Sequence[str]) -> dict[str, str]:
+    """A short form of each revision; different revisions have different forms.
+
+    >>> _distinct(["0123456789-le1", "0123456789-le2"])
+    {'0123456789-le1': '01234567...89-le1', '0123456789-le2': '01234567...89-le2'}
+    """
+    forms = [{r: r[:8] for r in revisions}, {r: f"{r[:8]}...{r[-6:]}" for r in revisions}]
+    whole = {r: r for r in revisions}
+    return next((form for form in forms if len(set(form.values())) == len(form)), whole)
 
 
 def shortened(name: str) -> str:
@@ -90,3 +147,44 @@ def shortened(name: str) -> str:
     ('mini-rope+ntk@4096', 'intfloat/e5-base-v2')
     """
     return name.removeprefix(_OURS)
+
+
+def given_name(kind: str, typed: str, known: Collection[str]) -> str:
+    """The known name that the user means.
+
+    The typed name may leave out our organisation, use an alias of the base, and leave out the target length and the
+    parameters.
+
+    Args:
+        kind: The kind of the name, for the error message.
+        typed: What the user gave, such as `e5-base+pi`.
+        known: The names to choose from.
+
+    Raises:
+        UnknownNameError: If no name fits.
+        InputError: If more than one name fits.
+
+    >>> given_name("model", "e5-base+pi", ["intfloat/e5-base-v2+pi@4096", "intfloat/e5-base-v2+ntk@4096"])
+    'intfloat/e5-base-v2+pi@4096'
+    """
+    if typed in known:
+        return typed
+    wanted = split_model_name(typed)
+    fits = sorted(name for name in known if _fits(wanted, split_model_name(name)))
+    if not fits:
+        raise UnknownNameError(kind, typed, map(shortened, known))
+    if len(fits) > 1:
+        raise InputError(
+            f"a name must fit only one model, {typed!r} fits {', '.join(map(shortened, fits))}: give one of these."
+        )
+    return fits[0]
+
+
+def _fits(wanted: StoredName, name: StoredName) -> bool:
+    bases = {wanted.base, ZOO[wanted.base].hub_id} if wanted.base in ZOO else {wanted.base}
+    return (
+        bool(bases & {name.base, shortened(name.base)})
+        and wanted.strategy == name.strategy
+        and wanted.target_len in (None, name.target_len)
+        and (not wanted.params or sorted(wanted.params.split(",")) == sorted(name.params.split(",")))
+    )

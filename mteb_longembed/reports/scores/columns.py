@@ -22,19 +22,12 @@ _LENGTH_SPLITS = tuple(f"test_{length}" for length in LENGTHS)
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the paper's table.
+    """One column of the paper's table."""
 
-    Args:
-        key: Its name in our tables.
-        tasks: The MTEB task's name for each kind of data (`generated`, `published`).
-        splits: All splits of a complete column.
-        metric: The score's key in MTEB's result files.
-    """
-
-    key: str
-    tasks: Mapping[str, str]
-    splits: tuple[str, ...]
-    metric: str
+    key: str  # its name in our tables
+    tasks: Mapping[str, str]  # the MTEB task's name for each kind of data (`generated`, `published`)
+    splits: tuple[str, ...]  # of a complete column
+    metric: str  # the score's key in MTEB's result files
 
     @property
     def is_by_length(self) -> bool:

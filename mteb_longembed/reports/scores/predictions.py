@@ -1,4 +1,4 @@
-"""Scores of single queries, from the rankings that `mteb run --prediction-folder` saves.
+"""Scores of single queries, and depths of answers, from the rankings that `mteb run --prediction-folder` saves.
 
 mteb names a predictions file only after its task. If a second model overwrites the file, the first model's name stays
 in it. So every model needs its own folder, and we check the scores against the result files.
@@ -6,17 +6,17 @@ in it. So every model needs its own folder, and we check the scores against the 
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.figures.depth import DepthPoint
+from mteb_longembed.reports.files import printable, read_json
 from mteb_longembed.reports.scores.columns import COLUMNS, split_length
-from mteb_longembed.reports.scores.mteb_tasks import load_task
 from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"
@@ -27,21 +27,46 @@ _ROUNDING = 2e-5
 
 @dataclass(frozen=True)
 class Predictions:
-    """One model's rankings on one task.
+    """One model's rankings on one task: by split and query id, the score of each document id."""
 
-    Args:
-        model: The model's full name.
-        revision: The model's revision.
-        task: The MTEB task's name.
-        rankings: By split and query id, the score of each document id.
-        path: The file they come from.
-    """
-
-    model: str
+    model: str  # its full name
     revision: str
     task: str
     rankings: Mapping[str, Mapping[str, Mapping[str, float]]] = field(hash=False, repr=False)
     path: Path
+
+
+class DepthPoint(NamedTuple):
+    """One query's outcome."""
+
+    length: int  # of the context, in tokens
+    depth: float  # the place of its answer, from 0 (first sentence) to 1 (last sentence)
+    score: float  # 1 if the right document came first, otherwise 0
+
+
+@lru_cache(maxsize=4)
+def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
+    """An mteb retrieval task with `dataset["default"][split]` filled.
+
+    Args:
+        name: The MTEB task's name.
+        splits: Load only these splits, if the task can do that.
+
+    Raises:
+        DataError: If mteb does not know the task, or cannot load its data.
+    """
+    # To import mteb takes seconds, and most reports do not need it.
+    import mteb
+
+    try:
+        task = mteb.get_task(name, eval_splits=None if splits is None else list(splits))
+        task.load_data()
+        if hasattr(task, "convert_v1_dataset_format_to_v2"):
+            task.convert_v1_dataset_format_to_v2(None)
+    except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
+    return task
 
 
 def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
@@ -66,31 +91,33 @@ def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], 
             try:
                 found.append(_read_file(path))
             except (DataError, OSError) as error:
-                problems.append(f"skipped {path}: {error}")
+                problems.append(printable(f"skipped {path}: {error}"))
     return found, problems
 
 
 def _read_file(path: Path) -> Predictions:
-    try:
-        data = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DataError(f"it is not valid JSON ({error}).") from None
+    data = read_json(path)
     header = data.get(_HEADER) if isinstance(data, dict) else None
     if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
         raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
     rankings = data.get("default")
     if not isinstance(rankings, dict):
         raise DataError("it has no rankings for the subset 'default'.")
+    for split, by_query in rankings.items():
+        for query, ranked in by_query.items() if isinstance(by_query, dict) else [("", None)]:
+            numbers = ranked.values() if isinstance(ranked, dict) else [None]
+            if not all(isinstance(n, int | float) and abs(n) < math.inf for n in numbers):
+                raise DataError(
+                    f"its ranking of query {query!r} in split {split!r} is not finite scores by document."
+                )
     task = path.name.removesuffix(_SUFFIX)
-    return Predictions(header["model_name"], str(header.get("revision")), task, rankings, path)
+    name, revision = printable(header["model_name"]), printable(str(header.get("revision")))
+    return Predictions(name, revision, task, rankings, path)
 
 
 def metric_of(task: str) -> str:
     """The metric of a task: Acc@1 for Passkey and Needle, nDCG@10 for all others."""
-    for column in COLUMNS:
-        if task in column.tasks.values():
-            return column.metric
-    return "ndcg_at_10"
+    return next((column.metric for column in COLUMNS if task in column.tasks.values()), "ndcg_at_10")
 
 
 def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:

@@ -7,17 +7,17 @@ use mteb, so a report over thousands of files needs no torch and no registry of 
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import StoredName, split_model_name
-from mteb_longembed.reports.public.beir import BEIR_TASKS
+from mteb_longembed.reports.files import printable, read_json
 from mteb_longembed.reports.scores.columns import TASK_NAMES
+from mteb_longembed.reports.scores.published import BEIR_TASKS
 
 _KNOWN_TASKS = TASK_NAMES | BEIR_TASKS
 _METRICS = ("ndcg_at_1", "ndcg_at_10")
@@ -26,35 +26,22 @@ _NOT_RESULTS = {"model_meta.json"}
 
 @dataclass(frozen=True)
 class Model:
-    """The model of a result folder.
-
-    Args:
-        name: The name's parts.
-        revision: The revision as in `model_meta.json`.
-        n_parameters: Number of parameters, None if unknown.
-        max_tokens: The longest input in tokens, None if unknown.
-    """
+    """The model of a result folder; numbers are None if they are unknown."""
 
     name: StoredName
-    revision: str
+    revision: str  # as in `model_meta.json`
     n_parameters: int | None = field(default=None, compare=False)
-    max_tokens: int | None = field(default=None, compare=False)
+    max_tokens: int | None = field(default=None, compare=False)  # the longest input
+
+    @property
+    def tokens(self) -> int | None:
+        """The target length, or else the longest input, in tokens."""
+        return self.name.target_len or self.max_tokens
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model's scores on one split.
-
-    Args:
-        model: The model.
-        task: The MTEB task's name.
-        split: The split, e.g. `test_4096`.
-        metrics: Scores from 0 to 1 by metric, e.g. `ndcg_at_10`.
-        dataset_revision: The revision of the data that the scores belong to.
-        path: The file they come from.
-        mteb_version: The version of mteb that wrote it, empty if unknown.
-        date: The day of the run, empty if the file does not say it.
-    """
+    """One model's scores from 0 to 1 on one split, by metric such as `ndcg_at_10`; an unknown text is empty."""
 
     model: Model
     task: str
@@ -63,7 +50,7 @@ class Result:
     dataset_revision: str
     path: Path
     mteb_version: str = ""
-    date: str = ""
+    date: str = ""  # the day of the run, such as 2026-01-31
 
 
 @dataclass(frozen=True)
@@ -92,13 +79,13 @@ def load_results(folders: Sequence[Path | str]) -> Results:
         try:
             found = _read_file(path)
         except (DataError, OSError) as error:
-            problems.append(f"skipped {path}: {error}")
+            problems.append(printable(f"skipped {path}: {error}"))
             continue
         for row in found:
-            key = (row.model, row.task, row.split)
-            first = rows.setdefault(key, row)
+            first = rows.setdefault((row.model, row.task, row.split), row)
             if first.metrics != row.metrics:
-                problems.append(f"skipped {path}, split {row.split}: {first.path} has other scores for it.")
+                problem = f"skipped {path}, split {row.split}: {first.path} has other scores for it."
+                problems.append(printable(problem))
     return Results(tuple(rows.values()), tuple(dict.fromkeys(problems)))
 
 
@@ -107,8 +94,7 @@ def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
     for folder in map(Path, folders):
         if not folder.exists():
             raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
-        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
-        for path in files:
+        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json")):
             if path.name not in _NOT_RESULTS and path.resolve() not in seen:
                 seen.add(path.resolve())
                 yield path
@@ -122,22 +108,30 @@ def _read_file(path: Path) -> list[Result]:
         if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):
             return []
         raise DataError("it is not an MTEB result file (no 'task_name').")
-    try:
-        data = json.loads(raw)
-    except ValueError as error:
-        raise DataError(f"it is not valid JSON ({error}).") from None
+    data = read_json(path, raw)
     if not isinstance(data, dict):
         raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
     task = data.get("task_name") or data.get("mteb_dataset_name")
-    if task not in _KNOWN_TASKS:
+    if task != path.stem:
         raise DataError(f"it names the task {task!r}, not {path.stem!r}.")
-    model = _read_model(path.parent)
-    revision = str(data.get("dataset_revision") or "")
-    version, day = str(data.get("mteb_version") or ""), str(data.get("date") or "")[:10]
+    model, day = _read_model(path.parent), _day(data.get("date"))
+    revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
-        Result(model, task, split, _metrics(scores, split), revision, path, version, day)
+        Result(model, task, printable(split), _metrics(scores, split), revision, path, version, day)
         for split, scores in _splits(data).items()
     ]
+
+
+def _day(value: object) -> str:
+    """The day of a run: mteb writes seconds since 1970 or a text in ISO 8601."""
+    try:
+        if isinstance(value, str):
+            return date.fromisoformat(value[:10]).isoformat()
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        pass
+    return ""
 
 
 def _splits(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -163,8 +157,8 @@ def _metrics(scores: dict[str, Any], split: str) -> dict[str, float]:
         value = scores.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"its split {split!r} has no number {name!r}.")
-        if not math.isfinite(value) or not 0 <= value <= 1:
-            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {value}.")
+        if not 0 <= value <= 1:
+            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}.")
         metrics[name] = float(value)
     return metrics
 
@@ -175,20 +169,20 @@ def _read_model(folder: Path) -> Model:
     meta: Any = {}
     if meta_path.is_file():
         try:
-            meta = json.loads(meta_path.read_bytes())
-        except ValueError as error:
-            raise DataError(f"{meta_path.name} beside it is not valid JSON ({error}).") from None
+            meta = read_json(meta_path)
+        except DataError as error:
+            raise DataError(f"{meta_path.name} beside it: {error}") from None
         if not isinstance(meta, dict) or not isinstance(meta.get("name", ""), str | None):
             raise DataError(f"{meta_path.name} beside it does not name a model.")
     name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
     return Model(
-        split_model_name(name),
-        str(meta.get("revision") or folder.name),
+        split_model_name(printable(name)),
+        printable(str(meta.get("revision") or folder.name)),
         _whole(meta.get("n_parameters")),
         _whole(meta.get("max_tokens")),
     )
 
 
 def _whole(value: object) -> int | None:
-    # For an input length without limit, mteb writes infinity.
-    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
+    # For an input length without limit, mteb writes infinity; no number of parameters or tokens has 300 digits.
+    return int(value) if isinstance(value, int | float) and 0 < value < 1e300 else None

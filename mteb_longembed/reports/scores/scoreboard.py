@@ -2,6 +2,9 @@
 
 A line never mixes generated and published Passkey and Needle data. It also never mixes the usual revision of the
 generated data with another one.
+
+Intervals follow the rule of `statistics.bootstrap`. It needs the scores of single queries. Acc@1 of fifty queries says
+how many are right, so Passkey and Needle always have an interval; nDCG@10 needs the rankings (`--predictions`).
 """
 
 from __future__ import annotations
@@ -9,37 +12,40 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column, split_length
-from mteb_longembed.reports.scores.intervals import joined, share_interval
+from mteb_longembed.reports.scores.columns import (
+    COLUMNS,
+    GENERATED,
+    PUBLISHED,
+    QUERIES_PER_LENGTH,
+    Column,
+    split_length,
+)
 from mteb_longembed.reports.scores.results import Model, Result
-from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
 
 AVERAGE = "Average"
 T = TypeVar("T")
+_ROUNDING = 1e-3  # in queries for each query: result files have five decimals
 
 # Scores from 0 to 1 by split and query id, for each model's name, revision and task.
 QueryScores = Mapping[tuple[str, str, str], Mapping[str, Mapping[str, float]]]
+#: The scores of single queries of one split, from 0 to 1.
+_Queries = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over parts, and the number of parts that are there.
+    """A mean over parts in percent, and the number of parts that are there."""
 
-    Args:
-        value: In percent; None if no part is there.
-        n_done: Number of parts that are there.
-        n_all: Number of parts of a whole score.
-        interval: The 95 % interval of a whole score, in percent; None if it is not known.
-    """
-
-    value: float | None
+    value: float | None  # None if no part is there
     n_done: int
-    n_all: int
-    interval: Interval | None = None
+    n_all: int  # parts of a whole score
+    interval: Interval | None = None  # 95 %, of a whole score
 
     @property
     def is_whole(self) -> bool:
@@ -54,23 +60,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Line:
-    """A model's scores on one kind of data.
-
-    Args:
-        model: The model.
-        data: The kind of the Passkey and Needle data: `generated`, `published`, or `generated` with a revision.
-        scores: One score for each column.
-        average: The mean of the six columns; its value is None if a column is not whole.
-        by_length: For Passkey and Needle, Acc@1 in percent by context length in tokens, also for longer lengths.
-        length_intervals: The 95 % intervals of these, in percent; a length without a known interval is missing.
-    """
+    """A model's scores on one kind of data."""
 
     model: Model
-    data: str
-    scores: Mapping[str, Score]
-    average: Score
-    by_length: Mapping[str, Mapping[int, float]]
-    length_intervals: Mapping[str, Mapping[int, Interval]]
+    data: str  # of Passkey and Needle: `generated`, `published`, or `generated` with a revision
+    scores: Mapping[str, Score]  # by column
+    average: Score  # of the six columns; its value is None if a column is not whole
+    by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle in percent, longer lengths too
+    length_intervals: Mapping[str, Mapping[int, Interval]]  # those that are known
 
     def score(self, key: str) -> Score:
         """The score of a column, or of `Average`."""
@@ -92,10 +89,11 @@ def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) 
     for row in results:
         by_model[row.model][row.task].append(row)
     usual = _usual_revisions(by_model.values())
-    lines = []
-    for model, tasks in by_model.items():
-        for kind in _kinds(tasks):
-            lines.append(_line(model, kind, tasks, usual, by_query or {}))
+    lines = [
+        _line(model, kind, tasks, usual, by_query or {})
+        for model, tasks in by_model.items()
+        for kind in _kinds(tasks)
+    ]
     return sorted(lines, key=lambda line: line.data)
 
 
@@ -125,6 +123,8 @@ def _line(
     by_query: QueryScores,
 ) -> Line:
     scores, by_length, length_intervals, other = {}, {}, {}, []
+    groups: list[_Queries | None] = []
+    weights: list[float] = []
     for column in COLUMNS:
         rows = _rows(column, kind, tasks)
         # A result file has one revision, so all rows of a task have the same revision.
@@ -133,18 +133,20 @@ def _line(
             if revision != usual[rows[0].task]:
                 other.append(f"{column.key} {revision[:12]}")
         values = {row.split: 100 * row.metrics[column.metric] for row in rows}
+        queries = {row.split: _queries(column, row, by_query) for row in rows}
         done = [values[split] for split in column.splits if split in values]
-        intervals = _intervals(column, rows, by_query)
-        interval = joined([intervals.get(split) for split in column.splits])
+        own = [queries.get(split) for split in column.splits]
         mean = fmean(done) if done else None
-        scores[column.key] = Score(mean, len(done), len(column.splits), interval)
+        scores[column.key] = Score(mean, len(done), len(column.splits), interval_of(own))
+        groups += own
+        weights += [1 / len(COLUMNS) / len(own)] * len(own)
         if column.is_by_length:
             by_length[column.key] = _by_length(values)
-            length_intervals[column.key] = _by_length(intervals)
-    whole = [score.value for score in scores.values() if score.is_whole and score.value is not None]
+            known = {split: interval_of([found]) for split, found in queries.items()}
+            length_intervals[column.key] = _by_length({split: i for split, i in known.items() if i})
+    whole = [score.whole for score in scores.values() if score.whole is not None]
     mean = fmean(whole) if len(whole) == len(COLUMNS) else None
-    interval = joined([score.interval for score in scores.values()])
-    average = Score(mean, len(whole), len(COLUMNS), interval)
+    average = Score(mean, len(whole), len(COLUMNS), interval_of(groups, weights))
     data = f"{kind}, other revision: {', '.join(other)}" if other else kind
     return Line(model, data, scores, average, by_length, length_intervals)
 
@@ -154,22 +156,49 @@ def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> S
     if rows or column.is_by_length:
         return rows
     # The real tasks are the same data under both names.
-    other = PUBLISHED if kind == GENERATED else GENERATED
-    return tasks.get(column.tasks[other], ())
+    return tasks.get(column.tasks[PUBLISHED if kind == GENERATED else GENERATED], ())
 
 
-def _intervals(column: Column, rows: Sequence[Result], by_query: QueryScores) -> dict[str, Interval]:
-    """The intervals of all splits that have one."""
-    found = {}
-    for row in rows:
-        scores = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
-        if scores:
-            interval: Interval | None = queries_interval(list(scores.values()), column.metric).scaled(100)
-        else:
-            interval = share_interval(100 * row.metrics[column.metric]) if column.is_by_length else None
-        if interval is not None and interval.is_known:
-            found[row.split] = interval
-    return found
+def _queries(column: Column, row: Result, by_query: QueryScores) -> _Queries | None:
+    """The scores of single queries, if they are known."""
+    found = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
+    if found:
+        return tuple(found.values())
+    return right_and_wrong(100 * row.metrics[column.metric]) if column.is_by_length else None
+
+
+def right_and_wrong(percent: float, n: int = QUERIES_PER_LENGTH) -> _Queries | None:
+    """The scores of n queries of which this percentage is right; None if n queries cannot give it.
+
+    >>> right_and_wrong(75.0, 4), right_and_wrong(75.0, 50)
+    ((1.0, 1.0, 1.0, 0.0), None)
+    """
+    right = percent / 100 * n
+    if abs(right - round(right)) > _ROUNDING * n:
+        return None
+    return (1.0,) * round(right) + (0.0,) * (n - round(right))
+
+
+def interval_of(groups: Sequence[_Queries | None], weights: Sequence[float] | None = None) -> Interval | None:
+    """The interval of the mean over splits in percent; None if the queries of a split are not known."""
+    known = tuple(group for group in groups if group)
+    if not known or len(known) < len(groups):
+        return None
+    return _interval(known, None if weights is None else tuple(weights))
+
+
+@cache
+def _interval(groups: tuple[_Queries, ...], weights: tuple[float, ...] | None) -> Interval:
+    return mean_of_means_interval(groups, weights).scaled(100)
+
+
+def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | None:
+    """The interval of an accuracy in percent, None if n queries cannot give this accuracy.
+
+    >>> share_interval(100.0)
+    Interval(mean=100.0, low=92.8..., high=100.0)
+    """
+    return interval_of([right_and_wrong(percent, n)])
 
 
 def _by_length(values: Mapping[str, T]) -> dict[int, T]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.errors import DataError, UnknownNameError
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.reports.scores.bases import shortened
 from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.predictions import Predictions, query_scores
@@ -20,27 +20,16 @@ ALL_LENGTHS = "mean"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models on the same queries.
-
-    Args:
-        task: The MTEB task's name.
-        split: The split, or `mean` for the mean over all splits.
-        n_queries: Number of pairs.
-        first: The first model's mean, in percent.
-        second: The second model's mean, in percent.
-        low: Lower end of the 95 % interval of second - first, in points.
-        high: Its upper end.
-        p_value: Two-sided probability of such a large difference if the models were equally good.
-    """
+    """Two models on the same queries; means in percent."""
 
     task: str
-    split: str
+    split: str  # or `mean` for the mean over all splits
     n_queries: int
     first: float
     second: float
-    low: float
+    low: float  # of the 95 % interval of second - first, in points
     high: float
-    p_value: float
+    p_value: float  # two-sided: the probability of such a large difference if the models were equally good
 
 
 def compare(
@@ -94,12 +83,9 @@ def compare_models(
     Raises:
         UnknownNameError: If a model has no predictions.
         DataError: If the models share no task, or their queries differ.
+        InputError: If there are predictions of several revisions of a model.
     """
-    known = {item.model for item in predictions}
-    for name in models:
-        if name not in known:
-            raise UnknownNameError("model with predictions", name, known)
-    first, second = ({item.task: item for item in predictions if item.model == name} for name in models)
+    first, second = (_by_task(predictions, name) for name in models)
     shared = [task for task in first if task in second]
     if not shared:
         raise DataError(
@@ -117,6 +103,18 @@ def compare_models(
     return found
 
 
+def _by_task(predictions: Sequence[Predictions], name: str) -> dict[str, Predictions]:
+    mine = [item for item in predictions if item.model == name]
+    if not mine:
+        raise UnknownNameError("model with predictions", name, {item.model for item in predictions})
+    if len({item.revision for item in mine}) > 1:
+        revisions = ", ".join(sorted({item.revision for item in mine}))
+        raise InputError(
+            f"--predictions must have one revision of a compared model, {name!r} has {revisions}: give one folder."
+        )
+    return {item.task: item for item in mine}
+
+
 def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str]) -> Table:
     """The comparisons as a table, with p-values before and after the adjustment for their number."""
     adjusted = adjust([c.p_value for c in comparisons])
@@ -127,7 +125,7 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
             text_cell(c.n_queries),
             number_cell(c.first),
             number_cell(c.second),
-            difference_cell(c.second, c.first),
+            difference_cell(number_cell(c.second), number_cell(c.first)),
             Cell(MISSING if math.isnan(c.low) else f"{c.low:+.1f} to {c.high:+.1f}"),
             Cell(f"{c.p_value:.4f}", c.p_value),
             Cell(f"{p:.4f}", p),
@@ -149,10 +147,5 @@ def significance_table(comparisons: Sequence[Comparison], models: tuple[str, str
         f"{BCA_MAX:,} queries); p: two-sided paired randomisation test, {N_RESAMPLES:,} resamples; "
         "adjusted: Benjamini-Hochberg over the rows.",
     )
-    return Table(
-        "significance",
-        f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}",
-        header,
-        rows,
-        notes,
-    )
+    title = f"Is the difference real? {shortened(models[1])} against {shortened(models[0])}"
+    return Table("significance", title, header, rows, notes)

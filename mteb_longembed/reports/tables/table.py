@@ -4,38 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
 
+from mteb_longembed.reports.files import printable, slug
 from mteb_longembed.reports.scores.columns import COLUMNS
-from mteb_longembed.reports.scores.intervals import NOTE as INTERVAL_NOTE
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 MISSING = "-"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
+PARTIAL_NOTE = (
+    "Partial results show (done/all): lengths in a column, columns in the average; they are not ranked."
+)
+INTERVAL_NOTE = (
+    "[low,high]: 95 % interval over queries. Right answers of one split (Acc@1 of 50 queries at each length, or of the "
+    "predictions): Wilson's interval. Means over splits and nDCG@10: bootstrap; nDCG@10 needs --predictions."
+)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Args:
-        text: The text to show.
-        number: The number for CSV files and for sorting; None for words and for partial results.
-        is_best: Whether it is the best whole result of its column.
-        is_partial: Whether it is a mean with missing parts.
-        interval: The lower and the upper end of the number's 95 % interval.
-    """
+    """One cell: a text to show, and a number for CSV files and for sorting."""
 
     text: str
-    number: float | None = None
-    is_best: bool = False
-    is_partial: bool = False
-    interval: tuple[float, float] | None = None
+    number: float | None = None  # None for words and for partial results
+    is_best: bool = False  # the best whole result of its column
+    is_partial: bool = False  # a mean with missing parts
+    interval: tuple[float, float] | None = None  # both ends of the number's 95 % interval
 
     @property
     def bounds(self) -> str:
         """The interval in whole numbers, such as `[36,41]`; empty if there is none."""
-        return "" if self.interval is None else f"[{self.interval[0]:.0f},{self.interval[1]:.0f}]"
+        return "" if self.interval is None else f"[{round(self.interval[0])},{round(self.interval[1])}]"
 
     @property
     def shown(self) -> str:
@@ -45,21 +46,24 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table.
+    """A titled table. Its texts have no control characters, whatever a result file says."""
 
-    Args:
-        key: A short name that is allowed in file names.
-        title: The caption.
-        header: One title for each column.
-        rows: Rows of cells; each row has as many cells as the header.
-        notes: Sentences below the table.
-    """
-
-    key: str
+    key: str  # a short name; it is made fit for file names, LaTeX labels and ids
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...]  # each row has as many cells as the header
+    notes: tuple[str, ...] = ()  # sentences below the table
+    is_folded: bool = False  # whether a page shows the rows only if one asks for them
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("key", slug(self.key)),
+            ("title", printable(self.title)),
+            ("header", tuple(map(printable, self.header))),
+            ("notes", tuple(map(printable, self.notes))),
+            ("rows", tuple(tuple(replace(c, text=printable(c.text)) for c in row) for row in self.rows)),
+        ):
+            object.__setattr__(self, name, value)
 
     def without_empty_columns(self) -> Table:
         """The same table without empty columns."""
@@ -71,13 +75,32 @@ class Table:
         )
 
     def word_columns(self) -> list[bool]:
-        """For each column, whether it has words."""
-        return [self.is_words(i) for i in range(len(self.header))]
+        """For each column, whether it has words: they are aligned left, and numbers, whole or partial, right."""
+        return [
+            any(cell.number is None and not cell.is_partial and cell.text != MISSING for cell in column)
+            for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.header))
+        ]
 
-    def is_words(self, column: int) -> bool:
-        """Whether a column has words, which are aligned left; numbers, whole or partial, are aligned right."""
-        cells = [row[column] for row in self.rows]
-        return any(cell.number is None and not cell.is_partial and cell.text != MISSING for cell in cells)
+
+def score_table(
+    key: str,
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    notes: Iterable[str] = (),
+    best_from: int | None = None,
+) -> Table:
+    """A table of scores; notes on partial results and intervals are added if it has any.
+
+    The best number of each column is marked, from column `best_from` on.
+    """
+    made = tuple(map(tuple, rows))
+    cells = [cell for row in made for cell in row]
+    if best_from is not None:
+        made = mark_best(made, range(best_from, len(header)))
+    partial = (PARTIAL_NOTE,) if any(cell.is_partial for cell in cells) else ()
+    known = (INTERVAL_NOTE,) if any(cell.interval for cell in cells) else ()
+    return Table(key, title, tuple(header), made, (*notes, *partial, *known))
 
 
 def text_cell(text: str | int | None) -> Cell:
@@ -95,23 +118,18 @@ def number_cell(value: float | None, digits: int = 1, interval: Interval | None 
     return Cell(f"{value:,.{digits}f}", float(value), interval=ends)
 
 
-def difference_cell(value: float | None, reference: float | None, mark: str = "") -> Cell:
-    """The difference between a value and a reference in points; a dash if one of them is missing."""
-    if value is None or reference is None:
-        return Cell(MISSING)
-    # Adding zero turns a rounded -0.0 into 0.0.
-    difference = round(value - reference, 6) + 0.0
-    return Cell(f"{round(difference, 1) + 0.0:+.1f}{mark}", difference)
-
-
-def difference_of_cells(cell: Cell, reference: Cell, mark: str = "") -> Cell:
-    """As `difference_cell`, with an interval if the first cell has one.
+def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
+    """The difference between two cells in points; a dash if one of them has no number.
 
     The interval is that of two independent scores, so it is never too narrow. A reference without an interval counts as
     a fixed number.
     """
-    made = difference_cell(cell.number, reference.number, mark)
-    if cell.number is None or reference.number is None or cell.interval is None:
+    if cell.number is None or reference.number is None:
+        return Cell(MISSING)
+    # Adding zero turns a rounded -0.0 into 0.0.
+    difference = round(cell.number - reference.number, 6) + 0.0
+    made = Cell(f"{round(difference, 1) + 0.0:+.1f}{mark}", difference)
+    if cell.interval is None:
         return made
     first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
     found = difference_of_intervals(first, Interval(cell.number, *cell.interval))
@@ -130,29 +148,7 @@ def score_cell(score: Score) -> Cell:
 
 def score_cells(line: Line) -> list[Cell]:
     """A line's six columns and their average."""
-    return [score_cell(line.scores[column.key]) for column in COLUMNS] + [score_cell(line.average)]
-
-
-def mark_best(rows: Sequence[Sequence[Cell]], columns: Sequence[int]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the highest number of each of these columns, if at least two rows have a number.
-
-    If two numbers are equal, none is the best. A 0.0 is never the best.
-    """
-    marked = [list(row) for row in rows]
-    for column in columns:
-        numbers = [number for row in rows if (number := row[column].number) is not None]
-        if len(numbers) < 2:
-            continue
-        # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
-        shown = [f"{number:.1f}" for number in numbers]
-        best = f"{max(numbers):.1f}"
-        if best == "0.0" or shown.count(best) > 1:
-            continue
-        for row in marked:
-            number = row[column].number
-            if number is not None and f"{number:.1f}" == best:
-                row[column] = replace(row[column], is_best=True)
-    return tuple(tuple(row) for row in marked)
+    return [score_cell(line.score(key)) for key in SCORE_HEADER]
 
 
 def length_cells(line: Line, column: str, lengths: Sequence[int]) -> list[Cell]:
@@ -161,6 +157,51 @@ def length_cells(line: Line, column: str, lengths: Sequence[int]) -> list[Cell]:
     return [number_cell(values.get(length), interval=intervals.get(length)) for length in lengths]
 
 
-def interval_notes(rows: Iterable[Sequence[Cell]]) -> tuple[str, ...]:
-    """A note on the meaning of the brackets, if there are any."""
-    return (INTERVAL_NOTE,) if any(cell.interval for row in rows for cell in row) else ()
+def size_cell(n_parameters: int | None) -> Cell:
+    """A number of parameters in a short form."""
+    if not n_parameters:  # BM25 has none
+        return text_cell(None)
+    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 999_500_000 else f"{n_parameters / 1e6:.0f}M"
+    return Cell(short, float(n_parameters))
+
+
+def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[tuple[Cell, ...], ...]:
+    """Mark the highest number of each of these columns, if at least two rows have a number.
+
+    If two numbers are equal, none is the best. A 0.0 is never the best.
+    """
+    marked = [list(row) for row in rows]
+    for column in columns:
+        # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
+        shown = [None if row[column].number is None else f"{row[column].number:.1f}" for row in rows]
+        known = [text for text in shown if text is not None]
+        best = max(known, key=float, default="0.0")
+        if len(known) >= 2 and best != "0.0" and shown.count(best) == 1:
+            row = marked[shown.index(best)]
+            row[column] = replace(row[column], is_best=True)
+    return tuple(map(tuple, marked))
+
+
+class Scored(NamedTuple):
+    """The main score of one split, between 0 and 1."""
+
+    model: str
+    task: str
+    split: str
+    score: float
+
+
+def run_table(scores: Sequence[Scored]) -> Table:
+    """The table after a run: scores in percent, in its order. After a task with several splits comes their mean.
+
+    Args:
+        scores: the scores; those of one model on one task must be neighbours.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for (model, task), group in groupby(scores, key=lambda scored: (scored.model, scored.task)):
+        found = list(group)
+        lines = [(scored.split, scored.score) for scored in found]
+        if len(found) > 1:
+            lines.append(("mean", sum(scored.score for scored in found) / len(found)))
+        rows += [(*map(text_cell, (model, task, split)), number_cell(100 * score)) for split, score in lines]
+    return Table("run", "Main scores, in percent", ("model", "task", "split", "score"), tuple(rows))

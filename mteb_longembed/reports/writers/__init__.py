@@ -1,17 +1,165 @@
-"""Writers of tables: one file for each format, with `write(tables) -> str`."""
+"""Tables as text: one function for each format. Every format escapes what it would read as its own signs."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from mteb_longembed.reports.tables.table import Table
-from mteb_longembed.reports.writers import csv, json, latex, markdown, terminal
+from mteb_longembed.reports.tables.table import MISSING, Cell, Table
+from mteb_longembed.reports.writers import terminal
+
+_LATEX = {
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "<": r"$<$",
+    ">": r"$>$",
+    "[": "{[}",  # after a line's end, LaTeX would read a length
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+}
+
+
+def write_csv(tables: Sequence[Table]) -> str:
+    """Comma-separated values with all digits, for other programs; an empty line between two tables.
+
+    The cell of a partial result is empty, and the last column says how much of the result there is. After a column
+    with intervals come two more columns, for the lower and the upper ends.
+    """
+    return "\n".join(map(_csv, tables))
+
+
+def _csv(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = list(zip(table.header, *table.rows, strict=True))
+    made: list[list[str]] = []
+    for title, *cells in columns:
+        made.append([title, *map(_value, cells)])
+        if any(cell.interval for cell in cells):
+            for end, name in enumerate(("low", "high")):
+                ends = ["" if cell.interval is None else _number(cell.interval[end]) for cell in cells]
+                made.append([f"{title} {name}", *ends])
+    if any(cell.is_partial for row in table.rows for cell in row):
+        made.append(["Partial", *(_partial(table.header, row) for row in table.rows)])
+    writer.writerows(zip(*made, strict=True))
+    return out.getvalue()
+
+
+def _partial(header: Sequence[str], row: Sequence[Cell]) -> str:
+    done = [(title, cell.text) for title, cell in zip(header, row, strict=True) if cell.is_partial]
+    return "; ".join(f"{title} {text}" for title, text in done if text != MISSING)
+
+
+def _value(cell: Cell) -> str:
+    if cell.is_partial or cell.text == MISSING:
+        return ""
+    return cell.text if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+
+
+def _number(number: float) -> str:
+    return f"{number:.0f}" if number.is_integer() else f"{number:.4f}".rstrip("0")
+
+
+def write_json(tables: Sequence[Table]) -> str:
+    """One object: `{"tables": [{"key", "title", "columns", "rows", "notes"}]}`.
+
+    An empty cell is null, and a cell of words is a text. A cell with a number is an object with `number`, `text` and,
+    if the 95 % interval is known, `low` and `high`. A partial result is an object with `text` and `partial`.
+    """
+    data = [
+        {
+            "key": table.key,
+            "title": table.title,
+            "columns": table.header,
+            "rows": [list(map(_json, row)) for row in table.rows],
+            "notes": table.notes,
+        }
+        for table in tables
+    ]
+    return json.dumps({"tables": data}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _json(cell: Cell) -> Any:
+    if cell.text == MISSING:
+        return None
+    if cell.is_partial:
+        return {"text": cell.text, "partial": True}
+    if cell.number is None or math.isinf(cell.number):
+        return cell.text
+    ends = {} if cell.interval is None else {"low": cell.interval[0], "high": cell.interval[1]}
+    return {"number": cell.number, **ends, "text": cell.text}
+
+
+def write_markdown(tables: Sequence[Table]) -> str:
+    """Pipe tables, each with a heading above it and its notes below it; the best of each column is bold."""
+    made = []
+    for table in tables:
+        rule = ["---" if is_words else "---:" for is_words in table.word_columns()]
+        rows = [list(map(_markdown, table.header)), rule, *(list(map(_markdown, row)) for row in table.rows)]
+        notes = ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
+        lines = [f"### {_markdown(table.title)}", "", *(f"| {' | '.join(row)} |" for row in rows), *notes]
+        made.append("\n".join([*lines, ""]))
+    return "\n".join(made)
+
+
+def _markdown(cell: Cell | str) -> str:
+    text = re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", cell if isinstance(cell, str) else cell.text)
+    if isinstance(cell, str):
+        return text
+    text = f"{text} {cell.bounds}".rstrip()
+    return f"**{text}**" if cell.is_best else text
+
+
+def write_latex(tables: Sequence[Table]) -> str:
+    r"""Floats with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
+    return "\n".join(map(_latex_table, tables))
+
+
+def _latex_table(table: Table) -> str:
+    columns = "".join("l" if is_words else "r" for is_words in table.word_columns())
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_latex(table.title)}}}",
+        rf"  \label{{tab:{table.key}}}",
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+        "    " + " & ".join(map(_latex, table.header)) + r" \\",
+        r"    \midrule",
+        *("    " + " & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *(rf"  \par\footnotesize {_latex(note)}" for note in table.notes),
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = f"{_latex(cell.text)} {cell.bounds}".rstrip()
+    return rf"\textbf{{{text}}}" if cell.is_best else text
+
+
+def _latex(text: str) -> str:
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)  # a hyphen is too short for a minus
+
 
 # Format -> (writer, file suffix).
 WRITERS: dict[str, tuple[Callable[[Sequence[Table]], str], str]] = {
     "terminal": (terminal.write, ".txt"),
-    "markdown": (markdown.write, ".md"),
-    "latex": (latex.write, ".tex"),
-    "csv": (csv.write, ".csv"),
-    "json": (json.write, ".json"),
+    "markdown": (write_markdown, ".md"),
+    "latex": (write_latex, ".tex"),
+    "csv": (write_csv, ".csv"),
+    "json": (write_json, ".json"),
 }

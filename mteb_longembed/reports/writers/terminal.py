@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rich import box
 from rich.console import Console
@@ -34,26 +33,11 @@ def show(tables: Sequence[Table], console: Console) -> None:
             sign, least = "\n", _least(table, "\n", console)
         # what the numbers leave for names; a second column of words shares it
         names = _NAME + max(console.width - least, 0) // max(sum(table.word_columns()), 1)
-        drawn = _drawn(_with_broken_names(table, names), sign)
+        drawn = _drawn(table, sign, break_at=names)
         # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
         console.print()
-
-
-def _with_broken_names(table: Table, width: int) -> Table:
-    """The same table with long words on several lines. A model's name is broken between its parts where possible."""
-    words = table.word_columns()
-    return replace(
-        table,
-        rows=tuple(
-            tuple(
-                replace(cell, text=_broken(cell.text, width)) if w else cell
-                for cell, w in zip(row, words, strict=True)
-            )
-            for row in table.rows
-        ),
-    )
 
 
 def _broken(name: str, width: int) -> str:
@@ -80,10 +64,13 @@ def _least(table: Table, sign: str, console: Console) -> int:
     return console.measure(_drawn(table, sign, _NAME), options=unlimited).maximum
 
 
-def _drawn(table: Table, sign: str, name_width: int | None = None) -> RichTable:
-    """A table in which numbers are never broken; `sign` is between a number and its interval."""
+def _drawn(table: Table, sign: str, name_width: int | None = None, break_at: int | None = None) -> RichTable:
+    """A table in which numbers are never broken; `sign` is between a number and its interval.
+
+    With `break_at`, a model's name is on lines of about so many characters, broken between its parts where possible.
+    """
     drawn = RichTable(
-        title=table.title,
+        title=Text(table.title, style="italic"),
         title_justify="left",
         caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
         caption_justify="left",
@@ -95,18 +82,21 @@ def _drawn(table: Table, sign: str, name_width: int | None = None) -> RichTable:
     for title, is_words in zip(table.header, words, strict=True):
         # A title such as SummScreenFD may be broken between its words.
         if is_words:
-            drawn.add_column(title, overflow="fold", max_width=name_width)
+            drawn.add_column(Text(title), overflow="fold", max_width=name_width)
         else:
-            drawn.add_column(
-                re.sub("(?<=[a-z])(?=[A-Z])| ", "\n", title), justify="right", no_wrap=True, overflow="fold"
-            )
+            broken = Text(re.sub("(?<=[a-z])(?=[A-Z])| ", "\n", title))
+            drawn.add_column(broken, justify="right", no_wrap=True, overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(_text(cell, " " if w else sign) for cell, w in zip(row, words, strict=True)))
+        cells = []
+        for cell, is_words in zip(row, words, strict=True):
+            text = _broken(cell.text, break_at) if is_words and break_at else cell.text
+            cells.append(
+                _text(cell, text if is_words else text.replace(" ", sign), " " if is_words else sign)
+            )
+        drawn.add_row(*cells)
     return drawn
 
 
-def _text(cell: Cell, sign: str) -> Text:
-    text = Text(
-        cell.text.replace(" ", sign), style="bold" if cell.is_best else "dim" if cell.is_partial else ""
-    )
-    return text.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else text
+def _text(cell: Cell, text: str, sign: str) -> Text:
+    shown = Text(text, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
+    return shown.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else shown

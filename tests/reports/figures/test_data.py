@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.reports.figures.depth import DepthPoint, depth_data
-from mteb_longembed.reports.figures.diagnosis import DiagnosisData
-from mteb_longembed.reports.figures.diagnosis import draw as draw_diagnosis
-from mteb_longembed.reports.figures.heatmap import heatmap_data
-from mteb_longembed.reports.figures.improvement import improvement_data
-from mteb_longembed.reports.figures.positions import positions_data
-from mteb_longembed.reports.figures.targets import targets_data
-from mteb_longembed.reports.figures.tuning import tuning_data
-from mteb_longembed.reports.public.published import published_lines
+from mteb_longembed.reports.figures.bars import improvement, tuning
+from mteb_longembed.reports.figures.cells import by_depth, by_model
+from mteb_longembed.reports.figures.curves import DiagnosisData, draw_diagnosis, positions, targets
+from mteb_longembed.reports.scores.predictions import DepthPoint
+from mteb_longembed.reports.scores.published import published_lines
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.statistics.intervals import Interval
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
@@ -23,23 +19,23 @@ FIFTY = Interval(50, 40, 60)
 
 
 def test_heat_map_rows_are_sorted_and_marked_by_context():
-    found = heatmap_data(lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5}))
-    assert [(data.column, data.data) for data in found] == [("Passkey", "generated"), ("Needle", "generated")]
-    assert [label for label, _ in found[0].rows] == [f"{BASE}+pi@4096 ♦", f"{BASE}+none@512 ▲"]
-    assert set(found[0].rows[0][1].values()) == {50.0}
+    found = by_model(lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5}))
+    assert [data.key for data in found] == ["heatmap-passkey-generated", "heatmap-needle-generated"]
+    assert found[0].rows == (f"{BASE}+pi@4096 ♦", f"{BASE}+none@512 ▲")
+    assert set(found[0].values[0]) == {50.0}
 
 
 def test_the_authors_rows_join_published_data_only():
-    generated = heatmap_data(lines({BASE: 0.3}), with_authors=True)[0]
-    published = heatmap_data(lines({BASE: 0.3}, data=PUBLISHED), with_authors=True)[0]
+    generated = by_model(lines({BASE: 0.3}), with_authors=True)[0]
+    published = by_model(lines({BASE: 0.3}, data=PUBLISHED), with_authors=True)[0]
     assert len(generated.rows) == 1
     assert len(published.rows) == 1 + 12
-    assert sum("(authors)" in label for label, _ in published.rows) == 12
+    assert sum("(authors)" in label for label in published.rows) == 12
 
 
 def test_equal_rows_stand_ours_first():
     (theirs,) = (line for line in published_lines() if line.by_length and line.model == "BAAI/bge-m3")
-    found = heatmap_data(
+    found = by_model(
         score_lines(
             [
                 result
@@ -51,8 +47,7 @@ def test_equal_rows_stand_ours_first():
         ),
         with_authors=True,
     )[0]
-    labels = [label for label, _ in found.rows]
-    assert labels.index("BAAI/bge-m3 (authors)") == labels.index("BAAI/bge-m3") + 1
+    assert found.rows.index("BAAI/bge-m3 (authors)") == found.rows.index("BAAI/bge-m3") + 1
 
 
 def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
@@ -62,10 +57,10 @@ def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
         DepthPoint(512, 1.0, 1),
         DepthPoint(1024, 0.5, 0),
     ]
-    data = depth_data("m", "t", points)
+    data = by_depth("m", "t", points)
     assert data.lengths == (512, 1024)
-    assert [row[0] for row in data.accuracy] == [50, None, None, None, 100]
-    assert [row[1] for row in data.n_queries] == [0, 0, 1, 0, 0]
+    assert [row[0] for row in data.values] == [50, None, None, None, 100]
+    assert [row[1] for row in data.counts] == [0, 0, 1, 0, 0]
 
 
 def test_improvement_takes_the_longest_target_of_each_variant():
@@ -75,38 +70,38 @@ def test_improvement_takes_the_longest_target_of_each_variant():
         f"{BASE}+pi@4096": 0.5,
         f"{BASE}+pcw@4096": 0.2,
     }
-    (data,) = improvement_data(lines(scores))
+    (data,) = improvement(lines(scores))
     assert [label for label, _ in data.bars] == ["+pcw@4096", "+pi@4096"]
     assert data.bars[1][1]["Average"].mean == pytest.approx(20)
     # Two accuracies of 400 queries, 30 and 50 %: the ends of their difference lie about 6.6 points away.
     passkey = data.bars[1][1]["Passkey"]
-    assert (passkey.low, passkey.high) == (pytest.approx(13.5, abs=0.3), pytest.approx(26.3, abs=0.3))
+    assert (passkey.low, passkey.high) == (pytest.approx(13.35, abs=0.3), pytest.approx(26.65, abs=0.3))
 
 
 def test_improvement_leaves_out_what_is_partial():
     results = rows(f"{BASE}+none@512", 0.3) + rows(f"{BASE}+pi@4096", 0.5, only=["QMSum"])
-    (data,) = improvement_data(score_lines(results))
+    (data,) = improvement(score_lines(results))
     assert set(data.bars[0][1]) == {"QMSum"}
 
 
 def test_target_lengths_need_two_and_start_from_the_base():
     scores = {f"{BASE}+none@512": 0.3, f"{BASE}+pi@1024": 0.4, f"{BASE}+pi@4096": 0.5, f"{GTE}+pi@4096": 0.5}
-    (data,) = targets_data(lines(scores))
+    (data,) = targets(lines(scores))
     (panel,) = data.panels
-    assert panel.base_score == (512, pytest.approx(30))
-    assert panel.series == {"+pi": {1024: pytest.approx(40), 4096: pytest.approx(50)}}
+    means = {name: {n: score.mean for n, score in curve.items()} for name, curve in panel.series.items()}
+    assert means == {"+pi": pytest.approx({512: 30, 1024: 40, 4096: 50})}
 
 
 def test_target_panels_follow_the_bases_asked_for():
     scores = {f"{base}+pi@{target}": 0.4 for base in (BASE, ROTARY, GTE) for target in (1024, 2048)}
-    (data,) = targets_data(lines(scores), bases=[GTE, BASE])
+    (data,) = targets(lines(scores), bases=[GTE, BASE])
     assert [panel.base for panel in data.panels] == [GTE, BASE]
 
 
 def test_tuning_gains_are_after_less_before():
     pairs = [(f"{BASE}+pi@4096", "local/pi+none@4096"), (f"{BASE}+rp@4096", "local/rp+none@4096")]
     scores = {pairs[0][0]: 0.4, pairs[0][1]: 0.5, pairs[1][0]: 0.4, pairs[1][1]: 0.42}
-    (data,) = tuning_data(lines(scores), pairs)
+    (data,) = tuning(lines(scores), pairs)
     assert [(label, round(gain["Average"].mean, 6)) for label, gain in data.bars] == [
         ("+pi tuned", 10),
         ("+rp tuned", 2),
@@ -115,7 +110,7 @@ def test_tuning_gains_are_after_less_before():
 
 def test_tuning_names_an_unknown_model():
     with pytest.raises(UnknownNameError, match="unknown model in the results 'local/no'"):
-        tuning_data(lines({f"{BASE}+pi@4096": 0.4}), [(f"{BASE}+pi@4096", "local/no")])
+        tuning(lines({f"{BASE}+pi@4096": 0.4}), [(f"{BASE}+pi@4096", "local/no")])
 
 
 def test_positions_take_the_best_strategy_at_each_length():
@@ -125,16 +120,17 @@ def test_positions_take_the_best_strategy_at_each_length():
         f"{ROTARY}+se@4096": 0.6,
         f"{ROTARY}+ntk@4096": 0.5,
     }
-    (data,) = positions_data(lines(scores))
-    assert data.best["absolute"] == {4096: (pytest.approx(40), f"{BASE}+pi@4096")}
-    assert data.best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}
+    (data,) = positions(lines(scores))
+    best = {kind: {n: (v.mean, name) for n, (v, name) in found.items()} for kind, found in data.best.items()}
+    assert best["absolute"] == {4096: (pytest.approx(40), f"{BASE}+pi@4096")}
+    assert best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}
 
 
 def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
     mistral = "intfloat/e5-mistral-7b-instruct+ntk@32768"
-    assert positions_data(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
+    assert positions(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
     kinds = {"my/ape": "absolute", "my/rope": "rotary"}
-    (data,) = positions_data(lines({"my/ape+pi@4096": 0.4, "my/rope+pi@4096": 0.5}), kinds=kinds)
+    (data,) = positions(lines({"my/ape+pi@4096": 0.4, "my/rope+pi@4096": 0.5}), kinds=kinds)
     assert set(data.best) == {"absolute", "rotary"}
 
 

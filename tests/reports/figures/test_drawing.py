@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports.figures import depth, diagnosis, heatmap, improvement, positions, targets, tuning
+from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
+from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.statistics.intervals import Interval
 from tests.reports.made import BASE, ROTARY, lines
 
@@ -21,8 +22,8 @@ def drawings():
             scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.06 * i + 0.02 * j
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
-    points = [depth.DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    curve = diagnosis.DiagnosisData(
+    points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
+    curve = curves.DiagnosisData(
         "T",
         "nDCG@10",
         {"bm25": {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}},
@@ -31,18 +32,15 @@ def drawings():
     )
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [
-        *map(heatmap.draw, heatmap.heatmap_data(made)),
-        *map(
-            heatmap.draw,
-            heatmap.heatmap_data(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])),
-        ),
-        depth.draw(depth.depth_data("m", "t", points)),
-        *map(improvement.draw, improvement.improvement_data(made)),
-        *map(targets.draw, targets.targets_data(made)),
-        *map(targets.draw, targets.targets_data(made, "Passkey")),
-        *map(tuning.draw, tuning.tuning_data(made, pair)),
-        *map(positions.draw, positions.positions_data(made)),
-        diagnosis.draw(curve),
+        *map(cells.draw, cells.by_model(made)),
+        *map(cells.draw, cells.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"]))),
+        cells.draw(cells.by_depth("m", "t", points)),
+        *map(bars.draw, bars.improvement(made)),
+        *map(curves.draw_targets, curves.targets(made)),
+        *map(curves.draw_targets, curves.targets(made, "Passkey")),
+        *map(bars.draw, bars.tuning(made, pair)),
+        *map(curves.draw_positions, curves.positions(made)),
+        curves.draw_diagnosis(curve),
     ]
 
 
@@ -90,14 +88,14 @@ def test_no_two_texts_overlap(drawings):
 
 def test_scores_over_lengths_carry_their_intervals(drawings):
     (drawing,) = (drawing for drawing in drawings if drawing.key.startswith("targets-passkey"))
-    bars = [
+    drawn = [
         line
         for line in drawing.figure.axes[0].lines
         if len(set(line.get_xdata())) == 1 < len(line.get_xdata())
     ]
     # Two target lengths and the base's own, for each of four strategies.
-    assert len(bars) == 12
-    low, high = bars[0].get_ydata()
+    assert len(drawn) == 12
+    low, high = drawn[0].get_ydata()
     assert low < 30 < high or low < 36 < high
     assert "95 % interval" in drawing.figure.legends[0].get_title().get_text()
 
@@ -108,8 +106,8 @@ def test_an_average_without_single_queries_says_that_it_has_no_interval(drawings
 
 
 def test_depth_maps_print_the_queries_of_each_cell_and_are_grey_below_thirty():
-    points = [depth.DepthPoint(512, 0.1, 1.0)] * 30 + [depth.DepthPoint(1024, 0.1, 1.0)] * 29
-    drawing = depth.draw(depth.depth_data("mteb-longembed/m", "t", points))
+    points = [DepthPoint(512, 0.1, 1.0)] * 30 + [DepthPoint(1024, 0.1, 1.0)] * 29
+    drawing = cells.draw(cells.by_depth("mteb-longembed/m", "t", points))
     (axes,) = drawing.figure.axes
     assert [text.get_text() for text in axes.texts] == ["100", "n=30", "100", "n=29", "100", "n=59"]
     many, few, both = (patch.get_facecolor() for patch in axes.patches[:3])
@@ -159,7 +157,7 @@ def _tasks(drawing):
 
 def test_the_heat_map_explains_the_marks_that_are_in_it():
     def key(found):
-        return heatmap.draw(heatmap.heatmap_data(found)[0]).figure.get_supxlabel()
+        return cells.draw(cells.by_model(found)[0]).figure.get_supxlabel()
 
     assert key(lines({f"{BASE}+pi@4096": 0.305})) == "♦ 4k tokens or more"
     assert key(lines({BASE: 0.305})) == ""
@@ -170,5 +168,5 @@ def test_the_heat_map_explains_the_marks_that_are_in_it():
 
 def test_bars_leave_out_tasks_that_were_not_measured():
     found = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.4}, only=["QMSum", "Passkey"])
-    (data,) = improvement.improvement_data(found)
-    assert _tasks(improvement.draw(data)) == ["Passkey", "QMSum"]
+    (data,) = bars.improvement(found)
+    assert _tasks(bars.draw(data)) == ["Passkey", "QMSum"]

@@ -5,9 +5,14 @@ import subprocess
 
 import pytest
 
-from mteb_longembed.errors import InputError
-from mteb_longembed.reports.public.public_results import in_range, parse_range, public_results, refresh
-from mteb_longembed.reports.scores.mteb_tasks import ModelFacts
+from mteb_longembed.errors import InputError, StorageError
+from mteb_longembed.reports.scores.public_results import (
+    ModelFacts,
+    in_range,
+    parse_range,
+    public_results,
+    refresh,
+)
 from tests.reports.made import write_result
 
 
@@ -22,7 +27,7 @@ def test_facts_of_mteb_stand_beside_the_scores():
     rows = {row.line.model.name.full: row for row in public_results().lines}
     assert rows["Qwen/Qwen3-Embedding-0.6B"].advertised == 32768
     assert rows["minishlab/potion-base-8M"].advertised == math.inf
-    assert rows["google/gemini-embedding-001"].is_open is False
+    assert rows["google/gemini-embedding-001"].facts.is_open is False
 
 
 @pytest.fixture
@@ -52,7 +57,7 @@ def clone(tmp_path):
 def facts(monkeypatch):
     known = ModelFacts(max_tokens=512, n_parameters=109, is_open=True)
     monkeypatch.setattr(
-        "mteb_longembed.reports.public.public_results.model_facts", lambda names: dict.fromkeys(names, known)
+        "mteb_longembed.reports.scores.public_results.model_facts", lambda names: dict.fromkeys(names, known)
     )
 
 
@@ -66,7 +71,7 @@ def test_refresh_packs_a_clone_with_its_commit(clone, facts, tmp_path):
     assert (row.line.model.name.full, row.line.model.revision) == ("intfloat/e5-base-v2", "a1")
     assert row.line.scores["QMSum"].value == 25
     assert row.line.by_length["Passkey"] == {256: 50}
-    assert (row.advertised, row.is_open) == (512, True)
+    assert (row.advertised, row.facts.is_open) == (512, True)
 
 
 def test_a_refreshed_file_is_the_same_every_time(clone, facts, tmp_path):
@@ -91,7 +96,7 @@ def test_a_clone_without_results_keeps_what_is_packed(clone, facts, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence_and_leaves_nothing(clone, facts, tmp_path):
-    with pytest.raises(InputError, match=r"cannot be written to .*: No such file or directory"):
+    with pytest.raises(StorageError, match=r"cannot be written: No such file or directory"):
         refresh(clone, tmp_path / "not" / "there.gz")
     assert not list(tmp_path.rglob("*.part"))
 

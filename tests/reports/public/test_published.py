@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from mteb_longembed.reports.public.published import (
+from mteb_longembed.reports.scores.published import (
     AUTHORS,
     PAPER,
     position_kind,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.reports.scores.given_names import given_name
+from mteb_longembed.reports.scores.bases import given_name
 
 KNOWN = (
     "intfloat/e5-base-v2",

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.scores.mteb_tasks import load_task
-from mteb_longembed.reports.scores.predictions import depth_points, load_predictions, query_scores
+from mteb_longembed.reports.scores.predictions import depth_points, load_predictions, load_task, query_scores
 from mteb_longembed.reports.scores.results import load_results
 
 
@@ -63,12 +62,21 @@ def test_depth_comes_from_the_document_that_answers(toy_run, toy_task):
     assert {point.length for point in points} == {256, 512}
 
 
+def _ranked(split):
+    return f'{{"mteb_model_meta": {{"model_name": "a/b"}}, "default": {{"test": {split}}}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("{", "not valid JSON"),
         ('{"default": {}}', "not an MTEB predictions file"),
         ('{"mteb_model_meta": {"model_name": "a/b"}}', "no rankings for the subset 'default'"),
+        ("[" * 100_000, "nested too deeply"),
+        (_ranked("[]"), "ranking of query '' in split 'test' is not finite scores"),
+        (_ranked('{"q": [1]}'), "ranking of query 'q'"),
+        (_ranked('{"q": {"d": NaN}}'), "ranking of query 'q'"),
+        (_ranked('{"q": {"d": "1"}}'), "ranking of query 'q'"),
     ],
 )
 def test_a_broken_predictions_file_is_named_and_skipped(tmp_path, text, reason):

@@ -62,6 +62,9 @@ def _with(scores):
     [
         ('{"scores": {"test', "not valid JSON"),
         ("[1, 2]", "a list"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
+        (_with(f'"ndcg_at_1": {"9" * 400}'), "must be from 0 to 1"),
         ('{"task_name": "Other", "scores": {}}', "names the task 'Other'"),
         ('{"task_name": "LongEmbedQMSum", "scores": 3}', "'scores' is not an object"),
         ('{"task_name": "LongEmbedQMSum", "scores": {"test": 3}}', "not a list of subsets"),
@@ -87,7 +90,7 @@ def test_a_broken_model_meta_is_named(tmp_path):
     (path.parent / "model_meta.json").write_text("{")
     found = load_results([tmp_path])
     assert found.rows == ()
-    assert "model_meta.json beside it is not valid JSON" in found.problems[0]
+    assert "model_meta.json beside it: it is not valid JSON" in found.problems[0]
 
 
 def test_foreign_json_is_named_but_other_tasks_and_predictions_are_not(tmp_path):
@@ -119,3 +122,31 @@ def test_two_scores_of_one_run_keep_the_first_and_say_so(tmp_path):
 def test_a_missing_folder_is_an_error():
     with pytest.raises(InputError, match="no results folder 'nowhere'"):
         load_results([Path("nowhere")])
+
+
+@pytest.mark.parametrize(
+    ("value", "day"),
+    [
+        (1767261600.25, "2026-01-01"),
+        ("2025-12-31T10:00:00", "2025-12-31"),
+        (1e30, ""),
+        (float("nan"), ""),
+        ("yesterday", ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_the_day_of_a_run_is_a_date_whatever_the_file_says(tmp_path, value, day):
+    write_result(tmp_path, TASK, {"test": 0.5}, date=value)
+    (row,) = load_results([tmp_path]).rows
+    assert row.date == day
+
+
+def test_names_of_other_people_have_no_control_characters(tmp_path):
+    path = write_result(tmp_path, TASK, {"te\x1b[2Jst": 0.5}, name="a/b")
+    meta = {"name": "a/b\x1b[31m\n\u202egnp\ud800", "revision": "r\x07", "n_parameters": 10**400}
+    (path.parent / "model_meta.json").write_text(json.dumps(meta))
+    (row,) = load_results([tmp_path]).rows
+    shown = row.model.name.full + row.model.revision + row.split
+    assert shown.isprintable() and shown.encode("utf-8")
+    assert row.model.n_parameters is None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.main import length_tables, main_tables
+from mteb_longembed.reports.tables.scores import length_tables, main_tables
 from tests.reports.made import BASE, PUBLISHED, lines, rows
 
 

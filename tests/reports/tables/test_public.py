@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mteb_longembed.reports.public.public_results import public_results
+from mteb_longembed.reports.scores.public_results import public_results
 from mteb_longembed.reports.tables.public import Filter, n_mismatches, public_table
 from tests.reports.made import BASE, GENERATED, PUBLISHED, lines
 

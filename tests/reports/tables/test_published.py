@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.scores.columns import COLUMNS
-from mteb_longembed.reports.tables.published import OTHER_DATA, comparison_tables, matches
+from mteb_longembed.reports.tables.scores import OTHER_DATA, comparison_tables, matches
 from tests.reports.made import BASE, PUBLISHED, ROTARY, line, lines
 
 

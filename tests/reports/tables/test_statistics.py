@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mteb_longembed.reports.tables import statistics
-from mteb_longembed.reports.tables.statistics import count_statistics, statistics_table
+from mteb_longembed.reports.tables import counts
+from mteb_longembed.reports.tables.counts import count_statistics, statistics_table
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def toy_task(monkeypatch):
         "corpus": [{"title": "A title", "text": "and three words"}, {"title": "", "text": "one"}],
     }
     task = SimpleNamespace(dataset={"default": {"test": data}})
-    monkeypatch.setattr(statistics, "load_task", lambda name: task)
+    monkeypatch.setattr(counts, "load_task", lambda name: task)
 
 
 def test_words_and_characters_are_counted_title_included(toy_task):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.strategies import strategy_tables
+from mteb_longembed.reports.tables.scores import strategy_tables
 from tests.reports.made import BASE, lines, rows
 
 

@@ -1,4 +1,4 @@
-"""The paper's and the authors' numbers, kept as data with their sources."""
+"""Numbers of the paper, of its authors and of BEIR, kept as data with their sources."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from mteb_longembed.reports.scores.columns import COLUMN_BY_KEY, COLUMNS
 PAPER = "paper"
 AUTHORS = "authors"
 
+# CQADupstack is one task in BEIR and twelve tasks in MTEB.
+_CQADUPSTACK = "CQADupstackRetrieval"
+_FORUMS = (
+    "Android", "English", "Gaming", "Gis", "Mathematica", "Physics",
+    "Programmers", "Stats", "Tex", "Unix", "Webmasters", "Wordpress",
+)  # fmt: skip
+CQADUPSTACK_PARTS = tuple(f"CQADupstack{forum}Retrieval" for forum in _FORUMS)
+
 
 @dataclass(frozen=True)
 class PublishedLine:
-    """One published row.
-
-    Args:
-        model: The model's name in our grammar, e.g. `dwzhu/e5rope-base+se@4096`.
-        origin: `paper` (its tables) or `authors` (the result files of their repository).
-        scores: In percent, by column.
-        average: In percent; the paper prints it, for the authors' files it is computed.
-        by_length: Acc@1 in percent by context length, for Passkey and Needle; empty for the paper's tables.
-    """
+    """One published row, all scores in percent; the model's name is in our grammar."""
 
     model: str
-    origin: str
+    origin: str  # `paper` (its tables) or `authors` (the result files of their repository)
     scores: Mapping[str, float]
-    average: float
-    by_length: Mapping[str, Mapping[int, float]]
+    average: float  # as the paper prints it; computed for the authors' files
+    by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle; empty for the paper's tables
 
 
 @cache
-def _data() -> dict[str, Any]:
-    path = files("mteb_longembed.reports.public") / "data" / "published.json"
+def _data(name: str = "published") -> dict[str, Any]:
+    path = files("mteb_longembed.reports") / "data" / f"{name}.json"
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return data
 
 
 def source(origin: str) -> str:
     """The source of the numbers of `paper`, `authors`, `task_words` or `task_chars`."""
-    return str(_data()[origin]["source"])
+    return str(_data()[origin]["source"]).rstrip(".")
 
 
 @cache
@@ -94,3 +94,30 @@ def task_chars(task: str) -> Mapping[str, Mapping[str, Any]]:
     """Counts and average characters by split of a published `LEMB*` task."""
     row: Mapping[str, Mapping[str, Any]] = _data()["task_chars"]["rows"][task]
     return row
+
+
+@dataclass(frozen=True)
+class BeirTask:
+    """One BEIR task: its name in MTEB, the split that BEIR evaluates, and average words of queries and documents."""
+
+    task: str
+    split: str
+    query_words: float
+    document_words: float
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The MTEB tasks whose mean is this task's score, if it has no result file."""
+        return CQADUPSTACK_PARTS if self.task == _CQADUPSTACK else ()
+
+
+@cache
+def beir_tasks() -> tuple[BeirTask, ...]:
+    """The 15 tasks in BEIR's order.
+
+    Source: Thakur et al. 2021, table 1, average word lengths, https://arxiv.org/abs/2104.08663.
+    """
+    return tuple(BeirTask(**row) for row in _data("beir")["rows"])
+
+
+BEIR_TASKS = frozenset(task.task for task in beir_tasks()) | frozenset(CQADUPSTACK_PARTS)

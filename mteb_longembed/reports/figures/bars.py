@@ -1,0 +1,126 @@
+"""Bars of points gained, task by task: by each strategy over its base, and by tuning the new positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mteb_longembed.errors import UnknownNameError
+from mteb_longembed.reports.figures.drawing import (
+    GRID,
+    Drawing,
+    draw_interval,
+    ends,
+    interval_key,
+    measured,
+    new_drawing,
+    styles,
+)
+from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened, strategy_rank
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.table import SCORE_HEADER
+from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Differences in points: label, then differences by column. Both scores of a difference are whole."""
+
+    key: str
+    title: str
+    bars: tuple[tuple[str, dict[str, Interval]], ...]
+
+
+def improvement(lines: Iterable[Line]) -> list[Bars]:
+    """For each base, the gain by each strategy at its longest target length in the results."""
+    found = []
+    for group in group_by_base(lines):
+        if group.line is None:
+            continue
+        longest: dict[str, Line] = {}
+        for line in group.variants:  # Sorted by target length, so the last one is the longest.
+            if line.model.name.target_len is not None:
+                longest[group.name(line)] = line
+        ranked = sorted(longest.items(), key=lambda item: strategy_rank(item[1].model.name.strategy))
+        bars = [(f"{name}@{line.model.name.target_len}", gains(group.line, line)) for name, line in ranked]
+        title = f"Points gained over {group.label}, {data_words(group.data)}"
+        if group.warning:
+            title += "\n(the base's scores are of another revision)"
+        found.append(Bars(f"improvement-{group.key}-{data_key(group.data)}", title, _kept(bars)))
+    return [data for data in found if data.bars]
+
+
+def tuning(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[Bars]:
+    """Compare each tuned model with the extended model before tuning.
+
+    Args:
+        lines: The score lines.
+        pairs: Pairs of model names as in the results: before tuning, after tuning.
+
+    Raises:
+        UnknownNameError: If no result has one of the names.
+    """
+    names = {line.model.name.full for line in lines}
+    for name in (name for pair in pairs for name in pair):
+        if name not in names:
+            raise UnknownNameError("model in the results", name, names)
+    found = []
+    for data in dict.fromkeys(line.data for line in lines):
+        mine = [line for line in lines if line.data == data]
+        shown = labels(line.model for line in mine)
+        bars = []
+        for pair in pairs:
+            # Every revision of a model has bars of its own.
+            before, after = ([line for line in mine if line.model.name.full == name] for name in pair)
+            for a, b in ((a, b) for a in before for b in after):
+                is_one = len(before) == len(after) == 1
+                label = a.model.name.variant if is_one else f"{shown[a.model]} to {shown[b.model]},"
+                bars.append((f"{label} tuned", gains(a, b)))
+        title = f"Points gained by tuning the new positions, {data_words(data)}"
+        found.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
+    return [data for data in found if data.bars]
+
+
+def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, dict[str, Interval]], ...]:
+    return tuple((shortened(label), differences) for label, differences in bars if differences)
+
+
+def gains(before: Line, after: Line) -> dict[str, Interval]:
+    """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
+    found = {}
+    for key in SCORE_HEADER:
+        first, second = before.score(key), after.score(key)
+        if first.whole is not None and second.whole is not None:
+            ranges = measured(first.whole, first.interval), measured(second.whole, second.interval)
+            found[key] = difference_of_intervals(*ranges)
+    return found
+
+
+def draw(data: Bars) -> Drawing:
+    """Draw grouped bars for the six columns and their average; columns without bars are left out."""
+    keys = [key for key in SCORE_HEADER if any(key in differences for _, differences in data.bars)]
+    drawing, (axes,) = new_drawing(data.key, data.title, max(4.5, 1.3 * len(keys)), 3.8)
+    width = 0.84 / len(data.bars)
+    looks = styles(label for label, _ in data.bars)
+    for i, (label, differences) in enumerate(data.bars):
+        look: dict[str, Any] = {"color": looks[label].colour, "hatch": looks[label].hatch}
+        look |= {"edgecolor": "white", "lw": 0}
+        for column, value in differences.items():
+            middle = keys.index(column) - 0.42 + width * (i + 0.5)
+            (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
+            draw_interval(axes, middle, value)
+            drawing.tip(bar, f"{label}, {column}: {value.mean:+.1f} points{ends(value, '+')}")
+        axes.bar([0], [0], label=label, **look)
+    axes.axhline(0, color="black", lw=0.8)
+    if AVERAGE in keys:  # a line between the columns and their average
+        axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")
+    axes.set_xticks(range(len(keys)), keys)
+    axes.set_xlim(-0.6, len(keys) - 0.4)
+    axes.set_ylabel("Difference (points)")
+    axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+    drawing.figure.suptitle(data.title, fontsize=10)
+    drawing.legend(axes, note=interval_key(value for _, bars in data.bars for value in bars.values()))
+    return drawing

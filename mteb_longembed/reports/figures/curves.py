@@ -1,0 +1,262 @@
+"""Scores over lengths: by strategy and target length, rotary against absolute positions, and by tokens read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.reports.figures.drawing import (
+    Drawing,
+    draw_lines,
+    ends,
+    interval_key,
+    length_axis,
+    length_label,
+    measured,
+    new_drawing,
+    style,
+    styles,
+)
+from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.published import position_kind, trained_len
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.statistics.intervals import Interval
+
+ABSOLUTE, ROTARY = "absolute", "rotary"
+_NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}
+#: Score in percent by length in tokens.
+Curve = Mapping[int, Interval]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One base: for each variant (`+ntk`), the score by target length; each starts from the base itself."""
+
+    base: str
+    series: Mapping[str, Curve]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """All panels of one kind of data; `score` is a column's key or `Average`."""
+
+    data: str
+    score: str
+    panels: tuple[Panel, ...]
+
+
+def targets(lines: Iterable[Line], score: str = AVERAGE, bases: Sequence[str] | None = None) -> list[Targets]:
+    """The bases that were extended to at least two target lengths.
+
+    Args:
+        lines: The score lines.
+        score: A column's key or `Average`; partial scores are left out.
+        bases: Only these bases, in this order; by default all.
+    """
+    groups = [group for group in group_by_base(lines) if bases is None or group.base in bases]
+    if bases is not None:
+        groups.sort(key=lambda group: bases.index(group.base))
+    by_data: dict[str, list[Panel]] = {}
+    for group in groups:
+        series: dict[str, dict[int, Interval]] = {}
+        for line in group.variants:
+            value, target = line.whole(score), line.model.name.target_len
+            if value is not None and target is not None:
+                known = measured(value, line.score(score).interval)
+                series.setdefault(group.name(line), {})[target] = known
+        if len({target for values in series.values() for target in values}) < 2:
+            continue
+        if group.line is not None and group.line.model.tokens and not group.warning:
+            length, value = group.line.model.tokens, group.line.whole(score)
+            for values in series.values():
+                if value is not None and length < min(values):
+                    values[length] = measured(value, group.line.score(score).interval)
+        by_data.setdefault(group.data, []).append(Panel(group.label, series))
+    return [Targets(data, score, tuple(panels)) for data, panels in sorted(by_data.items())]
+
+
+def draw_targets(data: Targets) -> Drawing:
+    """Draw the panels, two in a row, all with the same scale: the paper's figure for E5 and GTE."""
+    n_columns = min(2, len(data.panels))
+    n_rows = math.ceil(len(data.panels) / n_columns)
+    title = f"{data.score} (%) by strategy and target length, {data_words(data.data)}"
+    key = f"targets-{data.score.lower()}-{data_key(data.data)}"
+    drawing, all_axes = new_drawing(key, title, 4.6 * n_columns, 0.9 + 2.9 * n_rows, n_rows, n_columns)
+    looks = styles(dict.fromkeys(name for panel in data.panels for name in panel.series))
+    used = all_axes[: len(data.panels)]
+    for axes, panel in zip(used, data.panels, strict=True):
+        lines = []
+        for name, values in panel.series.items():
+            tips = {
+                n: f"{panel.base}{name}, {length_label(n)}: {v.mean:.1f}{ends(v)}" for n, v in values.items()
+            }
+            lines.append((name, {n: v.mean for n, v in values.items()}, tips, looks[name]))
+        draw_lines(drawing, axes, lines, _known(panel.series))
+        axes.set_title(panel.base, fontsize=9)
+        axes.set_xlabel("Target length (tokens)")
+        axes.set_ylabel(f"{data.score} (%)")
+    for axes in all_axes[len(data.panels) :]:
+        axes.set_visible(False)
+    low, high = min(axes.get_ylim()[0] for axes in used), max(axes.get_ylim()[1] for axes in used)
+    for axes in all_axes:
+        axes.set_ylim(low, high)
+    drawing.figure.suptitle(title, fontsize=10)
+    curves = [values for panel in data.panels for values in panel.series.values()]
+    drawing.legend(*all_axes, note=interval_key(v for values in curves for v in values.values()))
+    return drawing
+
+
+def _known(series: Mapping[str, Curve]) -> dict[str, dict[int, Interval]]:
+    """Only the intervals that are known; empty if there are none."""
+    known = {name: {n: v for n, v in values.items() if v.is_known} for name, values in series.items()}
+    return {name: values for name, values in known.items() if values}
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The best scores on one kind of data: by kind of positions and target length, with the model that reached it."""
+
+    data: str
+    score: str
+    best: dict[str, dict[int, tuple[Interval, str]]]
+
+
+def positions(
+    lines: Iterable[Line], score: str = AVERAGE, kinds: Mapping[str, str] | None = None
+) -> list[Positions]:
+    """Gather the best score over bases and strategies at each target length.
+
+    Args:
+        lines: The score lines.
+        score: A column's key or `Average`; partial scores are left out.
+        kinds: `absolute` or `rotary` by base. By default the models of the paper, but only those with the most common
+            trained length.
+    """
+    groups = group_by_base(lines)
+    kinds = _known_kinds({group.base for group in groups}) if kinds is None else kinds
+    by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
+    for group in groups:
+        for line in (group.line, *group.variants):
+            value = None if line is None else line.whole(score)
+            if line is None or value is None or group.base not in kinds:
+                continue
+            best, target = (
+                by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {}),
+                line.model.tokens,
+            )
+            if target is not None and (target not in best or value > best[target][0].mean):
+                best[target] = (measured(value, line.score(score).interval), line.model.name.full)
+    both = {ABSOLUTE, ROTARY}
+    return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
+
+
+def _known_kinds(bases: set[str]) -> dict[str, str]:
+    kinds = {base: kind for base in sorted(bases) if (kind := position_kind(base)) and kind in _NAMES}
+    usual = Counter(trained_len(base) for base in kinds).most_common(1)
+    return {base: kind for base, kind in kinds.items() if trained_len(base) == usual[0][0]}
+
+
+def draw_positions(data: Positions) -> Drawing:
+    """Draw one line for each kind of positions."""
+    title = f"Best {data.score} (%) by target length, {data_words(data.data)}"
+    drawing, (axes,) = new_drawing(f"positions-{data.score.lower()}-{data_key(data.data)}", title, 5.6, 3.8)
+    series, known = [], {}
+    for number, kind in ((1, ABSOLUTE), (5, ROTARY)):
+        best = data.best[kind]
+        others = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE]
+        values = {length: value.mean for length, (value, _) in best.items()}
+        tips = {n: f"{_NAMES[kind]}: {v.mean:.1f}{ends(v)}, {name}" for n, (v, name) in best.items()}
+        series.append((_NAMES[kind], values, tips, style(number)))
+        known[_NAMES[kind]] = {length: value for length, (value, _) in best.items()}
+        for length, (_, name) in best.items():
+            # Labels are above the upper line and below the lower line, so that no label is on a line.
+            other = others[length][0].mean if length in others else 0.0
+            is_upper = (values[length], kind) > (other, ABSOLUTE)
+            # Lines mostly rise: there is room above to the left, and below to the right.
+            dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
+            strategy = name.partition("+")[2].partition("@")[0]
+            label = "base" if strategy in ("", "none") else f"+{strategy}"
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 8}
+            axes.annotate(label, (length, values[length]), (dx, dy), **place)
+    draw_lines(drawing, axes, series, _known(known))
+    axes.margins(x=0.14, y=0.16)
+    axes.set_xlabel("Target length (tokens)")
+    axes.set_ylabel(f"{data.score} (%)")
+    drawing.figure.suptitle(title, fontsize=10)
+    drawing.legend(axes, note=interval_key(v for values in known.values() for v in values.values()))
+    return drawing
+
+
+@dataclass(frozen=True)
+class DiagnosisData:
+    """Does one task need long context? Scores of each model in percent, and lengths in tokens."""
+
+    task: str
+    score: str  # its name, e.g. `nDCG@10`
+    curves: Mapping[str, Curve]  # by the number of tokens read of each document
+    whole: Mapping[str, Interval]  # on whole documents
+    document_lens: Sequence[int]
+
+    def longer_than(self, length: int) -> float:
+        """The percentage of documents longer than this number of tokens."""
+        return 100 * sum(n > length for n in self.document_lens) / len(self.document_lens)
+
+
+# The colours of models, apart also for readers who see few colours; grey is for the task's documents.
+_DIAGNOSED, _GREY = (1, 5, 4, 6, 3, 2, 0), "#999999"
+# Half the width of a bar, as a factor. Neighbouring bars differ by a factor of two.
+_HALF_BAR = 2**0.35
+
+
+def draw_diagnosis(data: DiagnosisData) -> Drawing:
+    """Draw the scores by tokens read above, and below them how many documents are longer.
+
+    Raises:
+        InputError: If there is no curve or no document.
+    """
+    if not data.curves or not data.document_lens or not all(data.curves.values()):
+        raise InputError(
+            f"a figure needs at least one score of each model and one document, the diagnosis of {data.task!r} has "
+            f"{len(data.curves)} models and {len(data.document_lens)} documents."
+        )
+    title = f"{data.task}: {data.score} (%) by tokens read of each document"
+    drawing, (above, below) = new_drawing(f"diagnosis-{data.task}", title, 6.4, 5.2, n_rows=2)
+    series = []
+    for number, (model, curve) in enumerate(data.curves.items()):
+        look, whole = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
+        tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}{ends(score)}" for n, score in curve.items()}
+        series.append((model, {n: score.mean for n, score in curve.items()}, tips, look))
+        line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, whole documents: {whole.mean:.1f}{ends(whole)}")
+        if whole.is_known:
+            above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
+    draw_lines(drawing, above, series, _known(data.curves))
+    lengths = sorted({length for curve in data.curves.values() for length in curve})
+    above.set_ylim(0, 102)
+    above.set_ylabel(f"{data.score} (%)")
+    above.set_xlabel("Tokens read of each document (dotted: whole documents; bars and bands: 95 %)")
+    n_documents = len(data.document_lens)
+    for length in lengths:
+        share = data.longer_than(length)
+        # The axis is logarithmic, as for the curves above. These widths look equal on it.
+        width = length * (_HALF_BAR - 1 / _HALF_BAR)
+        (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
+        drawing.tip(bar, f"{share:.1f} % of {n_documents:,} documents are longer than {length:,} tokens")
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
+        below.annotate(f"{share:.0f}", (length, share), (0, 2), **place)
+    length_axis(below, lengths)
+    for axes in (above, below):
+        axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)
+    below.set_ylim(0, 112)
+    below.set_ylabel("Longer documents (%)")
+    spread = f"median {median(data.document_lens):,.0f}, longest {max(data.document_lens):,} tokens"
+    below.set_xlabel(f"Tokens ({n_documents:,} documents, {spread})")
+    drawing.figure.suptitle(title, fontsize=10)
+    drawing.legend(above)
+    return drawing

@@ -1,0 +1,87 @@
+"""Files of other people are read, and our own are written: nothing in a file may break a report or a terminal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.errors import DataError, InputError, StorageError
+
+_LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
+
+
+def read_json(path: Path, raw: bytes | None = None) -> Any:
+    """The contents of a JSON file; `raw` are its bytes, if they are known already.
+
+    Raises:
+        DataError: If it is not valid JSON, or nested too deeply to be read.
+        OSError: If it cannot be read.
+    """
+    try:
+        return json.loads(path.read_bytes() if raw is None else raw)
+    except RecursionError:
+        raise DataError("its JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise DataError(f"it is not valid JSON ({error}).") from None
+
+
+def printable(text: str) -> str:
+    r"""A text without control characters, which could move a terminal's cursor, break a line or hide text.
+
+    >>> printable("a/b\x1b[31m\n")
+    'a/b\ufffd[31m\ufffd'
+    """
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+
+
+def slug(text: str) -> str:
+    """A name for file names, ids in a page and LaTeX labels; a hash keeps names apart that would look the same.
+
+    >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
+    ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
+    """
+    whole = text.replace("/", "__")
+    made = re.sub(r"[^A-Za-z0-9+@=._-]|^\.", "-", whole)
+    if made == whole and len(made) <= _LONGEST:
+        return made
+    return f"{made[: _LONGEST - 7]}.{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all.
+
+    Raises:
+        StorageError: If the disk refuses; then a file that was there before is unchanged.
+    """
+    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    try:
+        try:
+            part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
+
+
+def make_folder(what: str, folder: Path) -> None:
+    """Make a folder for files.
+
+    Args:
+        what: What it is, for the error message, such as `--output`.
+        folder: Its path.
+
+    Raises:
+        InputError: If it is a file, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{what} is a folder, but {str(folder)!r} is a file: give another folder.") from None
+    except OSError as error:
+        raise InputError(f"{what} cannot be made at {str(folder)!r}: {error.strerror}.") from None

@@ -1,1 +1,0 @@
-"""Other people's numbers, kept as data with their sources: the paper's, BEIR's, and mteb's public results."""

@@ -1,0 +1,293 @@
+"""The LongEmbed scores of mteb's public results repository, kept as data, and the window as they were evaluated.
+
+Source: https://github.com/embeddings-benchmark/results, CC0.
+
+After how many tokens were texts cut? A model that reads N tokens finds a passkey only if it is among the first N
+tokens. So on longer documents its Passkey accuracy is the share of answers among the first N tokens. This share is the
+same for all models. The rule is in docs/reports.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.grammar import split_model_name
+from mteb_longembed.reports.files import write_file
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.results import Model, Result, load_results
+from mteb_longembed.reports.scores.scoreboard import Line, score_lines
+
+PATH = Path(__file__).parents[1] / "data" / "public_results.json.gz"
+REPOSITORY = "embeddings-benchmark/results"
+_METRICS = {column.tasks[PUBLISHED]: column.metric for column in COLUMNS}
+
+# In points: two of the fifty queries of a length.
+TOLERANCE = 4.0
+# In percent. If a model finds fewer at a length that it reads, its scores do not show how much it reads.
+GOOD = 90.0
+# Advertised lengths of the reference models. A table of 514 rows has only 512 positions.
+READ = {512: (512, 514), 2048: (2048,), 4096: (4096,), 8192: (8191, 8192), 16384: (16384,)}
+# A model is marked if its advertised length is at least this many times the window, or the window that many times it.
+MISMATCH = 2
+NO_CUT = "no cut seen"
+UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The facts in mteb's metadata about a model; None if mteb does not say it."""
+
+    max_tokens: int | None = None
+    is_unlimited: bool = False
+    n_parameters: int | None = None
+    is_open: bool | None = None
+
+
+@dataclass(frozen=True)
+class PublicLine:
+    """The scores of one model revision of the public results, and what mteb's metadata says about it."""
+
+    line: Line
+    facts: ModelFacts
+
+    @property
+    def advertised(self) -> float | None:
+        """The longest input in tokens; infinity for a model without a limit, None if mteb does not say."""
+        return math.inf if self.facts.is_unlimited else self.facts.max_tokens
+
+
+@dataclass(frozen=True)
+class PublicResults:
+    """All public rows, and the commit of the results repository that they come from."""
+
+    lines: tuple[PublicLine, ...]
+    commit: str
+
+
+@cache
+def public_results(path: Path = PATH) -> PublicResults:
+    """Read the packed public results."""
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    facts = {row["model"]: ModelFacts(**row["facts"]) for row in data["rows"]}
+    rows = []
+    for row in data["rows"]:
+        model = Model(split_model_name(row["model"]), row["revision"], row["facts"]["n_parameters"])
+        for task, splits in row["tasks"].items():
+            rows += [
+                Result(model, task, split, {_METRICS[task]: score}, "", path)
+                for split, score in splits.items()
+            ]
+    lines = [line for line in score_lines(rows) if line.data == PUBLISHED]
+    return PublicResults(
+        tuple(PublicLine(line, facts[line.model.name.full]) for line in lines), data["commit"]
+    )
+
+
+def refresh(clone: Path, path: Path = PATH) -> str:
+    """Replace the packed file with the LongEmbed scores of a clone of the public results repository.
+
+    The facts about models (longest input, parameters, open weights) come from the installed mteb.
+
+    Args:
+        clone: The clone's folder.
+        path: The packed file to write.
+
+    Returns:
+        The clone's commit.
+
+    Raises:
+        InputError: If the folder is not a git clone, or has no LongEmbed results.
+        StorageError: If the file cannot be written.
+    """
+    commit = _commit(clone)
+    tasks: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for row in load_results([clone]).rows:
+        if row.task in _METRICS:
+            splits = tasks.setdefault((row.model.name.full, row.model.revision), {}).setdefault(row.task, {})
+            splits[row.split] = row.metrics[_METRICS[row.task]]
+    if not tasks:
+        raise InputError(
+            f"{str(clone)!r} has no results of LongEmbed: --refresh needs a clone of {REPOSITORY}."
+        )
+    facts = model_facts(sorted({model for model, _ in tasks}))
+    rows = [
+        {"model": model, "revision": revision, "facts": vars(facts[model]), "tasks": scores}
+        for (model, revision), scores in sorted(tasks.items())
+    ]
+    data = {
+        "source": f"https://github.com/{REPOSITORY}",
+        "licence": "CC0-1.0",
+        "commit": commit,
+        "rows": rows,
+    }
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    # Without the time of writing, so that equal contents give equal files.
+    write_file(path, gzip.compress(text.encode("utf-8"), mtime=0))
+    public_results.cache_clear()
+    return commit
+
+
+def model_facts(names: Iterable[str]) -> dict[str, ModelFacts]:
+    """The facts of the installed mteb about each hub id; this needs no network.
+
+    A model may have moved to another organisation. Then it is found by the rest of its name, if that is unique.
+    """
+    import mteb
+
+    metas = {meta.name: meta for meta in mteb.get_model_metas() if meta.name}
+    by_short: dict[str, list[Any]] = {}
+    for name, meta in metas.items():
+        by_short.setdefault(name.rsplit("/", 1)[-1], []).append(meta)
+    found = {}
+    for name in names:
+        same_short = by_short.get(name.rsplit("/", 1)[-1], [])
+        one: Any = metas.get(name) or (same_short[0] if len(same_short) == 1 else None)
+        limit = None if one is None else one.max_tokens
+        is_unlimited = limit is not None and math.isinf(limit)
+        tokens = None if limit is None or is_unlimited else int(limit)
+        known = (None, None) if one is None else (one.n_parameters, one.open_weights)
+        found[name] = ModelFacts(tokens, is_unlimited, *known)
+    return found
+
+
+def _commit(clone: Path) -> str:
+    command = ["git", "-C", str(clone), "rev-parse", "--verify", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except FileNotFoundError:
+        raise InputError("--refresh needs git, which is not installed: install git.") from None
+    except subprocess.CalledProcessError:
+        raise InputError(
+            f"{str(clone)!r} is not a git clone: --refresh needs a clone of {REPOSITORY}."
+        ) from None
+
+
+def in_range(value: float | None, limits: tuple[float, float]) -> bool:
+    """Whether a number is known and within the limits; the limits are included."""
+    return value is not None and limits[0] <= value <= limits[1]
+
+
+def parse_range(text: str) -> tuple[float, float]:
+    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
+
+    Raises:
+        InputError: If the text is not such a range.
+
+    >>> parse_range("100M-1B"), parse_range("8k-")
+    ((100000000.0, 1000000000.0), (8192.0, inf))
+    """
+    low, dash, high = text.partition("-")
+    try:
+        limits = (_number(low, 0.0), _number(high, math.inf))
+    except ValueError:
+        limits = (1.0, 0.0)
+    if not dash or not limits[0] <= limits[1]:
+        raise InputError(
+            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}."
+        )
+    return limits
+
+
+def _number(text: str, default: float) -> float:
+    if not text:
+        return default
+    unit = {"k": 1024, "M": 1e6, "B": 1e9}.get(text[-1])
+    return float(text) if unit is None else float(text[:-1]) * unit
+
+
+@dataclass(frozen=True)
+class Window:
+    """The conclusion from the Passkey scores of one model."""
+
+    near: (
+        int | None
+    )  # after so many tokens texts seem to be cut; None if no cut is seen or the scores are unclear
+    is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
+    distance: float | None = None  # to the nearest curve in points
+
+    @property
+    def label(self) -> str:
+        """The conclusion in words, such as `near 512`."""
+        return f"near {self.near:,}" if self.near else NO_CUT if self.is_whole else UNCLEAR
+
+    def differs_from(self, advertised: float | None) -> bool:
+        """Whether the advertised length is at least twice the window, or at most half of it.
+
+        >>> Window(512).differs_from(8192), Window(512).differs_from(514), Window(512).differs_from(None)
+        (True, False, False)
+        """
+        if advertised is None:
+            return False
+        if self.near is not None:
+            return advertised >= MISMATCH * self.near or MISMATCH * advertised <= self.near
+        return self.is_whole and MISMATCH * advertised <= LENGTHS[-1]
+
+
+def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int, dict[int, float]]:
+    """For each number of tokens read, the median Passkey accuracy in percent by context length.
+
+    The reference models have open weights, advertise exactly this length, and find at least 90 % at every length up
+    to it.
+
+    Args:
+        rows: The public results.
+        without: A model that must not be a reference; with it we check the rule on that model.
+    """
+    members: dict[int, list[Mapping[int, float]]] = {}
+    for row in rows:
+        values = row.line.by_length["Passkey"]
+        for read, lengths in READ.items():
+            is_reference = (
+                row.facts.is_open and row.advertised in lengths and row.line.model.name.full != without
+            )
+            if is_reference and set(LENGTHS) <= set(values) and _finds_all(values, read):
+                members.setdefault(read, []).append(values)
+    return {
+        read: {length: median(values[length] for values in found) for length in LENGTHS}
+        for read, found in sorted(members.items())
+    }
+
+
+def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]]) -> Window | None:
+    """Compare one model's Passkey accuracies with the curves.
+
+    Args:
+        values: In percent, by context length in tokens.
+        curves: The curves of `reference_curves`.
+
+    Returns:
+        The window, None if a length is missing.
+    """
+    if not set(LENGTHS) <= set(values):
+        return None
+    if _finds_all(values, LENGTHS[-1]):
+        return Window(None, is_whole=True)
+    distances = {
+        read: _distance(values, curve, [n for n in LENGTHS if n > read])
+        for read, curve in curves.items()
+        if _finds_all(values, read)
+    }
+    if not distances:
+        return Window(None)
+    nearest = min(distances, key=lambda read: distances[read])
+    distance = distances[nearest]
+    return Window(nearest if distance <= TOLERANCE else None, distance=distance)
+
+
+def _finds_all(values: Mapping[int, float], read: int) -> bool:
+    return all(values[length] >= GOOD for length in LENGTHS if length <= read)
+
+
+def _distance(values: Mapping[int, float], curve: Mapping[int, float], lengths: Sequence[int]) -> float:
+    """The largest difference in points, rounded: scores are multiples of two points."""
+    return round(max(abs(values[length] - curve[length]) for length in lengths), 6)

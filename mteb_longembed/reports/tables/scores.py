@@ -1,0 +1,227 @@
+"""The paper's tables: models by tasks, strategies on a base, accuracy by length, and published numbers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from mteb_longembed.names.grammar import split_model_name
+from mteb_longembed.reports.scores.bases import BaseGroup, group_by_base, labels
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.scoreboard import Line, Score, share_interval
+from mteb_longembed.reports.tables.table import (
+    SCORE_HEADER,
+    Cell,
+    Table,
+    difference_cell,
+    length_cells,
+    number_cell,
+    score_cell,
+    score_cells,
+    score_table,
+    size_cell,
+    text_cell,
+)
+
+# The mark of a difference between scores on different documents and queries.
+OTHER_DATA = "†"
+_OTHER_DATA_NOTE = (
+    f"{OTHER_DATA} not the same data: ours is generated, theirs is the published set; "
+    "so the difference also contains the change of data."
+)
+_DIFFERENCE_NOTE = (
+    "The interval of a difference is that of two independent scores; "
+    "a published mean without one counts as a fixed number."
+)
+_METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDCG@10; percent."
+
+
+def data_key(data: str) -> str:
+    """A kind of data, written so that it can be part of a file name."""
+    return "-".join("".join(c if c.isalnum() else " " for c in data).split())
+
+
+def data_words(data: str, what: str = "Passkey and Needle") -> str:
+    """A kind of data in words.
+
+    >>> data_words("generated, other revision: Passkey g2", "data")
+    'generated data, other revision: Passkey g2'
+    """
+    kind, comma, other = data.partition(",")
+    return f"{kind} {what}{comma}{other}"
+
+
+def _data_title(data: str) -> str:
+    return f"{data_words(data)} ({'LEMB*' if data == PUBLISHED else 'LongEmbed*'})"
+
+
+def _by_data(lines: Iterable[Line]) -> Iterable[tuple[str, list[Line]]]:
+    """The lines of each kind of data, the best average first and partial lines last."""
+    for data, group in groupby(lines, key=lambda line: line.data):
+        yield data, sorted(group, key=_rank)
+
+
+def _rank(line: Line) -> tuple[float, int, str]:
+    n_done = sum(score.n_done for score in line.scores.values())
+    return (-(line.average.value or 0), -n_done, line.model.name.full)
+
+
+def main_tables(lines: Iterable[Line]) -> list[Table]:
+    """One table of models by tasks for each kind of data."""
+    tables = []
+    for data, members in _by_data(lines):
+        names = labels(line.model for line in members)
+        rows = [
+            [
+                text_cell(names[line.model]),
+                size_cell(line.model.n_parameters),
+                text_cell(line.model.tokens),
+                *score_cells(line),
+            ]
+            for line in members
+        ]
+        header = ("Model", "Size", "Tokens", *SCORE_HEADER)
+        title = f"LongEmbed, {_data_title(data)}"
+        tables.append(score_table(f"main-{data_key(data)}", title, header, rows, [_METRIC_NOTE], 3))
+    return tables
+
+
+def length_tables(lines: Iterable[Line]) -> list[Table]:
+    """Acc@1 by context length, one table for each of Passkey and Needle and each kind of data."""
+    tables = []
+    for data, members in _by_data(lines):
+        names = labels(line.model for line in members)
+        for column in members[0].by_length:
+            done = [line for line in members if line.by_length[column]]
+            if not done:
+                continue
+            # Lengths beyond those of the paper are shown, but they are not part of a mean.
+            lengths = sorted({length for line in done for length in line.by_length[column]} | set(LENGTHS))
+            rows = [[text_cell(names[line.model]), *length_cells(line, column, lengths)] for line in done]
+            title = f"{column} by context length in tokens, Acc@1 in percent, {data_words(data, 'data')}"
+            key = f"{column.lower()}-{data_key(data)}"
+            tables.append(score_table(key, title, ("Model", *map(str, lengths)), rows, best_from=1))
+    return tables
+
+
+def strategy_tables(lines: Iterable[Line]) -> list[Table]:
+    """A base model, the base with each strategy, and the differences: one table for each base and kind of data."""
+    return [_strategies(group) for group in group_by_base(lines)]
+
+
+def _strategies(group: BaseGroup) -> Table:
+    base, rows = group.line, []
+    if base is not None:
+        rows.append([text_cell("base"), text_cell(base.model.tokens), *score_cells(base)])
+    for line in group.variants:
+        name = line.model.name
+        is_mtebs = name.is_base and name.target_len is None
+        label = "base (mteb's own entry)" if is_mtebs else group.name(line)
+        cells = [
+            _with_gain(line.score(key), None if base is None else base.score(key)) for key in SCORE_HEADER
+        ]
+        rows.append([text_cell(label), text_cell(line.model.tokens), *cells])
+    notes = ["In parentheses: points above or below the base, if both scores are whole.", group.warning]
+    if base is None:
+        notes = ["There are no results of the base itself, so there are no differences."]
+    return score_table(
+        f"strategies-{group.key}-{data_key(group.data)}",
+        f"Strategies on {group.label}, {_data_title(group.data)}",
+        ("Strategy", "Tokens", *SCORE_HEADER),
+        rows,
+        filter(None, notes),
+        best_from=2,
+    )
+
+
+def _with_gain(score: Score, base: Score | None) -> Cell:
+    cell = score_cell(score)
+    if cell.number is None or base is None or base.whole is None:
+        return cell
+    return replace(cell, text=f"{cell.text} ({cell.number - base.whole:+.1f})")
+
+
+def comparison_tables(lines: Iterable[Line]) -> list[Table]:
+    """Our numbers, theirs and the difference: a table for each kind of data, and for each task by length."""
+    by_data: dict[str, list[tuple[Line, PublishedLine]]] = {}
+    for line in lines:
+        for theirs in matches(line):
+            by_data.setdefault(line.data, []).append((line, theirs))
+    tables = []
+    for data, pairs in by_data.items():
+        is_other = [data != PUBLISHED and (key not in _REAL) for key in SCORE_HEADER]
+        rows = [
+            (line, theirs.origin, score_cells(line), _their_cells(theirs), is_other) for line, theirs in pairs
+        ]
+        title = f"Ours beside the published numbers, {_data_title(data)}"
+        sources = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, t in pairs})]
+        tables.append(_beside(f"compared-{data_key(data)}", title, data, SCORE_HEADER, rows, sources))
+        for key in (column.key for column in COLUMNS if column.is_by_length):
+            rows = [
+                (
+                    line,
+                    theirs.origin,
+                    length_cells(line, key, LENGTHS),
+                    _shares(theirs.by_length[key]),
+                    [data != PUBLISHED] * len(LENGTHS),
+                )
+                for line, theirs in pairs
+                if line.by_length[key] and theirs.by_length.get(key)
+            ]
+            title = f"{key} by context length in tokens, ours beside the authors', Acc@1 in percent, "
+            title += data_words(data, "data")
+            name = f"compared-{key.lower()}-{data_key(data)}"
+            if rows:
+                tables.append(_beside(name, title, data, [str(length) for length in LENGTHS], rows))
+    return tables
+
+
+_REAL = {column.key for column in COLUMNS if not column.is_by_length}
+#: A line of ours, whose numbers stand beside it, both rows of cells, and which columns have other data.
+_Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell], Sequence[bool]]
+
+
+def _beside(
+    key: str, title: str, data: str, header: Sequence[str], pairs: Sequence[_Pair], notes: Sequence[str] = ()
+) -> Table:
+    names = labels(line.model for line, *_ in pairs)
+    rows: list[tuple[Cell, ...]] = []
+    last = None
+    for line, origin, ours, theirs, is_other in pairs:
+        label = text_cell(names[line.model])
+        differences = [
+            difference_cell(a, b, OTHER_DATA if other else "")
+            for a, b, other in zip(ours, theirs, is_other, strict=True)
+        ]
+        if line is not last:
+            rows.append((label, text_cell("ours"), *ours))
+        rows.append((label, text_cell(origin), *theirs))
+        rows.append((label, text_cell(f"ours - {origin}"), *differences))
+        last = line
+    other = [] if data == PUBLISHED else [_OTHER_DATA_NOTE]
+    return score_table(key, title, ("Model", "Numbers", *header), rows, [*other, *notes, _DIFFERENCE_NOTE])
+
+
+def matches(line: Line) -> list[PublishedLine]:
+    """The published rows of the same base, strategy and target length; other parameters may differ."""
+    ours = line.model.name
+    found = []
+    for theirs in published_lines():
+        name = split_model_name(theirs.model)
+        if name.base != ours.base or name.strategy != ours.strategy:
+            continue
+        # The paper names its base models without a length.
+        lengths = (None, trained_len(ours.base)) if ours.is_base else (name.target_len,)
+        if ours.target_len in lengths:
+            found.append(theirs)
+    return found
+
+
+def _their_cells(theirs: PublishedLine) -> list[Cell]:
+    return [number_cell(theirs.scores.get(key, theirs.average)) for key in SCORE_HEADER]
+
+
+def _shares(values: Mapping[int, float]) -> list[Cell]:
+    return [number_cell(values[length], interval=share_interval(values[length])) for length in LENGTHS]
