@@ -1,18 +1,17 @@
-"""`mteb-longembed run`: mteb's own command for one or several models, with a table of scores at the end.
+"""`mteb-longembed run`: one or several models on tasks, with a table of scores at the end.
 
-If a task or model cannot run, the others still run.
+The options are those of `mteb run`. If a task or model cannot run, the others still run.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
+import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,8 @@ options that only mteb-longembed run has:
   -m MODEL [MODEL ...]   several models, one after the other
   --index {exact,faiss}  how to search the nearest documents: by mteb itself, or by its FAISS index, which finds the
                          same documents; this changes only retrieval tasks
-  -q, --quiet            print only the table of scores and errors; the same as -v 0
+  -v N                   0 prints the table of scores and errors only; without -v also what was read of the documents,
+                         and no messages of mteb's
   --json                 print the scores as JSON on standard output, everything else on standard error
 """
 
@@ -61,18 +61,19 @@ def run(arguments: list[str]) -> int:
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
         check_model(name)
-    if own.quiet:
-        own.verbosity = 0
-    if own.verbosity is not None:
-        rest += ["-v", str(own.verbosity)]
     outcome = Outcome()
     with ExitStack() as stack:
-        if own.verbosity == 0:
+        if not own.verbosity:
             stack.enter_context(_silence())
         if own.json:
             stack.enter_context(redirect_stdout(sys.stderr))
-        folder = _run_all(models, rest, own, outcome)
-    _tell(outcome, folder, own)
+        args = _parsed(["run", *rest])
+        if not models:
+            raise InputError(
+                "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
+            )
+        _run_all(models, args, own, outcome)
+    _tell(outcome, str(args.output_folder), own)
     return 2 if outcome.failures else 0
 
 
@@ -80,80 +81,85 @@ def _own_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
     parser.add_argument("-m", "--model", action="extend", nargs="+")
     parser.add_argument("-v", "--verbosity", type=int)
-    parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("--index", choices=("exact", "faiss"), default="exact")
     parser.add_argument("--json", action="store_true")
     return parser
 
 
-def _run_all(models: Sequence[str], rest: list[str], own: argparse.Namespace, outcome: Outcome) -> str:
-    """Run mteb's command for each model; return the folder of the results."""
-    # mteb registers our tasks and models when it is imported (autoload.install)
-    import mteb
-    from mteb.cli import build_cli
-    from mteb.cli import main as mteb_main
-
-    args = _parsed(build_cli.build_cli(), ["run", *rest])
-    if not models and args.model is None:
-        raise InputError(
-            "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
-        )
-    models = models or [args.model]
-    check_tasks(args.tasks or ())
-    check_benchmarks(args.benchmarks or ())
-    evaluate = mteb.evaluate
-    argv = sys.argv
-    mteb.evaluate = _each_by_itself(evaluate, own, outcome, len(models) > 1)  # type: ignore[assignment]
-    try:
-        for name in models:
-            sys.argv = ["mteb", "run", *rest, "-m", name]
-            try:
-                inspect.unwrap(mteb_main)()
-            except LongEmbedError as error:
-                if len(models) == 1:
-                    raise
-                outcome.failures[name] = error
-    finally:
-        mteb.evaluate, sys.argv = evaluate, argv
-    return str(args.output_folder)
-
-
-def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+def _parsed(arguments: list[str]) -> argparse.Namespace:
     """mteb parses its own options. Its help ends with our options."""
+    # mteb registers our tasks and models when it is imported (autoload.install)
+    from mteb.cli import build_cli
+
     try:
-        return parser.parse_args(arguments)
+        return build_cli.build_cli().parse_args(arguments)
     except SystemExit as stop:
         if not stop.code:
             print(_EPILOG, end="")
         raise
 
 
-def _each_by_itself(
-    evaluate: Callable[..., ModelResult], own: argparse.Namespace, outcome: Outcome, several: bool
-) -> Callable[..., None]:
-    """`mteb.evaluate` stops at the first error. This function continues if the error is one of ours."""
+def _run_all(
+    models: Sequence[str], args: argparse.Namespace, own: argparse.Namespace, outcome: Outcome
+) -> None:
+    """Run each model on each task by itself, as `mteb run` runs one model on all."""
+    import mteb
+    import torch
 
-    @wraps(evaluate)
-    def evaluate_each(model: Any, tasks: Iterable[Any], **options: Any) -> None:
-        tasks = list(tasks)
-        if own.verbosity == 0:
-            options["show_progress_bar"] = False
-            options["encode_kwargs"] = {**(options.get("encode_kwargs") or {}), "show_progress_bar": False}
+    if own.verbosity:
+        level = {1: logging.WARNING, 2: logging.INFO}.get(own.verbosity, logging.DEBUG)
+        logging.getLogger("mteb").setLevel(level)
+    check_tasks(args.tasks or ())
+    check_benchmarks(args.benchmarks or ())
+    encode: dict[str, Any] = {} if args.batch_size is None else {"batch_size": args.batch_size}
+    if not own.verbosity:
+        encode["show_progress_bar"] = own.verbosity is None and sys.stderr.isatty()
+    options: dict[str, Any] = {
+        "cache": mteb.ResultCache(args.output_folder),
+        "co2_tracker": args.co2_tracker,
+        "overwrite_strategy": "always" if args.overwrite else args.overwrite_strategy,
+        "encode_kwargs": encode,
+        "prediction_folder": args.output_folder if args.save_predictions else args.prediction_folder,
+        "num_proc": args.num_proc,
+        "show_progress_bar": bool(own.verbosity),
+    }
+    device = args.device if args.device is not None else "cuda" if torch.cuda.is_available() else "cpu"
+    for name in models:
+        tasks = _tasks(args)
+        try:
+            model: Any = mteb.get_model(name, args.model_revision, device=device)
+        except LongEmbedError as error:
+            if len(models) == 1:
+                raise
+            outcome.failures[name] = error
+            continue
         for task in tasks:
+            which = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
             try:
-                result = evaluate(_searching(model, task, own.index), [task], **options)
+                outcome.results.append(mteb.evaluate(_searching(model, task, own.index), [task], **options))
             except LongEmbedError as error:
-                if len(tasks) == 1:
+                if len(tasks) * len(models) == 1:
                     raise
-                name = task.metadata.name
-                outcome.failures[f"{model.mteb_model_meta.name}: {name}" if several else name] = error
+                outcome.failures[which] = error
                 continue
-            outcome.results.append(result)
-            line = _reading(model, task.metadata.name, options.get("cache"))
-            if line:
-                outcome.readings.append(f"{model.mteb_model_meta.name} on {line}" if several else line)
+            if line := _reading(model, task.metadata.name, options["cache"]):
+                outcome.readings.append(f"{name} on {line}" if len(models) > 1 else line)
 
-    return evaluate_each
+
+def _tasks(args: argparse.Namespace) -> list[Any]:
+    """New task objects, which hold no data yet."""
+    import mteb
+
+    if args.benchmarks:
+        return [task for each in mteb.get_benchmarks(names=args.benchmarks) for task in each.tasks]
+    found = mteb.get_tasks(
+        categories=args.categories,
+        task_types=args.task_types,
+        languages=args.languages,
+        tasks=args.tasks,
+        eval_splits=args.eval_splits,
+    )
+    return list(found)
 
 
 def _searching(model: Any, task: Any, index: str) -> Any:
@@ -232,21 +238,25 @@ _UNIT = {True: "tasks did", False: "task did"}
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Switch off progress bars and FutureWarnings of other libraries, for `-v 0`."""
+    """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
     import warnings
 
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as transformers_logging
 
+    logger = logging.getLogger("mteb")
+    level = logger.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        logger.setLevel(logging.ERROR)
         datasets.disable_progress_bars()
         disable_progress_bars()
         transformers_logging.disable_progress_bar()
         try:
             yield
         finally:
+            logger.setLevel(level)
             datasets.enable_progress_bars()
             enable_progress_bars()
             transformers_logging.enable_progress_bar()

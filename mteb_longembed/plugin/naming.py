@@ -120,7 +120,9 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
 
             registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
             meta = model_meta(resolved, functools.partial(dict.get, registry))
-        meta = meta.model_copy(update={**same, "name": who.name, "revision": who.revision})
+        origin = model[0].origin
+        same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
+        meta = meta.model_copy(update=same)
         return current_meta(meta, model, who)
 
     return from_sentence_transformer_model

@@ -151,7 +151,7 @@ def test_json_is_all_that_stands_on_standard_output(model, tmp_path, capfd) -> N
     assert list(found["failed"]) == ["LongEmbedQMSum"] and found["results"] == "results"
 
 
-@pytest.mark.parametrize("quiet", [["-q"], ["-v", "0"]])
+@pytest.mark.parametrize("quiet", [["-v", "0"]])
 def test_quiet_leaves_the_table_alone(model, capfd, quiet, recwarn) -> None:
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, *quiet]) == 0
     told = capfd.readouterr()
