@@ -40,7 +40,7 @@ def encoding(size: str, rounds: int) -> str:
 def filled(n: int, vectors: int, width: int) -> CorpusVectors:
     """`n` documents of random unit vectors, in fp16 if a document has several."""
     draw = np.random.default_rng(0)
-    kept = CorpusVectors("float16" if vectors > 1 else "float32")
+    kept = CorpusVectors()
     for _ in range(n):
         rows = draw.normal(size=(vectors, width)).astype(np.float32)
         kept.add([rows / np.linalg.norm(rows, axis=1, keepdims=True)])

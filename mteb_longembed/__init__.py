@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .retrieval.center import center
+    from .retrieval.searcher import open_search
     from .retrieval.searching import search
 
 __version__ = "0.2.0"
-__all__ = ["__version__", "center", "encode_spans", "extend", "load", "search"]
+__all__ = ["__version__", "center", "encode_spans", "extend", "load", "open_search", "search"]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
@@ -29,6 +30,7 @@ _LATER = {
     "encode_spans": "encoders.spans",
     "extend": "encoders.extend",
     "load": "encoders.extend",
+    "open_search": "retrieval.searcher",
     "search": "retrieval.searching",
 }
 

@@ -11,6 +11,9 @@ from mteb.models.hybrid_wrappers import HybridSearch
 from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
 
+#: So many of the best documents of each search are joined, as in mteb.
+SUB_TOP_K = 100
+
 
 def check_bm25() -> None:
     """Raise ModelError if the packages of BM25 are not installed."""
@@ -83,6 +86,8 @@ class FusedSearch(DescribedNow, HybridSearch):
         bm25.mteb_model_meta = bm25_s
         fuse = convex_combination([lowest, 0.0])
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
+        #: The search over the encoder's vectors, and BM25.
+        self.vectors, self._bm25 = encoder, bm25
         self._n_documents = 0
 
     def __repr__(self) -> str:
@@ -93,8 +98,26 @@ class FusedSearch(DescribedNow, HybridSearch):
         self._n_documents = len(corpus)
         super().index(corpus, **options)
 
-    def search(self, queries: Any, *, top_ranked: Any = None, **options: Any) -> Any:
-        """The best documents of each query; if `top_ranked` is given, the best of its candidates."""
-        self.sub_model_top_k = None if top_ranked is None else max(self._n_documents, 1)
+    def refresh(self, corpus: Any, **options: Any) -> None:
+        """Compute again what depends on all documents, after the search over vectors was given other ones."""
+        self._n_documents = len(corpus)
+        self.vectors.refresh(corpus)
+        self._bm25.index(corpus, **options)
+
+    def search(self, queries: Any, *, top_k: int, top_ranked: Any = None, **options: Any) -> Any:
+        """The best documents of each query; if `top_ranked` is given, the best of its candidates.
+
+        Differs: mteb's method shows a progress bar for each call.
+        """
+        options = {"num_proc": None, **options}
         options.pop("timer", None)
-        return super().search(queries, top_ranked=top_ranked, **options)
+        depth = max(self._n_documents, 1) if top_ranked is not None else max(top_k, SUB_TOP_K)
+        found = [
+            model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
+            for model in self.wrapped_models
+        ]
+        fused = {query: self.fuse([scores.get(query, {}) for scores in found]) for query in queries["id"]}
+        return {
+            query: dict(sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=True)[:top_k])
+            for query, scores in fused.items()
+        }

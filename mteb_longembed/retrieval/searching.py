@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder, LongMultiVectorSearch
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch, check_bm25
 from .vector_search import VectorSearch, is_cosine
 
 if TYPE_CHECKING:
-    from mteb.models.models_protocols import SearchProtocol
+    from .searcher import Searcher
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se2"
 
 
-def search(name: str, *, device: str | None = None) -> SearchProtocol:
-    """Load a model as mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
+def search(name: str, *, device: str | None = None) -> Searcher:
+    """A search over your own documents, by the name of a model.
+
+    `add(ids, texts)` adds documents, `search(query, k=10)` finds them, `save(folder)` and `open_search(folder)` keep
+    them. `protocol` is the same search as mteb's search protocol.
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
@@ -29,12 +34,47 @@ def search(name: str, *, device: str | None = None) -> SearchProtocol:
     Raises:
         LongEmbedError: for the same reasons as `load`.
         ModelError: the packages for `fuse=bm25` are missing.
+
+    Example:
+        >>> found = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
+        >>> found.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
+        >>> found.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
+        'a'
     """
     import mteb
-    from mteb.models.search_wrappers import SearchEncoderWrapper
 
-    model: Any = mteb.get_model(name, device=device)
-    return _Plain(SearchEncoderWrapper(model)) if hasattr(model, "encode") else model
+    from .searcher import Searcher
+
+    return Searcher(mteb.get_model(name, device=device))
+
+
+def protocol_of(model: Any) -> Any:
+    """mteb's object for a name as a search, over vectors of ours if it has any."""
+    if isinstance(model, (LongEncoder, LongMultiVectorSearch)):
+        return _Plain(VectorSearch(model))
+    if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
+        model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
+    if hasattr(model, "encode"):
+        from mteb.models.search_wrappers import SearchEncoderWrapper
+
+        return SearchEncoderWrapper(model)
+    return model
+
+
+def metadata_of_documents() -> dict[str, Any]:
+    """What mteb hands to searches beside the texts, for documents that belong to no task."""
+    return {
+        "task_metadata": _metadata(),
+        "hf_split": "test",
+        "hf_subset": "default",
+        "encode_kwargs": {},
+        "num_proc": None,
+    }
+
+
+@functools.cache
+def _metadata() -> Any:
+    return LongEmbedPasskey.metadata.model_copy(update={"name": "Search"})
 
 
 def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
@@ -73,7 +113,8 @@ class _Plain(DescribedNow):
     """Exactly mteb's search protocol, around an object that has it; `mteb_model_meta` may be set."""
 
     def __init__(self, inner: Any) -> None:
-        self._inner = inner
+        self.vectors = inner
+        self.embedder = getattr(inner, "embedder", None)
         self.mteb_model_meta = inner.mteb_model_meta
 
     def __repr__(self) -> str:
@@ -81,8 +122,12 @@ class _Plain(DescribedNow):
 
     def index(self, corpus: Any, **options: Any) -> None:
         """Index a corpus, and forget the last one."""
-        self._inner.index(corpus, **options)
+        self.vectors.index(corpus, **options)
+
+    def refresh(self, corpus: Any, **options: Any) -> None:
+        """Compute again what depends on all documents, after the search over vectors was given other ones."""
+        self.vectors.refresh(corpus, **options)
 
     def search(self, queries: Any, **options: Any) -> Any:
         """The best documents of each query with their scores."""
-        return self._inner.search(queries, **options)
+        return self.vectors.search(queries, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,13 +65,18 @@ class VectorSearch:
 
     def _forget(self) -> None:
         self._ids: list[str] = []
-        self._vectors: CorpusVectors | None = None
+        self._vectors = CorpusVectors()
         self._index: WindowIndex | None = None
         self._document_mean: np.ndarray | None = None
         self._sentences: list[str] = []
 
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)
+
+    @property
+    def embedder(self) -> Any:
+        """The model that embeds."""
+        return self._encoder.embedder
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
@@ -88,18 +93,42 @@ class VectorSearch:
             num_proc: processes that prepare texts.
             where: task_metadata, hf_split, hf_subset.
         """
-        if self._vectors is not None:
-            self._vectors.close()
         self._forget()
-        # several vectors for each document need much room: half precision is enough for unit vectors
-        vectors = CorpusVectors("float16" if self._several and self._unit else "float32")
+        self.add(corpus, encode_kwargs=encode_kwargs, num_proc=num_proc, **where)
+        self.refresh(corpus)
+
+    def add(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
+        """Encode further documents. `refresh` must follow before a search. Arguments as for `index`."""
         size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
             part = corpus.select(range(start, min(start + size, len(corpus))))
-            vectors.add(self._encode(part, PromptType.document, encode_kwargs, num_proc, where))
-        self._vectors, self._ids = vectors, list(corpus["id"])
+            self._vectors.add(self._encode(part, PromptType.document, encode_kwargs, num_proc, where))
+        self._ids += list(corpus["id"])
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Keep only the documents at these places, in this order."""
+        documents = [document for block in self._vectors.blocks() for document in block.documents()]
+        self.fill([self._ids[place] for place in places], [documents[place] for place in places])
+
+    def fill(self, ids: Sequence[str], documents: Sequence[np.ndarray]) -> None:
+        """Replace all documents by those with these vectors, `[vectors, d]` each."""
+        self._forget()
+        self._vectors.add(documents)
+        self._ids = list(ids)
+
+    def stored(self) -> Iterator[Block]:
+        """The vectors of all documents as the model made them."""
+        return self._vectors.blocks()
+
+    def refresh(self, corpus: Any, **_: Any) -> None:
+        """Compute again what depends on all documents.
+
+        Args:
+            corpus: all documents, with `text`.
+        """
+        self._index = None
         if self._center is not None:
-            self._document_mean = vectors.mean()
+            self._document_mean = self._vectors.mean()
         if self._center == "corpus+queries":
             self._sentences = sentences_of(corpus["text"])
 
@@ -119,15 +148,7 @@ class VectorSearch:
         Raises:
             InputError: if `index` was not called.
         """
-        if self._vectors is None:
-            raise InputError("search needs an indexed corpus: call index first.")
-        vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
-        if self._sentences:
-            dataset = Dataset.from_dict(
-                {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
-            )
-            mean = np.concatenate(self._encode(dataset, PromptType.query, encode_kwargs, num_proc, where))
-            vectors = subtract(vectors, mean.mean(0), normalize=self._unit)
+        vectors = self._queries(queries, encode_kwargs=encode_kwargs, num_proc=num_proc, **where)
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
@@ -139,6 +160,37 @@ class VectorSearch:
             query: {self._ids[place]: score for place, score in zip(row, values, strict=True)}
             for query, row, values in zip(ids, places, scores, strict=True)
         }
+
+    def best_vectors(self, query: str, ids: Sequence[str], **where: Any) -> list[int]:
+        """For each of these documents the number of its vector that is nearest to the query."""
+        asked = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)[0]
+        wanted = {key: place for place, key in enumerate(self._ids) if key in set(ids)}
+        best: dict[int, int] = {}
+        for block in self._blocks():
+            documents = block.documents()
+            for place in wanted.values():
+                if 0 <= place - block.first < len(documents):
+                    best[place] = int((documents[place - block.first] @ asked).argmax())
+        return [best[wanted[key]] for key in ids]
+
+    def _queries(
+        self, queries: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any
+    ) -> np.ndarray:
+        """The vectors of queries `[n, d]`, centred if that was asked for.
+
+        Raises:
+            InputError: if `index` was not called.
+        """
+        if not len(self._vectors):
+            raise InputError("search needs an indexed corpus: call index first.")
+        vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
+        if self._sentences:
+            dataset = Dataset.from_dict(
+                {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
+            )
+            mean = np.concatenate(self._encode(dataset, PromptType.query, encode_kwargs, num_proc, where))
+            vectors = subtract(vectors, mean.mean(0), normalize=self._unit)
+        return vectors
 
     def _encode(
         self, texts: Any, kind: PromptType, encode_kwargs: Any, num_proc: int | None, where: Any
@@ -167,7 +219,6 @@ class VectorSearch:
 
     def _blocks(self) -> Iterator[Block]:
         """All documents, centred if that was asked for."""
-        assert self._vectors is not None
         for block in self._vectors.blocks():
             if self._document_mean is not None:
                 block = block._replace(rows=subtract(block.rows, self._document_mean, normalize=self._unit))

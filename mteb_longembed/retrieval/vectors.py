@@ -25,14 +25,9 @@ class Block(NamedTuple):
 
 
 class CorpusVectors:
-    """Vectors on disk. Only one block of them is in memory. The file disappears together with this object.
+    """Vectors on disk in fp32. Only one block of them is in memory. The file disappears together with this object."""
 
-    Args:
-        dtype: the number type on disk; `float16` needs half of the room and is enough for unit vectors.
-    """
-
-    def __init__(self, dtype: str = "float32") -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object
         self._counts: list[int] = []
         self._sum: np.ndarray | None = None
@@ -54,7 +49,7 @@ class CorpusVectors:
             total = rows.sum(0, dtype=np.float64)
             self._sum = total if self._sum is None else self._sum + total
             self._counts.append(len(rows))
-            self._file.write(np.ascontiguousarray(rows, self.dtype).tobytes())
+            self._file.write(rows.tobytes())
 
     def mean(self) -> np.ndarray:
         """The mean of all vectors, `[d]`."""
@@ -72,8 +67,8 @@ class CorpusVectors:
             while last < len(self._counts) and (last == first or size + self._counts[last] <= most):
                 size += self._counts[last]
                 last += 1
-            raw = self._file.read(size * self._width * self.dtype.itemsize)
-            rows = np.frombuffer(raw, self.dtype).reshape(size, self._width).astype(np.float32)
+            raw = self._file.read(size * self._width * 4)
+            rows = np.frombuffer(raw, np.float32).reshape(size, self._width)
             yield Block(first, np.array(self._counts[first:last]), rows)
             first = last
 

@@ -98,7 +98,7 @@ def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tai
     # many blocks, so that the best documents come from several
     monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
     joint = ":" if ":" not in tail else ","
-    model = longembed.search(f"{folder}{tail}{joint}center={center}", device="cpu")
+    model = longembed.search(f"{folder}{tail}{joint}center={center}", device="cpu").protocol
     # half precision on disk
     error = 2e-3 if "vectors" in tail else 1e-5
     for seed in (0, 50):
@@ -108,7 +108,7 @@ def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tai
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
     for tail in ("+pi@128:center=corpus", "+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
-        model = longembed.search(f"{folder}{tail}", device="cpu")
+        model = longembed.search(f"{folder}{tail}", device="cpu").protocol
         assert isinstance(model, SearchProtocol) and not isinstance(model, EncoderProtocol)
         assert not hasattr(model, "encode")
     name = f"{folder}+pi@128:center=corpus,fuse=bm25,vectors=4"
@@ -133,7 +133,7 @@ def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revis
     assert meta.name == f"local/model{tail}"
     assert (meta.model_type, meta.similarity_fn_name.value) == ([kind], similarity)
     assert meta.revision.partition("-")[2] == revision.lstrip("-")
-    model = longembed.search(f"{folder}{tail}", device="cpu")
+    model = longembed.search(f"{folder}{tail}", device="cpu").protocol
     assert (model.mteb_model_meta.name, model.mteb_model_meta.revision) == (meta.name, meta.revision)
 
 
@@ -159,7 +159,7 @@ def test_search_through_the_flat_index_is_exact(folder, tail, center):
 
 @pytest.mark.parametrize("tail", [":center=corpus", ":vectors=4,center=corpus", ":fuse=bm25", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
-    model = longembed.search(f"{folder}+pi@128{tail}", device="cpu")
+    model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
     documents = corpus(0)
     ranked = {"q0": documents["id"][:3], "q1": documents["id"][4:9], "q2": documents["id"]}
     everything = run(model, documents, top_k=100)
@@ -175,7 +175,9 @@ def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_poss
     documents = corpus(0)
     dense = expected(folder, "+pi@128", documents, "")
     bm25 = run(mteb.get_model("mteb/baseline-bm25s"), documents, 100)
-    fused = run(longembed.search(f"{folder}+pi@128:fuse=bm25,weight=0.3", device="cpu"), documents, 100)
+    fused = run(
+        longembed.search(f"{folder}+pi@128:fuse=bm25,weight=0.3", device="cpu").protocol, documents, 100
+    )
 
     for query in QUERIES["id"]:
         cosine, words = dense[query], bm25[query]
@@ -195,7 +197,7 @@ def test_without_its_packages_fusion_names_the_extra(folder, monkeypatch):
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):
-    model = longembed.search(f"{folder}+pi@128:center=corpus", device="cpu")
+    model = longembed.search(f"{folder}+pi@128:center=corpus", device="cpu").protocol
     task = mteb.get_task("STSBenchmark")
     with pytest.raises(
         TypeError, match=r"local/model\+pi@128,center=corpus .*STSBenchmark does not support Search"

@@ -16,7 +16,7 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
     queries = draw.standard_normal((20, width), np.float32)
     tracemalloc.start()
     try:
-        kept = CorpusVectors("float16")
+        kept = CorpusVectors()
         for place in range(n):
             rows = draw.standard_normal((several, width), np.float32)
             if place in (0, 5_000, n - 1):  # these have the first query itself among their vectors

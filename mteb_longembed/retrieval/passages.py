@@ -1,0 +1,51 @@
+"""Which characters of a document each of its vectors stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mteb_longembed.encoders.span_pooling import SpanPooling
+
+#: Start and end in characters. The end is excluded.
+Passage = tuple[int, int]
+
+
+def passages_of(model: Any, text: str) -> list[Passage]:
+    """Start and end of the text of each vector of a document, in the order of its vectors.
+
+    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
+
+    Args:
+        model: what `extend` or `load` returned.
+        text: a document.
+    """
+    prompts = model.prompts or {}
+    prompt = next((p for p in map(prompts.get, ("document", "passage", "corpus")) if p is not None), "")
+    first = model.first
+    tokenizer = first.tokenizer
+    if not getattr(tokenizer, "is_fast", False):
+        return [(0, len(text))]
+    read = tokenizer(prompt + text, return_offsets_mapping=True, truncation=True, max_length=first.longest)
+    offsets = np.array(read["offset_mapping"]).reshape(-1, 2) - len(prompt)
+    n = len(offsets)
+    pooling = model[1]
+    vectors = pooling.vectors if isinstance(pooling, SpanPooling) else None
+    ((_, *around),) = first.row_settings([np.array(read["input_ids"], np.int32)], prompt or None) or ((0,),)
+    prefix, behind = around or (0, 0)
+    if vectors is None or n - prefix - behind < 1:
+        groups = [np.arange(n)]
+    elif vectors != "window":
+        groups = np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
+    elif first.leaves_unchanged(n):
+        groups = [np.arange(n)]
+    else:
+        groups = [window.numpy() for window in first.strategy.windows(n, prefix, behind)]
+    return [_passage(offsets[group]) for group in groups]
+
+
+def _passage(offsets: np.ndarray) -> Passage:
+    # special tokens and the prompt have no characters of the document
+    content = offsets[(offsets[:, 1] > offsets[:, 0]) & (offsets[:, 0] >= 0)]
+    return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

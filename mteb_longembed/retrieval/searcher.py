@@ -1,0 +1,187 @@
+"""Search over one's own documents: add them, ask, keep the index on disk."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from mteb_longembed.errors import InputError
+
+from .index_files import read_index, write_index
+from .passages import passages_of
+from .searching import metadata_of_documents, protocol_of
+from .vector_search import VectorSearch
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that a query found.
+
+    Args:
+        id: of the document.
+        score: of the document: that of its best vector, joined with BM25's if the name says so.
+        start: first character of the passage.
+        end: the character behind its last one.
+        passage: the text of the best window or span; with one vector a document, the text that was read.
+    """
+
+    id: str
+    score: float
+    start: int
+    end: int
+    passage: str
+
+
+class Searcher:
+    """Documents and the model that finds them.
+
+    Args:
+        model: mteb's object for a name: an encoder, or a search.
+    """
+
+    def __init__(self, model: Any) -> None:
+        #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
+        self.protocol = protocol_of(model)
+        self._texts: dict[str, str] = {}
+        self._is_current = True
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.protocol.mteb_model_meta.name}, {len(self):,} documents)"
+
+    def add(self, ids: Sequence[str], texts: Sequence[str]) -> None:
+        """Encode documents and add them. What depends on the whole corpus is computed again at the next search.
+
+        Args:
+            ids: one for each text; new ones.
+            texts: the documents.
+
+        Raises:
+            InputError: if an id is known, given twice or no text; if a text is none; if the numbers differ. Then
+                nothing is added.
+        """
+        ids, texts = list(ids), list(texts)
+        if len(ids) != len(texts):
+            raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
+        for place, (key, text) in enumerate(zip(ids, texts, strict=True)):
+            for what, value in (("id", key), ("document", text)):
+                if not isinstance(value, str) or (what == "id" and not value):
+                    raise InputError(f"each {what} must be a text, got {value!r} at place {place}.")
+        known = [key for key in ids if key in self._texts] or _twice(ids)
+        if known:
+            raise InputError(
+                f"ids must be new, got {known[0]!r} a second time: remove it first, or give the document another id."
+            )
+        new = Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
+        if len(new) and (vectors := self._vectors) is not None:
+            vectors.add(new, **metadata_of_documents())
+        self._texts.update(zip(ids, texts, strict=True))
+        self._is_current = False
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove documents.
+
+        Raises:
+            InputError: if there is no such document. Then nothing is removed.
+        """
+        unknown = [key for key in ids if key not in self._texts]
+        if unknown:
+            raise InputError(f"only documents that were added can be removed, got {unknown[0]!r}.")
+        gone = set(ids)
+        kept = {key: text for key, text in self._texts.items() if key not in gone}
+        if (vectors := self._vectors) is not None:
+            vectors.keep([place for place, key in enumerate(self._texts) if key not in gone])
+        self._texts = kept
+        self._is_current = False
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents of a query, best first; all if there are fewer.
+
+        Raises:
+            InputError: if the query is no text, `k` is below 1, or no document was added.
+        """
+        if not isinstance(query, str) or not query.strip():
+            raise InputError(f"a query must be a text with words, got {query!r}.")
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
+        if not self._texts:
+            raise InputError("search needs documents: add some first.")
+        self._refresh()
+        asked = Dataset.from_dict({"id": ["query"], "text": [query]})
+        found = self.protocol.search(asked, top_k=k, **metadata_of_documents())["query"]
+        best = heapq.nsmallest(k, found.items(), key=lambda item: (-item[1], item[0]))
+        spans = self._spans(query, [key for key, _ in best])
+        return [
+            Hit(key, float(score), start, end, self._texts[key][start:end])
+            for (key, score), (start, end) in zip(best, spans, strict=True)
+        ]
+
+    def save(self, folder: str | Path) -> None:
+        """Write documents and vectors into a folder, completely or not at all. Other processes may read it meanwhile.
+
+        Raises:
+            InputError: if the folder holds something else.
+            StorageError: if the disk refuses a write.
+        """
+        blocks = self._vectors.stored() if self._vectors is not None else None
+        write_index(Path(folder), self.protocol.mteb_model_meta, self._texts, blocks)
+
+    @property
+    def _vectors(self) -> VectorSearch | None:
+        found = getattr(self.protocol, "vectors", self.protocol)
+        return found if isinstance(found, VectorSearch) else None
+
+    def _refresh(self) -> None:
+        if self._is_current:
+            return
+        refresh = getattr(self.protocol, "refresh", self.protocol.index)
+        ids, texts = list(self._texts), list(self._texts.values())
+        refresh(
+            Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts}), **metadata_of_documents()
+        )
+        self._is_current = True
+
+    def _spans(self, query: str, ids: list[str]) -> Iterator[tuple[int, int]]:
+        """Start and end of the passage of each document, in characters."""
+        vectors = self._vectors
+        if vectors is None:  # a search without vectors of ours
+            yield from ((0, len(self._texts[key])) for key in ids)
+            return
+        best = vectors.best_vectors(query, ids, **metadata_of_documents())
+        for key, number in zip(ids, best, strict=True):
+            spans = passages_of(vectors.embedder, self._texts[key])
+            yield spans[min(number, len(spans) - 1)]
+
+
+def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
+    """The searcher that `save` wrote. Its documents are not encoded again.
+
+    Args:
+        folder: what was given to `save`.
+        device: where the model runs; default the best device of this machine.
+
+    Raises:
+        DataError: if the folder is no complete index, or another revision of the model made it.
+        LongEmbedError: for the same reasons as `load`.
+    """
+    import mteb
+
+    stored = read_index(Path(folder))
+    searcher = Searcher(mteb.get_model(stored.name, device=device))
+    stored.check(searcher.protocol.mteb_model_meta)
+    if (vectors := searcher._vectors) is not None:
+        vectors.fill(list(stored.texts), stored.documents())
+    searcher._texts, searcher._is_current = stored.texts, False
+    return searcher
+
+
+def _twice(ids: list[str]) -> list[str]:
+    seen: set[str] = set()
+    return [key for key in ids if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
