@@ -26,6 +26,7 @@ from mteb_longembed.encoders.engine.cluster import (
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
+from tests.limits import same_vectors
 
 LENGTHS = [5, 16, 17, 64, 100, 40, 33, 8] * 8
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
@@ -104,7 +105,7 @@ def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
     # the arrays of Ray are read-only: what the caller gets is a copy, without a warning of torch
     assert len(workers.actors) == 2
     engine = ClusterEngine(model, workers)
-    assert np.abs(collected(engine) - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(collected(engine), model.encode(TEXTS))
     assert engine.reading == model.reading
 
 
@@ -125,11 +126,11 @@ def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -
         if not killed:
             os.kill(victim, signal.SIGKILL)
             killed = True
-    assert np.abs(np.stack(done) - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(np.stack(done), model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
     again = ClusterEngine(model, workers)
-    assert np.abs(collected(again) - np.stack(done)).max() < 1e-6
+    same_vectors(collected(again), np.stack(done))
     assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
 
 
@@ -143,7 +144,7 @@ def test_a_run_that_stopped_goes_on_from_the_store(workers, model, tmp_path) -> 
     found = collected(again)
     assert again.store is not None and again.store.counts.rows_read == finished > 0
     assert again.store.counts.rows_encoded == len(TEXTS) - finished
-    assert np.abs(found - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(found, model.encode(TEXTS))
     # and one process reads what the cluster wrote
     model.store = EmbeddingStore(tmp_path)
     try:
