@@ -36,15 +36,19 @@ def of_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, dtype: torch.dty
     return limit(k.shape[-2], size, dtype=dtype) + limit(q.shape[-1], size * largest, dtype=dtype)
 
 
+def _numbers(x: np.ndarray | Tensor) -> np.ndarray:
+    return x.detach().numpy() if isinstance(x, Tensor) else x
+
+
 def of_embeddings(vectors: np.ndarray | Tensor, layers: int = 2) -> float:
     """`limit` for the vectors of a small transformer: six matrix products follow one another in each layer."""
-    size = float(np.abs(np.asarray(vectors)).max())
+    size = float(np.abs(_numbers(vectors)).max())
     return limit(np.shape(vectors)[-1], size, sums=6 * layers)
 
 
 def same_vectors(got: np.ndarray | Tensor, want: np.ndarray | Tensor, layers: int = 2) -> None:
     """Two ways of computing the vectors of a small transformer give the same vectors."""
-    got, want = np.asarray(got), np.asarray(want)
+    got, want = _numbers(got), _numbers(want)
     gap, allowed = float(np.abs(got - want).max()), of_embeddings(want, layers)
     assert got.shape == want.shape and gap < allowed, f"{gap:.1e} apart, rounding explains {allowed:.1e}"
 
