@@ -66,12 +66,16 @@ from transformers import Qwen3Config, Qwen3Model  # noqa: E402
 
 import mteb_longembed as longembed  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
-from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan  # noqa: E402
-from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed  # noqa: E402
+from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
+from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
 from mteb_longembed.encoders.attention.plain import attend_plain  # noqa: E402
 from mteb_longembed.encoders.attention.plan import PlannedAttention  # noqa: E402
+from mteb_longembed.encoders.attention.plans import (  # noqa: E402
+    DualChunkPlan,
+    ReRoPEPlan,
+    SelfExtendPlan,
+)
 from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
-from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan, SelfExtendPlan  # noqa: E402
 
 Rows = list[list[object]]
 

@@ -32,7 +32,7 @@ def limit(terms: int, size: float = 1.0, *, sums: float = 1, dtype: torch.dtype 
 def of_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, dtype: torch.dtype = torch.float32) -> float:
     """`limit` for attention `[..., n, d]`: sums over the keys, and scores, whose error the exponential passes on."""
     largest = scale * float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max())
-    size = float(v.abs().max())
+    size = float(v.detach().abs().max())
     return limit(k.shape[-2], size, dtype=dtype) + limit(q.shape[-1], size * largest, dtype=dtype)
 
 

@@ -24,5 +24,5 @@ def test_sums_in_any_order_stay_inside(terms):
 def test_a_vector_that_is_off_in_one_number_is_named_with_its_distance():
     want = np.full((2, 64), 0.125, np.float32)
     same_vectors(want + 1e-7, want)
-    with pytest.raises(AssertionError, match="1.0e-04 apart"):
+    with pytest.raises(AssertionError, match=r"1\.0e-04 apart"):
         same_vectors(want + np.eye(2, 64) * 1e-4, want)

@@ -32,7 +32,6 @@ def packed(monkeypatch) -> list[int]:
         return original(documents, *args, **kwargs)
 
     monkeypatch.setattr(interface, "attend_packed", counted)
-    monkeypatch.setattr(devices, "may_pack", lambda: True)
     monkeypatch.setattr(devices, "packs", lambda *given: True)
     return calls
 

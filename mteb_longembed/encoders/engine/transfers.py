@@ -14,6 +14,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.attention.devices import to_device
+
 T = TypeVar("T")
 
 #: How many later batches an accelerator runs while the host waits for the results of a batch.
@@ -32,7 +34,7 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        self._finite = torch.stack([torch.isfinite(array).all() for array in arrays])
+        self._finite = _finite(arrays)
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
@@ -54,12 +56,22 @@ class Results:
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
 
 
-def lagging(items: Iterable[T], ahead: int) -> Iterator[T]:
+def _finite(arrays: list[Tensor]) -> Tensor:
+    """Whether each array has only finite numbers. A few operators for all of them, whatever their shapes."""
+    if len({array.shape for array in arrays}) == 1:
+        return torch.isfinite(torch.stack(arrays)).flatten(1).all(1)
+    wrong = torch.isfinite(torch.cat([array.reshape(-1) for array in arrays])).logical_not().cumsum(0)
+    ends = torch.tensor([array.numel() for array in arrays]).cumsum(0)
+    until = torch.nn.functional.pad(wrong, (1, 0))[to_device(ends, wrong.device)]
+    return until.diff(prepend=until.new_zeros(1)) == 0
+
+
+def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
     """The items in their order. Each item is yielded after `ahead` later items have been drawn.
 
     >>> drawn = []
     >>> items = (drawn.append(i) or i for i in range(4))
-    >>> [(item, list(drawn)) for item in lagging(items, 2)]
+    >>> [(item, list(drawn)) for item in delayed(items, 2)]
     [(0, [0, 1, 2]), (1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [0, 1, 2, 3])]
     """
     waiting: deque[T] = deque()

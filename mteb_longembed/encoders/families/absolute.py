@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.devices import hand_over
-from mteb_longembed.encoders.attention.packed import PackedDocuments
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
-from .interface import install_packed
+from .interface import PACKED, takes_packed
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Absolute(Family):
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
         self.check_target(strategy, rows)
         self._query_scale: Tensor | None = None
-        self.packs = install_packed(model)
+        self.packs = takes_packed(model)
         if strategy.logn:
             # by name, not by class: a projection may be in int8, or have an adapter around it
             queries = [m for name, m in model.named_modules() if name.rpartition(".")[2] == layout.query]
@@ -117,7 +117,7 @@ class Absolute(Family):
     def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
         if self._query_scale is None:
             return None
-        return output * self._query_scale.to(output.dtype)
+        return (output * self._query_scale).to(output.dtype)
 
     def read_by_short_inputs(self) -> dict[tuple[int, str], Tensor | None]:
         embeddings: Any = self.model.embeddings
@@ -139,10 +139,10 @@ class Absolute(Family):
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
         ids = features["input_ids"]
-        n = hand_over(lengths, ids.device)[:, None]
+        n = to_device(lengths, ids.device)[:, None]
         self._query_scale = None
         if strategy.logn and int(lengths.max()) > strategy.trained_len:
-            self._query_scale = strategy.query_scale(n)[..., None]
+            self._query_scale = to_device(strategy.query_scale(lengths)[:, None, None], ids.device)
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
         if self.padding_idx is None:
@@ -157,6 +157,9 @@ class Absolute(Family):
         return {**features, "position_ids": rows.long()}
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+        if self.model.config._attn_implementation != PACKED:
+            # here and not where the model is built: a cluster's driver may have no device that packs
+            self.model.set_attn_implementation(PACKED)
         if self._query_scale is not None:
             self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
         if "position_ids" not in features:

@@ -9,7 +9,8 @@ import torch
 from torch.nn.attention import varlen as torchs
 
 from mteb_longembed.encoders.attention import devices, varlen
-from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed, calls_of
+from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
@@ -122,6 +123,7 @@ def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():
 
 
 def test_half_precision_on_a_new_gpu_packs_and_full_precision_does_not(monkeypatch):
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     gpu = torch.device("cuda", 0)
     assert devices.packs(gpu, torch.bfloat16) and "varlen_attn" in devices.path(gpu, torch.bfloat16)

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.attention import kernels, tiles
-from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
 from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plans import DualChunkPlan, ReRoPEPlan, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
-from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan, SelfExtendPlan
 from tests.limits import limit, of_attention, same_attention
 
 from . import oracles
@@ -133,7 +132,7 @@ def test_rotations_at_far_positions_undo_the_models_rounding():
     angle = (torch.arange(n).float()[:, None] * rotation.inv_freq).double()  # what a float32 model turns by
     a, b = x[..., :4], x[..., 4:]
     usual = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1).float()
-    back = rotation.apply(usual, rotation.turn(torch.zeros(n)))
+    back = rotation.apply(usual, rotation.turn(torch.zeros(n), torch.device("cpu")))
     # each number is a sum of two, turned twice
     assert (back - x).abs().max() < limit(2, float(x.abs().max()), sums=2)
 
@@ -217,7 +216,7 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
 def test_band_blocks_hide_exactly_what_lies_outside():
     for n, left, right in ((1, 0, 0), (130, 3, 3), (130, 70, 0), (600, 200, 199), (70, 69, 69)):
         seen = torch.zeros(n, n)
-        for rows, cols, mask in tiles.band_blocks(n, left, right):
+        for rows, cols, mask in tiles.band_blocks(n, left, right, torch.device("cpu")):
             seen[rows, cols] += mask == 0
         behind = torch.arange(n)[:, None] - torch.arange(n)
         inner = tiles.band_interior(n, left, right)

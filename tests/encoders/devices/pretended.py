@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from torch.autograd.grad_mode import inference_mode
-
-from mteb_longembed.encoders.attention import devices, flex
+from mteb_longembed.encoders.attention import devices, kernels
 
 aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)
@@ -33,7 +32,12 @@ _WAITING = {
     aten.equal.default, aten.is_nonzero.default, aten._unique2.default, aten.unique_dim.default,
     aten.item.default, aten.one_hot.default, aten.where.default,
 }  # fmt: skip
-_INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}
+_INDEXING = {
+    aten.index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+}
 _OF_DEVICE: list[Accelerator] = []
 
 
@@ -119,7 +123,9 @@ def _host(x: Any) -> Any:
 
 
 def _wrapped(out: Any) -> Any:
-    return tree_map(lambda x: OnDevice(x) if isinstance(x, Tensor) and not isinstance(x, OnDevice) else x, out)
+    return tree_map(
+        lambda x: OnDevice(x) if isinstance(x, Tensor) and not isinstance(x, OnDevice) else x, out
+    )
 
 
 @dataclass
@@ -162,7 +168,7 @@ class Accelerator:
         self.waits.append(f"{why} at {' < '.join(own[-2:][::-1])} ({last.filename[-40:]}:{last.lineno})")
 
     def moved(self, model: nn.Module) -> Any:
-        """The model in the device's number type, on it. Modules after the first stay in fp32, as `build` leaves them."""
+        """The model in the device's number type, on it. Modules after the first stay in fp32, as in `build`."""
         children = list(model.children())
         children[0].to(self.dtype)
         for module in model.modules():
@@ -191,14 +197,16 @@ class Accelerator:
             stack.enter_context(mock.patch.multiple(torch.cuda, **said))
             stack.enter_context(mock.patch.object(torch.version, "hip", "7.0" if self.hip else None))
             stack.enter_context(
-                mock.patch.object(torch.backends.cuda, "is_flash_attention_available", lambda: self.flash)
+                mock.patch.object(
+                    torch.backends.cuda, "is_flash_attention_available", return_value=self.flash
+                )
             )
             for cached in vars(devices).values():
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
                     stack.callback(cached.cache_clear)
             stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
-            stack.enter_context(mock.patch.object(flex, "compiled", lambda: self.flex))
+            stack.enter_context(mock.patch.object(kernels, "compiled", return_value=self.flex))
             before = torch._C._only_lift_cpu_tensors()
             torch._C._set_only_lift_cpu_tensors(True)
             stack.callback(torch._C._set_only_lift_cpu_tensors, before)
@@ -302,10 +310,13 @@ class Accelerator:
         if mask is not None and mask.dtype != torch.bool:
             mask = mask.float()
         out = nn.functional.scaled_dot_product_attention(
-            *(x.host.float() for x in given[:3]), attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+            *(x.host.float() for x in given[:3]),
+            attn_mask=mask,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
         )
         return OnDevice(out.to(q.dtype))
-
 
     def flex(self, q: Tensor, k: Tensor, v: Tensor, *, score_mod: Any, scale: float) -> Tensor:
         """Compiled FlexAttention."""
@@ -335,9 +346,7 @@ class _Event:
 # ---- kernels ----------------------------------------------------------------------------------------------
 
 
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int
-) -> tuple[Tensor, Tensor]:
+def attention(q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int) -> tuple[Tensor, Tensor]:
     """`[h, m, d]` over `[hk, n, d]` in fp32; a row without a key has +inf, as FlashAttention gives it."""
     groups = q.shape[0] // k.shape[0]
     k, v = (x.repeat_interleave(groups, 0) for x in (k, v))
@@ -371,11 +380,11 @@ def _varlen(
     check(type(max_q) is int and type(max_k) is int, "lengths are numbers of the host")
     a, b = cu_q.tolist(), cu_k.tolist()
     check(a[-1] == len(q) and b[-1] == len(k), "starts must end with the tokens")
-    check(max(y - x for x, y in zip(a, a[1:], strict=False)) == max_q, "max_q must be the longest")
-    check(max(y - x for x, y in zip(b, b[1:], strict=False)) == max_k, "max_k must be the longest")
+    check(max(y - x for x, y in pairwise(a)) == max_q, "max_q must be the longest")
+    check(max(y - x for x, y in pairwise(b)) == max_k, "max_k must be the longest")
     out, lse = torch.empty_like(q), torch.empty(q.shape[1], len(q))
     left, right = _sides(*window, causal, max_k)
-    for (x, y), (s, t) in zip(zip(a, a[1:], strict=False), zip(b, b[1:], strict=False), strict=True):
+    for (x, y), (s, t) in zip(pairwise(a), pairwise(b), strict=True):
         part, part_lse = attention(
             q[x:y].transpose(0, 1), k[s:t].transpose(0, 1), v[s:t].transpose(0, 1), scale, left, right
         )
@@ -389,8 +398,7 @@ def _dense(
     """FlashAttention of `[b, n, h, d]`."""
     on.flash_check(q, k, v)
     both = [
-        attention(*(x.transpose(0, 1) for x in one), scale, left, right)
-        for one in zip(q, k, v, strict=True)
+        attention(*(x.transpose(0, 1) for x in one), scale, left, right) for one in zip(q, k, v, strict=True)
     ]
     return torch.stack([out.transpose(0, 1) for out, _ in both]), torch.stack([lse for _, lse in both])
 
@@ -431,6 +439,3 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "aten::_scaled_dot_product_flash_attention": _sdpa_flash,
     "aten::_scaled_dot_product_efficient_attention": _sdpa_efficient,
 }
-
-H100 = Accelerator("H100")
-__all__ = ["H100", "Accelerator", "OnDevice", "Refused", "types"]

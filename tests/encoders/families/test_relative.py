@@ -11,8 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch.nn.attention.flex_attention import flex_attention
 
-from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention import flex as flex_module
+from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.families import relative as family
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError
@@ -105,8 +104,8 @@ def test_biases_come_in_blocks_and_never_as_a_whole(base, monkeypatch):
     sizes = []
     block = family.DistanceBias.block
 
-    def watched(self, rows, n):
-        out = block(self, rows, n)
+    def watched(self, rows, documents, n):
+        out = block(self, rows, documents, n)
         sizes.append((n, out.shape[1]))
         return out
 
@@ -127,7 +126,7 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
         asked.append(args[0].shape[2])
         return flex_attention(*args, **kwargs)  # not compiled: it scores n x n, which is the slow oracle
 
-    monkeypatch.setattr(flex_module, "compiled", lambda: flex)
+    monkeypatch.setattr(kernels, "compiled", lambda: flex)
     monkeypatch.setattr(devices, "has_flex", lambda device: True)
     same_vectors(model.encode(TEXTS), want)
     assert (LT in asked) == (key != "se"), "planned positions are no function of one distance"
