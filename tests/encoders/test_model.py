@@ -197,6 +197,12 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
     assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
     assert running.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
     assert running.is_out_of_memory(RuntimeError("std::bad_alloc"))
+    for library in ("CUBLAS", "CUDNN"):
+        assert running.is_out_of_memory(
+            RuntimeError(f"error: {library}_STATUS_ALLOC_FAILED when calling create")
+        )
+    triton = type("OutOfResources", (Exception,), {})
+    assert running.is_out_of_memory(triton("out of resource: shared memory, Required: 163840"))
     assert running.is_out_of_memory(MemoryError())
     assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
 

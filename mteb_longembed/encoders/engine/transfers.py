@@ -34,13 +34,14 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        self._finite = _finite(arrays)
+        flat = _flat(arrays)
+        self._finite = _finite(flat, [array.numel() for array in arrays])
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
         self._finite = self._finite.to("cpu", non_blocking=True)
         if fetch:
-            self._host = torch.cat([array.reshape(-1) for array in arrays]).to("cpu", non_blocking=True)
+            self._host = flat.to("cpu", non_blocking=True)
         self._copied = torch.cuda.Event()
         self._copied.record(torch.cuda.current_stream(arrays[0].device))
 
@@ -56,14 +57,21 @@ class Results:
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
 
 
-def _finite(arrays: list[Tensor]) -> Tensor:
-    """Whether each array has only finite numbers. A few operators for all of them, whatever their shapes."""
+def _flat(arrays: list[Tensor]) -> Tensor:
+    """The numbers of all arrays one after another, by one operator if the arrays have one shape."""
     if len({array.shape for array in arrays}) == 1:
-        return torch.isfinite(torch.stack(arrays)).flatten(1).all(1)
-    wrong = torch.isfinite(torch.cat([array.reshape(-1) for array in arrays])).logical_not().cumsum(0)
-    ends = torch.tensor([array.numel() for array in arrays]).cumsum(0)
-    until = torch.nn.functional.pad(wrong, (1, 0))[to_device(ends, wrong.device)]
-    return until.diff(prepend=until.new_zeros(1)) == 0
+        return torch.stack(arrays).flatten()
+    return torch.cat([array.reshape(-1) for array in arrays])
+
+
+def _finite(flat: Tensor, sizes: list[int]) -> Tensor:
+    """Whether each array has only finite numbers. A few operators for all arrays, whatever their sizes."""
+    finite = torch.isfinite(flat)
+    if len(set(sizes)) == 1:
+        return finite.view(len(sizes), -1).all(1)
+    ends = to_device(torch.tensor([0, *sizes]).cumsum(0), flat.device)
+    wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
+    return wrong[ends].diff() == 0
 
 
 def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mteb
@@ -16,6 +18,7 @@ from torch import Tensor
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.encoders.engine import cluster as cluster_module
 from mteb_longembed.encoders.engine.cluster import (
     WORKERS_VARIABLE,
     Cluster,
@@ -210,3 +213,28 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(
     assert "main_score" in numbers
     for name, value in numbers.items():
         assert scores[1][name] == pytest.approx(value, abs=1e-6, nan_ok=True), name
+
+
+def test_more_workers_than_gpus_are_refused_and_do_not_wait_without_end(monkeypatch):
+    ray = SimpleNamespace(
+        is_initialized=lambda: True,
+        nodes=lambda: [{"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}],
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"asks for 3 workers with a GPU each, .* has 2 GPUs: use ray:2"):
+        Cluster(count=3).workers(None)
+
+
+def test_a_worker_measures_memory_without_gradients(monkeypatch, tmp_path):
+    modes = []
+
+    class Seen(cluster_module.Engine):
+        def __init__(self, *args, **kwargs):
+            modes.append(torch.is_inference_mode_enabled())
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(cluster_module, "Engine", Seen)
+    base = tiny.sentence_transformer("bert", tmp_path)
+    base.model_card_data.model_name = "tiny/bert"
+    arrays, _ = cluster_module._Worker(longembed.extend(base, "pi", 64)).encode([tiny.text(5)], {})
+    assert modes == [True] and arrays[0].shape == (32,)
