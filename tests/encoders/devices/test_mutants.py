@@ -43,7 +43,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
      "to_device(self.inv_freq, work)", "self.inv_freq.to(work)", "h100 and qwen3 and se"),
     ("lengths are counted on the device", "families/interface.py",
      "if documents is not None and len(documents.lengths) == b", "if documents is None and len([]) == b",
-     "H100_in_fp32 or (H100 and qwen3)"),
+     "fp32 or T4"),
     ("windows are counted on the device", "modules.py",
      'cut["window_counts"] = torch.tensor(counts)', 'cut["window_counts"] = to_device(torch.tensor(counts), device)',
      "h100 and pcw"),
