@@ -108,5 +108,8 @@ def test_training_and_models_with_attention_of_their_own_stay_padded(packed, tmp
     assert packed
 
 
-def test_a_machine_without_the_kernel_keeps_transformers_own_attention(absolute):
-    assert longembed.extend(absolute, "none")[0].model.config._attn_implementation == "sdpa"
+def test_a_device_that_does_not_pack_gets_what_transformers_own_attention_gives(absolute):
+    model = longembed.extend(absolute, "pi", 64)
+    ours = model.encode(TEXTS)
+    model[0].model.set_attn_implementation("sdpa")
+    assert gap(model.encode(TEXTS), ours) == 0

@@ -15,7 +15,7 @@ from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
-from .interface import PACKED, takes_packed
+from .interface import install_packed
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Absolute(Family):
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
         self.check_target(strategy, rows)
         self._query_scale: Tensor | None = None
-        self.packs = takes_packed(model)
+        self.packs = install_packed(model)
         if strategy.logn:
             # by name, not by class: a projection may be in int8, or have an adapter around it
             queries = [m for name, m in model.named_modules() if name.rpartition(".")[2] == layout.query]
@@ -157,9 +157,6 @@ class Absolute(Family):
         return {**features, "position_ids": rows.long()}
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
-        if self.model.config._attn_implementation != PACKED:
-            # here and not where the model is built: a cluster's driver may have no device that packs
-            self.model.set_attn_implementation(PACKED)
         if self._query_scale is not None:
             self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
         if "position_ids" not in features:

@@ -158,11 +158,11 @@ def documents_of(mask: Tensor | None, b: int, width: int, device: torch.device) 
     return Documents([width] * b if mask is None else mask.sum(1).tolist(), device)
 
 
-def padding_mask(*args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor | None:
+def padding_mask(attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor | None:
     """The plain padding mask `[b, n]`. None without padding, which the host knows."""
     documents = current()
     if documents is None:
-        return flash_attention_mask(*args, attention_mask=attention_mask, **kwargs)
+        return flash_attention_mask(attention_mask=attention_mask, **kwargs)
     if isinstance(documents, PackedDocuments) or attention_mask is None:
         return None
     return None if min(documents.lengths) == attention_mask.shape[-1] else attention_mask
@@ -217,14 +217,23 @@ def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
     return sdpa_mask(*args, **kwargs) if current_packed() is None else None
 
 
-def takes_packed(model: PreTrainedModel) -> bool:
-    """Whether a model runs transformers' SDPA attention, for which ours can stand in when documents are packed."""
+def install_packed(model: PreTrainedModel) -> bool:
+    """Let a model's SDPA attention run packed documents too. Padded ones run as before.
+
+    This happens on every machine, because the one that builds a model may have no device that packs.
+
+    Returns:
+        Whether documents can run packed: not in a model that does not let its attention function be chosen.
+    """
     config = model.config
-    return (
+    packs = (
         not getattr(config, "is_decoder", False)
         and config._attn_implementation in ("sdpa", PACKED)
         and bool(getattr(model, "_supports_attention_backend", False))
     )
+    if packs:
+        model.set_attn_implementation(PACKED)
+    return packs
 
 
 def each_length(
