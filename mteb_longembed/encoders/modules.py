@@ -52,7 +52,9 @@ class LongTransformer(Transformer):
     tells_content: bool = False
 
     @classmethod
-    def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
+    def from_transformer(
+        cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
+    ) -> Self:
         """Turn a private `Transformer` into a `LongTransformer`, in place.
 
         Args:
@@ -414,7 +416,7 @@ class LongTransformer(Transformer):
             raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
         strategy = strategy_in(config, file)
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
-        loaded = cls.around(transformer, strategy, extended=True)
+        loaded = cls.from_transformer(transformer, strategy, extended=True)
         loaded.origin = origin_in(config)
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
@@ -431,7 +433,7 @@ class WindowPooling(Pooling):
     needs_tokens = False
 
     @classmethod
-    def around(cls, pooling: Pooling) -> Self:
+    def from_pooling(cls, pooling: Pooling) -> Self:
         """Turn a private `Pooling` into a `WindowPooling`, in place."""
         pooling.__class__ = cls
         return cast("Self", pooling)

@@ -40,7 +40,7 @@ class SpanPooling(WindowPooling):
         self.vectors = vectors
 
     @classmethod
-    def over(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
+    def with_vectors(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
         """Turn a private `Pooling` into a `SpanPooling`, in place."""
         pooling.__class__ = cls
         spans = cast("Self", pooling)

@@ -24,9 +24,9 @@ SIGMA = 4.0
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
     modules = list(copy.deepcopy(base))
     strategy = STRATEGIES[key](trained_len=LO, target_len=LO if key == "none" else target, **params)
-    modules[0] = LongTransformer.around(modules[0], strategy)
+    modules[0] = LongTransformer.from_transformer(modules[0], strategy)
     if key == "pcw":
-        modules[1] = WindowPooling.around(modules[1])
+        modules[1] = WindowPooling.from_pooling(modules[1])
     return SentenceTransformer(modules=modules, device="cpu")
 
 
@@ -196,7 +196,9 @@ def test_plain_extrapolation_is_an_error_on_learned_tables(base):
     with pytest.raises(
         InputError, match=r"at most its 16 trained positions, got a target length of 64 tokens"
     ):
-        LongTransformer.around(copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT))
+        LongTransformer.from_transformer(
+            copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT)
+        )
 
 
 def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):

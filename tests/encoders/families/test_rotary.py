@@ -175,9 +175,9 @@ class Oracle:
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
     modules = list(copy.deepcopy(base))
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
-    modules[0] = LongTransformer.around(modules[0], strategy)
+    modules[0] = LongTransformer.from_transformer(modules[0], strategy)
     if key == "pcw":
-        modules[1] = WindowPooling.around(modules[1])
+        modules[1] = WindowPooling.from_pooling(modules[1])
     return SentenceTransformer(modules=modules, device="cpu")
 
 
