@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from mteb_longembed.encoders.attention.devices import head_width, path, to_device, why_padded
+from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.store.fingerprint import fingerprint
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
@@ -400,10 +400,8 @@ class Engine:
 
 def _note_precision(model: TextModel, device: torch.device) -> None:
     """Say once for each model what half precision is for on this device. A checkpoint in fp32 stays in fp32."""
-    dtype, head = _dtype_and_head(model)
-    half = why_padded(device, torch.bfloat16, head) is None
-    packs = getattr(getattr(model.first, "family", None), "packs", False)
-    if dtype == torch.float32 and half and packs and not model.__dict__.get("_told_of_precision"):
+    packed, full = path_of(model, device, torch.bfloat16), path_of(model, device)
+    if full.startswith("float32") and ", packed" in packed and not model.__dict__.get("_told_of_precision"):
         model.__dict__["_told_of_precision"] = True
         logger.info(
             "%s: the model computes in float32, in padded batches; with :dtype=bf16 it runs packed with "
@@ -412,16 +410,16 @@ def _note_precision(model: TextModel, device: torch.device) -> None:
         )
 
 
-def _dtype_and_head(model: TextModel) -> tuple[torch.dtype, int]:
-    return next(model.first.model.parameters()).dtype, head_width(model.first.config.get_text_config())
-
-
-def path_of(model: TextModel, device: torch.device) -> str:
-    """One line that says how a model's documents run on a device."""
-    dtype, head = _dtype_and_head(model)
-    packs = getattr(getattr(model.first, "family", None), "packs", False)
-    planned = "attention" in model.first.strategy.hooks()
-    line = path(device, dtype, head, packs_documents=packs, planned=planned)
+def path_of(model: TextModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
+    """One line that says how a model's documents run on a device, in its own number type or another."""
+    dtype = dtype or next(model.first.model.parameters()).dtype
+    line = path(
+        device,
+        dtype,
+        head_width(model.first.config.get_text_config()),
+        packs_documents=getattr(getattr(model.first, "family", None), "packs", False),
+        planned="attention" in model.first.strategy.hooks(),
+    )
     return f"{str(dtype).removeprefix('torch.')}, {line}"
 
 

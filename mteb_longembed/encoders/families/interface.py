@@ -120,9 +120,7 @@ def long_attention(
         factor = torch.ones(b)
     padded = min(documents.lengths) < width
     if padded and documents.longest <= min(_MASKED_UP_TO, strategy.trained_len):
-        if bool((factor != 1).any()):
-            scales = documents.here("document scale", lambda: factor[:, None, None, None])
-            query = (query * scales).to(query.dtype)
+        # up to the trained length no factor differs from 1
         out = attend_plain(
             query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_here(),
             dropout=dropout,

@@ -219,7 +219,7 @@ def test_band_blocks_hide_exactly_what_lies_outside():
         for rows, cols, mask in tiles.band_blocks(n, left, right, torch.device("cpu")):
             seen[rows, cols] += mask == 0
         behind = torch.arange(n)[:, None] - torch.arange(n)
-        inner = tiles.band_interior(n, left, right)
+        inner = tiles.band_interior(n, left, right, torch.device("cpu"))
         if inner is not None:
             rows, size, mask = inner
             blocks = torch.zeros(n, n)
