@@ -3,8 +3,9 @@
     python benchmarks/accelerator.py --minutes 8 --out FOLDER
     python benchmarks/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
 
-The script writes `accelerator.json` and `accelerator.md` into FOLDER after each part, so a kill loses at most one
-part. Parts for which no time is left are listed as skipped. The parts run in this order:
+The script writes `accelerator.json` and `accelerator.md` into FOLDER after each row, so a kill loses at most one row.
+It looks at the clock before each row: what no time is left for is listed as skipped. A row that fails is
+listed with its error, and the rows before it stay. The parts run in this order:
 
 - `correctness`: every kernel path compared with the same function in fp32 on the CPU, whole models compared with the
   same models in fp32 on the CPU, and a document alone compared with the same document in a batch (batch invariance),
@@ -17,34 +18,67 @@ part. Parts for which no time is left are listed as skipped. The parts run in th
 - `memory`: the peak of one document's forward pass, for several numbers of tokens.
 - `recipe`: the training recipe of the embedded models, for the time that is left.
 
-The machine may be bare: only torch and transformers must be installed. mteb, datasets and an installed copy of this
-package are not needed, because the script uses the checkout that it is in. Missing packages come as wheels in a folder
-beside it. On a machine with the package index:
+The machine may be bare: mteb, datasets and an installed copy of this package are not needed, because the script uses
+the checkout that it is in. It needs the versions in `NEEDED`, and says first in one sentence what is missing. Missing
+packages come as wheels in a folder beside it. On a machine with the package index:
 
     python -m pip download --no-deps --only-binary=:all: -d wheels sentence-transformers==6.2.0 xxhash filelock tqdm
 
 If the bare machine has another platform, name it with `--platform` and `--python-version`. On the bare machine:
 
-    python -m pip install --no-index --no-deps --find-links wheels sentence-transformers xxhash
+    python -m pip install --no-index --no-deps --find-links wheels sentence-transformers==6.2.0 xxhash filelock tqdm
 
-The folder has less than 2 MiB. Packages that are installed already are not changed.
+The folder has less than 2 MiB. With its version, pip replaces an older sentence-transformers.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import json
 import platform
+import re
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+#: The oldest version that works of each package that is imported.
+NEEDED = {
+    "torch": "2.11", "transformers": "5.17", "sentence-transformers": "6.2", "numpy": "2.0", "xxhash": "3.0",
+    "filelock": "3.13", "tqdm": "4.66", "huggingface-hub": "1.5", "packaging": "23.0", "safetensors": "0.4",
+}  # fmt: skip
+
+
+def missing_packages(installed: Callable[[str], str] = metadata.version) -> str | None:
+    """One sentence that says which packages are missing or too old, and what installs them. None if all are there."""
+
+    def numbers(version: str) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", version)[:2]]
+
+    wrong = {}
+    for name, oldest in NEEDED.items():
+        try:
+            found = installed(name)
+        except metadata.PackageNotFoundError:
+            wrong[name] = f"{name} {oldest} (not installed)"
+            continue
+        if numbers(found) < numbers(oldest):
+            wrong[name] = f"{name} {oldest} (got {found})"
+    if not wrong:
+        return None
+    install = " ".join(f"'{name}>={NEEDED[name]}'" for name in wrong)
+    return f"this kit needs at least {', '.join(wrong.values())}: python -m pip install --no-deps {install}."
+
+
+if __name__ == "__main__" and (sentence := missing_packages()):
+    raise SystemExit(sentence)
 
 ROOT = Path(__file__).resolve().parent.parent
 for place in (ROOT, ROOT / "benchmarks"):
@@ -66,14 +100,60 @@ from transformers import Qwen3Config, Qwen3Model  # noqa: E402
 
 import mteb_longembed as longembed  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
-from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan  # noqa: E402
-from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed  # noqa: E402
+from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
+from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
 from mteb_longembed.encoders.attention.plain import attend_plain  # noqa: E402
 from mteb_longembed.encoders.attention.plan import PlannedAttention  # noqa: E402
+from mteb_longembed.encoders.attention.plans import (  # noqa: E402
+    DualChunkPlan,
+    ReRoPEPlan,
+    SelfExtendPlan,
+)
 from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
-from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan, SelfExtendPlan  # noqa: E402
+from mteb_longembed.encoders.engine.engine import path_of  # noqa: E402
 
-Rows = list[list[object]]
+Row = list[object]
+
+
+class NoTimeError(Exception):
+    """The time is over."""
+
+
+@dataclass
+class Sheet:
+    """The tables of one part.
+
+    Args:
+        end: when the time is over.
+        save: called after each row.
+    """
+
+    end: float
+    save: Callable[[], None]
+    tables: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def fill(self, title: str, head: list[str], rows: Iterable[Row]) -> None:
+        """Add rows to a table. The clock is looked at before each; one that fails ends `rows` with a note."""
+        table = self.tables.setdefault(title, {"head": head, "rows": []})
+        source = iter(rows)
+        while True:
+            if time.monotonic() > self.end:
+                self.notes.append(f"{title}: skipped after {len(table['rows'])} rows: no time was left.")
+                raise NoTimeError
+            try:
+                row = next(source, None)
+            except Exception as error:  # the others must still run
+                traceback.print_exc()
+                done = len(table["rows"])
+                self.notes.append(f"{title}: failed after {done} rows: {type(error).__name__}: {error}")
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                return
+            if row is None:
+                return
+            table["rows"].append(row)
+            self.save()
 
 
 @dataclass
@@ -155,32 +235,34 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
         yield f"packed, window of 128, {kind}", packed(None, causal, 128), padded(None, causal, 128)
 
 
-def correctness(scale: Scale) -> dict[str, Any]:
+def correctness(scale: Scale, sheet: Sheet) -> None:
     """The largest differences from fp32 on the CPU, for kernels, models and batches."""
     generator = torch.Generator().manual_seed(0)
-    lengths = list(scale.kernel_lengths)
-    types = ("float32", *scale.half)
-    rows: Rows = []
     for kv_heads in (4, 2):
-        q, k, v = (torch.randn(sum(lengths), h, 64, generator=generator) for h in (4, kv_heads, kv_heads))
-        for name, run, alone in kernel_paths():
-            # each document alone in fp32 on the CPU, so that packing itself is tested too
-            want = alone(q, k, v, lengths)
-            for dtype in types:
-                given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
-                got = run(*given, lengths).float().cpu()
-                rows.append(
-                    [f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())]
-                )
-    return {
-        "kernels": {"head": ["path", "type", "largest difference"], "rows": rows},
-        "models": {"head": ["model", "type", "path", "smallest cosine to fp32 on the CPU"], "rows": [
-            row for make, name, keys in models(scale) for row in model_rows(make, name, keys, scale)
-        ]},
-        "batch invariance": {"head": ["model", "type", "alone against in a batch"], "rows": [
-            row for make, name, _ in models(scale) for row in invariance(make, name, scale)
-        ]},
-    }  # fmt: skip
+        for path_of_kernel in kernel_paths():
+            rows = kernel_rows(*path_of_kernel, kv_heads, generator, scale)
+            sheet.fill("kernels", ["path", "type", "largest difference"], rows)
+    for make, name, keys in models(scale):
+        head = ["model", "type", "path", "smallest cosine to fp32 on the CPU"]
+        sheet.fill("models", head, model_rows(make, name, keys, scale))
+    for make, name, _ in models(scale):
+        head = ["model", "type", "alone against in a batch"]
+        sheet.fill("batch invariance", head, invariance(make, name, scale))
+
+
+def kernel_rows(
+    name: str, run: Callable[..., Tensor], alone: Callable[..., Tensor], kv_heads: int,
+    generator: torch.Generator, scale: Scale,
+) -> Iterator[Row]:  # fmt: skip
+    """One row for each number type."""
+    lengths = list(scale.kernel_lengths)
+    q, k, v = (torch.randn(sum(lengths), h, 64, generator=generator) for h in (4, kv_heads, kv_heads))
+    # each document alone in fp32 on the CPU, so that packing itself is tested too
+    want = alone(q, k, v, lengths)
+    for dtype in ("float32", *scale.half):
+        given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
+        got = run(*given, lengths).float().cpu()
+        yield [f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())]
 
 
 def models(scale: Scale) -> list[tuple[Callable[..., SentenceTransformer], str, tuple[str, ...]]]:
@@ -215,9 +297,8 @@ def checked_texts(scale: Scale) -> list[str]:
 
 def model_rows(
     make: Callable[..., SentenceTransformer], name: str, keys: tuple[str, ...], scale: Scale
-) -> Rows:
+) -> Iterator[Row]:
     """One row for each strategy and type: our embeddings on the device compared with fp32 on the CPU."""
-    rows: Rows = []
     target, texts = max(max(scale.kernel_lengths), 1024), checked_texts(scale)
     with tempfile.TemporaryDirectory() as folder:
         base = make(512, folder)
@@ -226,8 +307,7 @@ def model_rows(
         want = longembed.extend(base, key, target_len=target_len).encode(texts)
         for dtype in ("float32", *scale.half):
             model = extended(base, key, target_len, dtype, scale.device)
-            rows.append([f"{name}+{key}", dtype, path(model, scale), cosine(model.encode(texts), want)])
-    return rows
+            yield [f"{name}+{key}", dtype, path_of(model, model.device), cosine(model.encode(texts), want)]
 
 
 def extended(
@@ -239,22 +319,14 @@ def extended(
     return model.to(device)
 
 
-def path(model: SentenceTransformer, scale: Scale) -> str:
-    """The line that says which path runs."""
-    config = model[0].model.config
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return devices.path(torch.device(scale.device), model[0].model.dtype, head)
-
-
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
     """The smallest cosine between rows with the same index."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return float(((a * b).sum(1) / norms).min())
 
 
-def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale) -> Rows:
+def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale) -> Iterator[Row]:
     """The largest difference between the unit vectors of documents alone and of the same documents in a batch."""
-    rows: Rows = []
     texts = checked_texts(scale)
     with tempfile.TemporaryDirectory() as folder:
         base = make(512, folder)
@@ -262,36 +334,40 @@ def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale
         model = extended(base, "none", 512, dtype, scale.device)
         together = model.encode(texts, normalize_embeddings=True)
         alone = np.stack([model.encode(text, normalize_embeddings=True) for text in texts])
-        rows.append([name, dtype, float(np.abs(together - alone).max())])
-    return rows
+        yield [name, dtype, float(np.abs(together - alone).max())]
 
 
 # ---- speed ------------------------------------------------------------------------------------------------
 
 
-def ends(scale: Scale) -> dict[str, Any]:
+def ends(scale: Scale, sheet: Sheet) -> None:
     """(a) Our engine compared with the best of sentence-transformers' settings."""
-    rows: Rows = []
+    head = [*end_to_end.HEAD, "stock used", "ours used"]
     for n in scale.lengths:
-        MIXES["full"] = (8 * n, 6 * n, 3 * n, 7 * n)
-        texts = documents("full", max(scale.tokens_a_run // n, 4))
         for make, name, _ in models(scale):
-            if name == "rotary":
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                base = make(n, folder)
-                for dtype, attention, unpad in settings(scale):
-                    stock = Transformer(folder, model_kwargs={"dtype": getattr(torch, dtype), "attn_implementation": attention})  # fmt: skip  # noqa: E501
-                    stock.unpad_inputs = unpad
-                    theirs = SentenceTransformer(modules=[stock, base[1]], device=scale.device)
-                    ours = extended(base, "none", n, dtype, scale.device)
-                    sizes = [size for size in scale.batch_sizes if size * n <= 2 * scale.tokens_a_run] or [1]
-                    row = end_to_end.compare(
-                        theirs, ours, texts, n, f"{name}, {dtype}, {attention}", sizes, scale.rounds,
-                        our_batch=max(sizes),
-                    )  # fmt: skip
-                    rows.append(row)
-    return {"encoding": {"head": end_to_end.HEAD, "rows": rows}}
+            if name != "rotary":
+                sheet.fill("encoding", head, end_rows(make, name, n, scale))
+
+
+def end_rows(make: Callable[..., SentenceTransformer], name: str, n: int, scale: Scale) -> Iterator[Row]:
+    """One row for each setting of sentence-transformers."""
+    MIXES["full"] = (8 * n, 6 * n, 3 * n, 7 * n)
+    texts = documents("full", max(scale.tokens_a_run // n, 4))
+    with tempfile.TemporaryDirectory() as folder:
+        base = make(n, folder)
+        for dtype, attention, unpad in settings(scale):
+            kwargs = {"dtype": getattr(torch, dtype), "attn_implementation": attention}
+            stock = Transformer(folder, model_kwargs=kwargs)
+            stock.unpad_inputs = unpad
+            theirs = SentenceTransformer(modules=[stock, base[1]], device=scale.device)
+            ours = extended(base, "none", n, dtype, scale.device)
+            sizes = [size for size in scale.batch_sizes if size * n <= 2 * scale.tokens_a_run] or [1]
+            row = end_to_end.compare(
+                theirs, ours, texts, n, f"{name}, {dtype}", sizes, scale.rounds, our_batch=max(sizes)
+            )
+            padded = "padded" if unpad is False else "unpadded"
+            used = stock.model.config._attn_implementation
+            yield [*row, f"{used}, {padded}", path_of(ours, ours.device)]
 
 
 def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
@@ -305,39 +381,33 @@ def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
     return tried
 
 
-def costs(scale: Scale) -> dict[str, Any]:
+def costs(scale: Scale, sheet: Sheet) -> None:
     """(b) The cost of strategies relative to their base."""
-    rows = [
-        row
-        for n in scale.strategy_lengths
-        for family in strategies.PLANS
-        for row in strategies.compare(family, scale.size, n, scale.rounds, scale.device, scale.half[-1])
-    ]
-    return {"strategies": {"head": strategies.HEAD, "rows": rows}}
+    for n in scale.strategy_lengths:
+        for family in strategies.PLANS:
+            rows = strategies.compare(family, scale.size, n, scale.rounds, scale.device, scale.half[-1])
+            sheet.fill("strategies", strategies.HEAD, rows)
 
 
-def shares(scale: Scale) -> dict[str, Any]:
+def shares(scale: Scale, sheet: Sheet) -> None:
     """(c) Utilisation."""
-    rows = [
-        utilisation.measure(
-            scale.size, n, max(scale.tokens_a_run // n, 2), scale.rounds, scale.device, scale.half[-1]
-        )
-        for n in scale.lengths
-    ]
-    return {"utilisation": {"head": utilisation.HEAD, "rows": rows}}
+    for n in scale.lengths:
+        count = max(scale.tokens_a_run // n, 2)
+        measure = (scale.size, n, count, scale.rounds, scale.device, scale.half[-1])
+        sheet.fill("utilisation", utilisation.HEAD, (utilisation.measure(*each) for each in [measure]))
 
 
-def peaks(scale: Scale) -> dict[str, Any]:
+def peaks(scale: Scale, sheet: Sheet) -> None:
     """(d) Memory by length."""
-    rows: Rows = []
-    for strategy in ("absolute:pi", "rotary:se"):
-        for n in scale.memory_lengths:
-            if scale.on_gpu:
-                mib = gpu_peak(strategy, n, scale)
-            else:
-                mib = memory.peak(scale.size, strategy, str(n))
-            rows.append([strategy, n, mib, 1024 * mib / n])
-    return {"memory": {"head": ["strategy", "tokens", "peak MiB above start", "KiB a token"], "rows": rows}}
+    head = ["strategy", "tokens", "peak MiB above start", "KiB a token"]
+    for strategy in ("absolute:pi", "rotary:se", "rotary:dca"):
+        sheet.fill("memory", head, (peak_row(strategy, n, scale) for n in scale.memory_lengths))
+
+
+def peak_row(strategy: str, n: int, scale: Scale) -> Row:
+    """The peak of one document of `n` tokens."""
+    mib = gpu_peak(strategy, n, scale) if scale.on_gpu else memory.peak(scale.size, strategy, str(n))
+    return [strategy, n, mib, 1024 * mib / n]
 
 
 def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
@@ -358,7 +428,7 @@ def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
 # ---- the recipe -------------------------------------------------------------------------------------------
 
 
-def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
+def recipe(scale: Scale, books: Path | None, until: float) -> Iterator[Row]:
     """(e) The recipe of the embedded models until the time is over: steps, tokens per second, loss."""
     from training.config import load_recipe
     from training.corpus import open_corpus, read_texts
@@ -366,7 +436,6 @@ def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
     from training.vocabulary import open_vocabulary
 
     plan = load_recipe(ROOT / "training" / "configs" / "mini.json")
-    rows: Rows = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         text = books or essays(out / "essays.jsonl.gz")
@@ -380,10 +449,7 @@ def recipe(scale: Scale, books: Path | None, until: float) -> dict[str, Any]:
                 if time.monotonic() > stop:
                     break
             seconds = time.monotonic() - begun
-            rows.append([positions, steps, steps * plan.tokens_per_batch / seconds, first, last])
-    return {
-        "recipe": {"head": ["positions", "steps", "tokens a second", "first loss", "last loss"], "rows": rows}
-    }
+            yield [positions, steps, steps * plan.tokens_per_batch / seconds, first, last]
 
 
 def essays(path: Path) -> Path:
@@ -429,6 +495,7 @@ def written(report: dict[str, Any], folder: Path) -> None:
         if "said" in found:
             lines += [found["said"]]
             continue
+        lines += [note + "\n" for note in found["notes"]]
         for title, made in found["tables"].items():
             lines += [f"**{title}** ({found['seconds']:.0f} s)", "", table(made["head"], made["rows"]), ""]
     texts = {"accelerator.json": json.dumps(report, indent=1), "accelerator.md": "\n".join(lines) + "\n"}
@@ -436,6 +503,25 @@ def written(report: dict[str, Any], folder: Path) -> None:
         part_file = folder / f"{name}.part"
         part_file.write_text(text, encoding="utf-8")
         part_file.replace(folder / name)
+
+
+def measure(
+    name: str, run: Callable[[Sheet], None], end: float, report: dict[str, Any], folder: Path
+) -> None:
+    """Run a part; the report has its rows as soon as they are there."""
+    begun = time.monotonic()
+    found: dict[str, Any] = {"seconds": 0.0}
+
+    def save() -> None:
+        found["seconds"] = time.monotonic() - begun
+        written(report, folder)
+
+    sheet = Sheet(end, save)
+    report["parts"][name] = found | {"tables": sheet.tables, "notes": sheet.notes}
+    found = report["parts"][name]
+    with contextlib.suppress(NoTimeError):
+        run(sheet)
+    save()
 
 
 def main() -> None:
@@ -454,13 +540,16 @@ def main() -> None:
     # a test must not depend on how busy its machine is
     end = float("inf") if args.tiny else time.monotonic() + 60 * args.minutes
     args.out.mkdir(parents=True, exist_ok=True)
-    parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "correctness": lambda: correctness(scale),
-        "end to end": lambda: ends(scale),
-        "strategies": lambda: costs(scale),
-        "utilisation": lambda: shares(scale),
-        "memory": lambda: peaks(scale),
-        "recipe": lambda: recipe(scale, args.books, time.monotonic() + 5 if args.tiny else end),
+    head = ["positions", "steps", "tokens a second", "first loss", "last loss"]
+    parts: dict[str, Callable[[Sheet], None]] = {
+        "correctness": lambda sheet: correctness(scale, sheet),
+        "end to end": lambda sheet: ends(scale, sheet),
+        "strategies": lambda sheet: costs(scale, sheet),
+        "utilisation": lambda sheet: shares(scale, sheet),
+        "memory": lambda sheet: peaks(scale, sheet),
+        "recipe": lambda sheet: sheet.fill(
+            "recipe", head, recipe(scale, args.books, time.monotonic() + 5 if args.tiny else end)
+        ),
     }
     report: dict[str, Any] = {"machine": machine(scale), "sizes": SIZES[scale.size], "parts": {}}
     for name, run in parts.items():
@@ -471,15 +560,10 @@ def main() -> None:
             report["parts"][name] = {"said": "skipped: no time was left."}
         else:
             print(f"{name} ...", flush=True)
-            try:
-                tables = run()
-                report["parts"][name] = {"seconds": time.monotonic() - begun, "tables": tables}
-            except Exception as error:  # if one part fails, the others must still run
-                traceback.print_exc()
-                report["parts"][name] = {"said": f"failed: {type(error).__name__}: {error}"}
+            measure(name, run, end, report, args.out)
         written(report, args.out)
     print((args.out / "accelerator.md").read_text(encoding="utf-8"))
-    if any(found.get("said", "").startswith("failed") for found in report["parts"].values()):
+    if any(": failed after" in note for found in report["parts"].values() for note in found.get("notes", ())):
         raise SystemExit(1)
 
 

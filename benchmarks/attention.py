@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plans import SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
-from mteb_longembed.encoders.attention.self_extend import SelfExtendPlan
 from mteb_longembed.encoders.strategies.se import SelfExtend
 
 TRAINED = 512

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from materials import SIZES, alternating, base_model, table
@@ -51,17 +51,16 @@ def main() -> None:
 
 PLANS: dict[str, list[str]] = {
     "absolute": ["pcw", "gp", "rp", "pi", "ntk"],
-    "rotary": ["pcw", "gp", "rp", "pi", "ntk", "se"],
+    "rotary": ["pcw", "gp", "rp", "pi", "ntk", "se", "dca"],
 }
 HEAD = ["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"]
 
 
 def compare(
     family: str, size: str, tokens: int, rounds: int, device: str = "cpu", dtype: str = "float32"
-) -> list[list[object]]:
+) -> Iterator[list[object]]:
     """One row for each strategy: one document of `n` tokens, in the extended model and in the base itself."""
     make = base_model if family == "absolute" else rotary_model
-    rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as folder:
         wide, trained = make(size, tokens, folder + "/wide"), make(size, 512, folder + "/trained")
         for base in (wide, trained):
@@ -70,8 +69,7 @@ def compare(
         for key in PLANS[family]:
             extended = longembed.extend(trained, key, target_len=tokens, device=device)
             base_s, own_s = alternating(rounds, baseline, forward(extended, tokens))
-            rows.append([family, key, tokens, base_s, own_s, own_s / base_s])
-    return rows
+            yield [family, key, tokens, base_s, own_s, own_s / base_s]
 
 
 def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:

@@ -57,7 +57,7 @@ def test_every_part_ran(report: dict) -> None:
         "correctness", "end to end", "strategies", "utilisation", "memory", "recipe",
     ]  # fmt: skip
     for name, part in report["parts"].items():
-        assert "said" not in part, f"{name}: {part.get('said')}"
+        assert "said" not in part and not part["notes"], f"{name}: {part}"
         for title, made in part["tables"].items():
             assert made["rows"], title
             assert all(len(row) == len(made["head"]) for row in made["rows"])
@@ -87,3 +87,43 @@ def test_the_recipe_trains_both_models(report: dict) -> None:
     found = rows(report, "recipe", "recipe")
     assert [row["positions"] for row in found] == ["ape", "rope"]
     assert all(row["steps"] >= 1 and row["last loss"] > 0 for row in found)
+
+
+def test_each_row_says_what_both_sides_used(report: dict) -> None:
+    (used,) = {(row["stock used"], row["ours used"]) for row in rows(report, "end to end", "encoding")}
+    assert used[0] == "sdpa, padded" and used[1].startswith("bfloat16, padded batches")
+    assert {row["strategy"] for row in rows(report, "strategies", "strategies")} >= {"se", "dca"}
+
+
+def test_finished_rows_stay_when_a_later_one_fails_or_the_time_is_over(tmp_path: Path) -> None:
+    code = """
+import sys, time
+sys.path.insert(0, "benchmarks")
+import accelerator as kit
+def rows():
+    yield [1]
+    raise RuntimeError("CUDA out of memory")
+saved = []
+sheet = kit.Sheet(time.monotonic() + 60, lambda: saved.append(1))
+sheet.fill("a", ["x"], rows())
+sheet.fill("b", ["x"], iter([[2], [3]]))
+sheet.end = 0
+try:
+    sheet.fill("c", ["x"], iter([[4]]))
+except kit.NoTimeError:
+    print(sheet.tables, sheet.notes, len(saved), sep="\\n")
+versions = {**kit.NEEDED, "sentence-transformers": "6.0.1", "torch": "2.13.0+cpu"}
+print(kit.missing_packages(versions.__getitem__))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert done == [
+        "{'a': {'head': ['x'], 'rows': [[1]]}, 'b': {'head': ['x'], 'rows': [[2], [3]]}, "
+        "'c': {'head': ['x'], 'rows': []}}",
+        "['a: failed after 1 rows: RuntimeError: CUDA out of memory', "
+        "'c: skipped after 0 rows: no time was left.']",
+        "3",
+        "this kit needs at least sentence-transformers 6.2 (got 6.0.1): python -m pip install --no-deps "
+        "'sentence-transformers>=6.2'.",
+    ]

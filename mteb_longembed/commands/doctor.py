@@ -52,12 +52,23 @@ def main(args: argparse.Namespace) -> int:
         return 1 if problems else 0
     for title, section in sections.items():
         print(title)
-        width = max(map(len, section), default=0)
-        for name, value in section.items():
-            print(f"  {name:<{width}}  {_shown(name, value)}")
+        _print(section)
         print()
     print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
     return 1 if problems else 0
+
+
+def _print(section: Section, indent: int = 2) -> None:
+    """One line for each value; values in two levels, as those of devices, get a line each."""
+    width = max(map(len, section), default=0)
+    for name, value in section.items():
+        if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+            print(f"{'':{indent}}{name}")
+            for kind, inner in value.items():
+                print(f"{'':{indent + 2}}{kind}")
+                _print(inner, indent + 4)
+        else:
+            print(f"{'':{indent}}{name:<{width}}  {_shown(name, value)}")
 
 
 def versions() -> Section:
@@ -116,52 +127,46 @@ def hub_state() -> Section:
 
 
 def devices() -> Section:
-    """The devices, and the attention kernel that each runs in full and in half precision."""
+    """The devices: for each number type, the path of each family, and why it is not a faster one."""
     import torch
 
-    found: Section = {"cpu threads": torch.get_num_threads(), "cpu": _kernels("cpu")}
+    found: Section = {"cpu threads": torch.get_num_threads(), "cpu": _paths("cpu")}
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
             name = f"{kind.type}:{number}"
             title = f"{name} {torch.cuda.get_device_name(number)}" if kind.type == "cuda" else name
-            found[title] = _kernels(name)
+            found[title] = _paths(name)
     return found
 
 
-def _kernels(device: str) -> dict[str, str]:
-    """How documents run on a device, for each number type: the kernel of packed batches, or a run on four tokens."""
+def _paths(device: str) -> dict[str, Any]:
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    from mteb_longembed.encoders.attention import devices as device_facts
+    from mteb_longembed.encoders.attention import devices as facts
     from mteb_longembed.encoders.attention.kernels import attend
-
-    class Names(TorchDispatchMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[str] = []
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            self.seen.append(str(func))
-            return func(*args, **(kwargs or {}))
 
     found = {}
     for dtype in (torch.float32, torch.bfloat16):
-        q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
         name = str(dtype).removeprefix("torch.")
-        if device_facts.packs(q.device, dtype):
-            found[name] = device_facts.path(q.device, dtype)
-            continue
         try:
-            with Names() as names:
-                attend(q, q, q, scale=1.0)
+            q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
+            attend(q, q, q, scale=1.0)
         except (RuntimeError, NotImplementedError) as error:
-            found[name] = f"fails: {str(error).splitlines()[0]}"
+            found[name] = {"fails": str(error).splitlines()[0]}
             continue
-        kernels = [op for op in names.seen if "attention" in op]
-        seen = kernels[0].split(".")[1].strip("_") if kernels else "matrix products, some rows at a time"
-        found[name] = f"padded batches, {seen}"
+        blocks = (
+            "FlexAttention" if facts.has_flex(q.device) else "scaled_dot_product_attention, biases in blocks"
+        )
+        found[name] = {
+            "absolute and rotary": facts.path(q.device, dtype),
+            "mpnet and roformer": facts.path(q.device, dtype, packs_documents=False),
+            "t5": f"padded batches, {blocks}",
+            "se, rerope and dca": facts.path(q.device, dtype, planned=True),
+        }
+        why = facts.why_padded(q.device, dtype)
+        if why:
+            found[name]["why padded"] = why
     return found
 
 

@@ -225,7 +225,7 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     tables_ready = entry is not None and entry.stretch is not None
     modules: list[Any] = list(base)
     device = base.device
-    modules[0] = LongTransformer.around(modules[0], strategy, extended=tables_ready)
+    modules[0] = LongTransformer.from_transformer(modules[0], strategy, extended=tables_ready)
     vectors = resolved.vectors
     pools = "windows" in strategy.hooks() or vectors is not None
     if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
@@ -238,11 +238,11 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     model: LongModel
     if vectors is None:
         if "windows" in strategy.hooks():
-            modules[1] = WindowPooling.around(modules[1])
+            modules[1] = WindowPooling.from_pooling(modules[1])
         model = LongSentenceTransformer(modules=modules, device=str(device), **settings).pool_in_fp32()
     else:
         similarity, dims = settings.pop("similarity_fn_name"), settings.pop("truncate_dim")
-        modules[1] = SpanPooling.over(modules[1], vectors)
+        modules[1] = SpanPooling.with_vectors(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
         model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
     return model

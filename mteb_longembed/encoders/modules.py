@@ -21,10 +21,10 @@ from transformers import PreTrainedTokenizerBase
 from mteb_longembed.errors import InputError, ModelError
 
 from .attention import devices
-from .attention.devices import hand_over
-from .attention.packed import PackedDocuments, encoding
+from .attention.devices import to_device
+from .attention.documents import Documents, PackedDocuments, encoding
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
-from .engine.engine import DOCUMENT_LENGTHS
+from .engine.engine import DOCUMENT_LENGTHS, POOLING
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
 from .int8 import has_int8
@@ -52,7 +52,9 @@ class LongTransformer(Transformer):
     tells_content: bool = False
 
     @classmethod
-    def around(cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False) -> Self:
+    def from_transformer(
+        cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
+    ) -> Self:
         """Turn a private `Transformer` into a `LongTransformer`, in place.
 
         Args:
@@ -248,29 +250,54 @@ class LongTransformer(Transformer):
         features = dict(features)
         # the engine knows the lengths, so we need not wait for the device to count them
         told = features.pop(DOCUMENT_LENGTHS, None)
+        pooling = features.pop(POOLING, None)
         lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
         long = lengths > self.strategy.whole_len
         if "windows" in self.strategy.hooks() and bool(long.any()):
-            out = self._run(*self._cut_windows(features, lengths), **kwargs)
+            out = self._run(*self._cut_windows(features, lengths), pooling, **kwargs)
         elif bool(long.any()) and not bool(long.all()):
             out = self._run_apart(features, lengths, long, **kwargs)
         else:
-            out = self._run(features, lengths, **kwargs)
+            out = self._run(features, lengths, pooling, **kwargs)
+        if self.tells_content:
+            out[DOCUMENT_LENGTHS] = lengths
         embeddings = out[self.module_output_name]
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             out[self.module_output_name] = embeddings.float()
         return out
 
-    def _run(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind, packed if the device supports it."""
+    def _run(
+        self, features: dict[str, Any], lengths: Tensor, pooling: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The base's forward pass on documents of one kind, packed if the device supports it.
+
+        Args:
+            features: of the padded batch.
+            lengths: `[b]` tokens of each document, on the host.
+            pooling: the module that follows, if nothing but its result is needed.
+            kwargs: for the base's forward pass.
+        """
         prepared = self.family.prepare(features, lengths)
-        if self._packs(features["input_ids"].device):
-            return self._run_packed(features, prepared, lengths, **kwargs)
-        out = super().forward(prepared, **kwargs)
+        device = features["input_ids"].device
+        if self.packs_on(device):
+            documents = PackedDocuments(lengths.tolist(), device)
+            with encoding(documents):
+                packed = super().forward(self.family.pack(prepared, documents), **kwargs)
+            tokens = packed[self.module_output_name][0]
+            if _pools_by_segment(pooling, features):
+                return pooled_by_segment(
+                    pooling.pooling_mode, features, tokens, documents, self.module_output_name
+                )
+            return {
+                **features,
+                self.module_output_name: unpacked(tokens, documents, features["input_ids"].shape),
+            }
+        with encoding(Documents(lengths.tolist(), device)):
+            out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
 
-    def _packs(self, device: torch.device) -> bool:
+    def packs_on(self, device: torch.device) -> bool:
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
@@ -283,33 +310,20 @@ class LongTransformer(Transformer):
             return False
         return devices.packs(device, self.model.dtype, devices.head_width(config))
 
-    def _run_packed(
-        self, features: dict[str, Any], prepared: dict[str, Any], lengths: Tensor, **kwargs: Any
-    ) -> dict[str, Any]:
-        """The base's forward pass on packed documents. The result is put back into one row for each document."""
-        ids = features["input_ids"]
-        documents = PackedDocuments(lengths.tolist(), ids.device)
-        packed = self.family.pack(prepared, documents)
-        with encoding(documents):
-            tokens = super().forward(packed, **kwargs)[self.module_output_name][0]
-        padded = tokens.new_zeros(ids.numel(), tokens.shape[-1])
-        padded.index_copy_(0, documents.places(ids.shape[1]), tokens)
-        return {**features, self.module_output_name: padded.view(*ids.shape, -1)}
-
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
     ) -> dict[str, Any]:
         """Run the short and the long documents of a batch one after the other, and join the results in order."""
         merged: Tensor | None = None
         for chosen in (long, ~long):
-            rows = hand_over(chosen.nonzero()[:, 0], features["input_ids"].device)
-            part = {
+            rows = to_device(chosen.nonzero()[:, 0], features["input_ids"].device)
+            half = {
                 key: value[rows] if isinstance(value, Tensor) and len(value) == len(long) else value
                 for key, value in features.items()
             }
             width = int(lengths[chosen].max())
-            part.update({key: part[key][:, :width] for key in TOKEN_FEATURES if key in part})
-            embeddings = self._run(part, lengths[chosen], **kwargs)[self.module_output_name]
+            half.update({key: half[key][:, :width] for key in TOKEN_FEATURES if key in half})
+            embeddings = self._run(half, lengths[chosen], **kwargs)[self.module_output_name]
             if merged is None:
                 merged = embeddings.new_zeros(*features["input_ids"].shape, embeddings.shape[-1])
             merged[rows, :width] = embeddings
@@ -318,8 +332,9 @@ class LongTransformer(Transformer):
     def _cut_windows(self, features: dict[str, Any], lengths: Tensor) -> tuple[dict[str, Any], Tensor]:
         """Replace documents by their windows: `[b, n]` token features become `[w, size]`. Also the `[w]` lengths.
 
-        Adds `window_tokens` `[w, size]` (the index of each window token in its document), `window_counts` `[b]`,
-        `document_mask` `[b, n]` and `window_agg`. From these, `WindowPooling` joins the windows of each document.
+        Adds `window_tokens` `[w, size]` (the index of each window token in its document) and `window_counts` `[b]`,
+        both on the host, and `document_mask` `[b, n]` and `window_agg`. From these, `WindowPooling` joins the windows
+        of each document.
         """
         before, behind = self._specials()
         told = features.get("window_prefix")
@@ -336,20 +351,18 @@ class LongTransformer(Transformer):
             counts.append(len(window))
         index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
         device = features["input_ids"].device
-        sizes = (index >= 0).sum(1)
-        index = hand_over(index, device)
-        document = hand_over(torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)), device)
+        document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+        # padding reads token 0, and its mask of 0 hides that
+        rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
+        real = index >= 0
         cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
-        for key in TOKEN_FEATURES:
-            if key in features:
-                # padding reads token 0, and its mask of 0 hides that
-                cut[key] = features[key][document[:, None], index.clamp(min=0)]
-        cut["attention_mask"] = (index >= 0).to(features["attention_mask"].dtype)
+        cut.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
+        cut["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
         cut["window_tokens"] = index
-        cut["window_counts"] = hand_over(torch.tensor(counts), device)
+        cut["window_counts"] = torch.tensor(counts)
         cut["document_mask"] = features["attention_mask"]
         cut["window_agg"] = getattr(self.strategy, "agg", "mean")
-        return cut, sizes
+        return cut, real.sum(1)
 
     # ---- files -------------------------------------------------------------------------------------
 
@@ -399,7 +412,7 @@ class LongTransformer(Transformer):
             raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
         strategy = strategy_in(config, file)
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
-        loaded = cls.around(transformer, strategy, extended=True)
+        loaded = cls.from_transformer(transformer, strategy, extended=True)
         loaded.origin = origin_in(config)
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
@@ -416,7 +429,7 @@ class WindowPooling(Pooling):
     needs_tokens = False
 
     @classmethod
-    def around(cls, pooling: Pooling) -> Self:
+    def from_pooling(cls, pooling: Pooling) -> Self:
         """Turn a private `Pooling` into a `WindowPooling`, in place."""
         pooling.__class__ = cls
         return cast("Self", pooling)
@@ -428,17 +441,19 @@ class WindowPooling(Pooling):
             return features
         counts, index = features.pop("window_counts"), features.pop("window_tokens")
         mask = features.pop("document_mask")
-        document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         pooled = features["sentence_embedding"]
         if keep:
             features["pooled_windows"] = list(pooled.split(counts.tolist()))
         features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
-        # a token that is in several windows gets the mean of its embeddings in them
-        b, n = mask.shape
-        real = index >= 0
-        place = (document[:, None] * n + index)[real]
-        tokens = mean_by(place, features["token_embeddings"][real], b * n)
-        features["token_embeddings"] = tokens.view(b, n, -1)
+        tokens = features["token_embeddings"]
+        if tokens.shape[1] == index.shape[1]:
+            # a token that is in several windows gets the mean of its embeddings in them
+            b, n = mask.shape
+            document = torch.repeat_interleave(torch.arange(b), counts)
+            real = index.flatten() >= 0
+            places = (document[:, None] * n + index).flatten()[real]
+            rows = to_device(real.nonzero()[:, 0], tokens.device)
+            features["token_embeddings"] = mean_by(places, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
         features["attention_mask"] = mask
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
@@ -452,23 +467,61 @@ class WindowPooling(Pooling):
             agg: how windows are averaged, as in the strategy.
             task: `query` or `document`, if the call gives it.
         """
-        counts = torch.tensor([len(each) for each in windows], device=windows[0].device)
+        counts = torch.tensor([len(each) for each in windows])
         return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
 
 
 def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
-    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their number in each, `counts` `[b]`."""
-    document = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their numbers `[b]`, on the host."""
+    document = torch.repeat_interleave(torch.arange(len(counts)), counts)
     if agg == "mean-normalized":
         # a document of one window keeps its vector, which is that of the base
         unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-        pooled = torch.where((counts[document] > 1)[:, None], unit, pooled.float())
+        several = to_device((counts[document] > 1)[:, None], pooled.device)
+        pooled = torch.where(several, unit, pooled.float())
     return mean_by(document, pooled, len(counts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
-    """Means of the rows of `values` `[m, d]` by their group `[m]`: `[groups, d]`, in fp32 or a wider type."""
+    """Means of the rows of `values` `[m, d]` by their group `[m]`: `[groups, d]`, in fp32 or a wider type.
+
+    The groups are on the host, so that it knows their sizes.
+    """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)
+    total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
     count = torch.bincount(group, minlength=groups).clamp(min=1)
-    return total / count[:, None]
+    return total / to_device(count, values.device)[:, None]
+
+
+def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:
+    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros."""
+    padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
+    padded.index_copy_(0, documents.places(shape[1]), tokens)
+    return padded.view(*shape, -1)
+
+
+def _pools_by_segment(pooling: Any, features: dict[str, Any]) -> bool:
+    """Whether `pooled_by_segment` can stand in for the tokens that a pooling reads."""
+    return (
+        type(pooling) in (Pooling, WindowPooling)
+        and pooling.pooling_mode in ("mean", "cls", "lasttoken")
+        and (pooling.include_prompt or "prompt_length" not in features)
+    )
+
+
+def pooled_by_segment(
+    mode: str, features: dict[str, Any], tokens: Tensor, documents: PackedDocuments, name: str
+) -> dict[str, Any]:
+    """Features with one token for each document: its pooled one, which a pooling of this mode then returns.
+
+    So tokens are never padded in fp32. Sums are in fp32.
+    """
+    shape = features["input_ids"].shape
+    starts = documents.starts().long()
+    if mode == "mean":
+        pooled = unpacked(tokens, documents, shape).sum(1, dtype=torch.float32)
+        pooled = pooled / documents.lengths_here()[:, None]
+    else:
+        pooled = tokens[starts[:-1] if mode == "cls" else starts[1:] - 1].float()
+    mask = features["attention_mask"][:, :1]
+    return {**features, name: pooled[:, None], "attention_mask": mask}

@@ -16,6 +16,8 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
+from .attention.devices import to_device
+from .engine.engine import DOCUMENT_LENGTHS
 from .modules import LongTransformer, WindowPooling, mean_by
 
 
@@ -38,7 +40,7 @@ class SpanPooling(WindowPooling):
         self.vectors = vectors
 
     @classmethod
-    def over(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
+    def with_vectors(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
         """Turn a private `Pooling` into a `SpanPooling`, in place."""
         pooling.__class__ = cls
         spans = cast("Self", pooling)
@@ -58,7 +60,7 @@ class SpanPooling(WindowPooling):
         else:
             features = {"sentence_embedding": torch.cat(list(windows))}
             counts = [len(each) for each in windows]
-        return {**features, "vector_counts": torch.tensor(counts, device=windows[0].device)}
+        return {**features, "vector_counts": torch.tensor(counts)}
 
     def on_model_ready(self, model: BaseModel) -> None:
         """Make the transformer report which tokens are content."""
@@ -66,7 +68,7 @@ class SpanPooling(WindowPooling):
             model[0].tells_content = True
 
     def forward(self, features: dict[str, Any], task: str | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. `vector_counts` `[b]`: how many per document."""
+        """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. Add their number in each text, on the host."""
         if task != "query" and self.vectors == "window" and "window_counts" in features:
             counts = features["window_counts"]
             windows = Pooling.forward(self, dict(features))["sentence_embedding"]
@@ -75,27 +77,29 @@ class SpanPooling(WindowPooling):
         features = super().forward(features, **kwargs)
         whole = features["sentence_embedding"]
         if task == "query" or self.vectors == "window":
-            counts = torch.ones(len(whole), dtype=torch.long, device=whole.device)
-            return {**features, "vector_counts": counts}
+            return {**features, "vector_counts": torch.ones(len(whole), dtype=torch.long)}
         rows, counts = self._spans(features, whole, self.vectors)
         return {**features, "sentence_embedding": rows, "vector_counts": counts}
 
     @staticmethod
     def _spans(features: dict[str, Any], whole: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """The mean of each span's token embeddings, and how many spans each document has."""
-        mask = features["attention_mask"]
-        device = mask.device
-        start = features["window_prefix"].to(device)[:, None]
-        end = (mask.sum(1) - features["special_suffix"])[:, None]
-        place = torch.arange(mask.shape[1], device=device)[None]
+        tokens = features["token_embeddings"]
+        # all that follows but the sums is known on the host
+        start = features["window_prefix"].cpu()[:, None]
+        end = (features.pop(DOCUMENT_LENGTHS) - features["special_suffix"])[:, None]
+        place = torch.arange(tokens.shape[1])[None]
         inside = (place >= start) & (place < end)
         content = inside.sum(1)
         counts = ((content + size - 1) // size).clamp(min=1)
         first = counts.cumsum(0) - counts
         span = first[:, None] + (place - start).div(size, rounding_mode="floor")
-        rows = mean_by(span[inside], features["token_embeddings"][inside], int(counts.sum()))
-        empty = content == 0
-        rows[first[empty]] = whole[empty].to(rows.dtype)
+        chosen = to_device(inside.flatten().nonzero()[:, 0], tokens.device)
+        rows = mean_by(span[inside], tokens.flatten(0, 1)[chosen], int(counts.sum()))
+        empty = (content == 0).nonzero()[:, 0]
+        if len(empty):
+            at = to_device(first[empty], rows.device)
+            rows = rows.index_copy(0, at, whole[to_device(empty, rows.device)].to(rows.dtype))
         return rows, counts
 
 
@@ -121,10 +125,10 @@ class RaggedVectors(Module):
         if self.normalize:
             rows = torch.nn.functional.normalize(rows, dim=1)
         vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
-        mask = torch.arange(vectors.shape[1], device=counts.device) < counts[:, None]
-        for key in ("input_ids", "token_type_ids", "window_prefix", "special_suffix"):
+        mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
+        for key in ("input_ids", "token_type_ids", "window_prefix", "special_suffix", DOCUMENT_LENGTHS):
             features.pop(key, None)
-        return {**features, "token_embeddings": vectors, "attention_mask": mask.long()}
+        return {**features, "token_embeddings": vectors, "attention_mask": mask}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the two settings."""

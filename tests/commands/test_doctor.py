@@ -10,7 +10,8 @@ import torch
 
 from mteb_longembed import cli
 from mteb_longembed.commands import doctor
-from mteb_longembed.encoders.attention import devices as device_facts
+from mteb_longembed.encoders.attention import kernels
+from tests.encoders.devices.pretended import Accelerator
 
 
 @pytest.fixture
@@ -40,19 +41,45 @@ def test_everything_is_in_the_json(quick, capsys, monkeypatch) -> None:
     assert found["problems"] == []
 
 
-def test_the_kernels_are_those_that_run(quick) -> None:
-    found = doctor.devices()
-    assert found["cpu"] == {
-        "float32": "padded batches, scaled_dot_product_flash_attention_for_cpu",
-        "bfloat16": "padded batches, scaled_dot_product_flash_attention_for_cpu",
-    }
-
-
-def test_a_device_that_packs_is_told_so(quick, monkeypatch) -> None:
-    monkeypatch.setattr(device_facts, "packs", lambda device, dtype, head=64: dtype == torch.bfloat16)
+def test_each_family_has_its_path_and_the_reason(quick) -> None:
     found = doctor.devices()["cpu"]
-    assert found["bfloat16"] == "packed batches, varlen_attn (FlashAttention by documents)"
-    assert found["float32"].startswith("padded batches")
+    flash = "padded batches, scaled_dot_product_flash_attention_for_cpu"
+    for dtype in ("float32", "bfloat16"):
+        assert found[dtype] == {
+            "absolute and rotary": flash,
+            "mpnet and roformer": flash,
+            "t5": "padded batches, scaled_dot_product_attention, biases in blocks",
+            "se, rerope and dca": flash,
+            "why padded": "only CUDA and ROCm devices run packed batches",
+        }
+
+
+def test_the_kernel_that_is_named_is_the_one_that_runs(quick) -> None:
+    q = torch.zeros(1, 1, 4, 64)
+    with torch.profiler.profile() as seen:
+        kernels.attend(q, q, q, scale=1.0)
+    named = doctor.devices()["cpu"]["float32"]["absolute and rotary"].rpartition(" ")[2]
+    assert named in "".join(event.key for event in seen.key_averages())
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "paths", "why"),
+    [
+        ((9, 0), "bfloat16", {"absolute and rotary": "packed", "mpnet and roformer": "padded"}, None),
+        (
+            (9, 0),
+            "float32",
+            {"absolute and rotary": "padded", "t5": "Flex"},
+            ":dtype=bf16 is the faster form",
+        ),
+        ((7, 5), "float32", {"se, rerope and dca": "efficient", "t5": "blocks"}, "capability 8.0, got 7.5"),
+    ],
+)
+def test_on_a_gpu_it_says_what_half_precision_is_for(capability, dtype, paths, why) -> None:
+    with Accelerator("GPU", capability=capability).present() as gpu:
+        found = doctor._paths(str(gpu.device))[dtype]
+    assert all(said in found[name] for name, said in paths.items())
+    assert (why is None) == ("why padded" not in found) and (why or "") in found.get("why padded", "")
 
 
 def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> None:

@@ -16,6 +16,7 @@ from mteb_longembed.encoders.engine import batching, running, tokenizing
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
+from tests.limits import same_vectors
 
 #: Short and long documents, equal lengths, equal texts, an empty one.
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 64, 40, 3, 16, 100, 200, 31])]
@@ -79,7 +80,7 @@ def test_two_equal_runs_are_equal_bit_for_bit(extended: LongSentenceTransformer)
 
 def test_every_way_to_ask_for_embeddings_works(extended: LongSentenceTransformer) -> None:
     plain = extended.encode(TEXTS)
-    assert np.allclose(extended.encode(TEXTS, truncate_dim=8), plain[:, :8], atol=1e-6)
+    same_vectors(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])
     unit = extended.encode(TEXTS, normalize_embeddings=True, truncate_dim=8)
     assert np.allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-5)
     assert extended.encode(TEXTS, precision="binary").shape == (len(TEXTS), 3)
@@ -102,9 +103,7 @@ def test_token_embeddings_have_the_documents_own_lengths(extended: LongSentenceT
 def test_all_features_of_each_document_are_given_for_output_value_none(base: SentenceTransformer) -> None:
     extended = longembed.extend(base, "pi")
     features = extended.encode(TEXTS, output_value=None)
-    assert np.allclose(
-        torch.stack([f["sentence_embedding"] for f in features]), extended.encode(TEXTS), atol=1e-6
-    )
+    same_vectors(torch.stack([f["sentence_embedding"] for f in features]), extended.encode(TEXTS))
     assert int(features[1]["attention_mask"].sum()) == 16
 
 
@@ -198,6 +197,12 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
     assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
     assert running.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
     assert running.is_out_of_memory(RuntimeError("std::bad_alloc"))
+    for library in ("CUBLAS", "CUDNN"):
+        assert running.is_out_of_memory(
+            RuntimeError(f"error: {library}_STATUS_ALLOC_FAILED when calling create")
+        )
+    triton = type("OutOfResources", (Exception,), {})
+    assert running.is_out_of_memory(triton("out of resource: shared memory, Required: 163840"))
     assert running.is_out_of_memory(MemoryError())
     assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
 
@@ -271,7 +276,7 @@ def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tm
     extended.save_pretrained(str(tmp_path / "saved"))
     loaded = longembed.load(tmp_path / "saved", device="cpu")
     assert type(loaded) is model.LongSentenceTransformer
-    assert np.allclose(loaded.encode(TEXTS), extended.encode(TEXTS), atol=1e-6)
+    same_vectors(loaded.encode(TEXTS), extended.encode(TEXTS))
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:

@@ -13,6 +13,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.families import interface
 from tests import tiny
+from tests.limits import same_vectors
 
 from .families import test_rotary as rotary
 
@@ -31,7 +32,6 @@ def packed(monkeypatch) -> list[int]:
         return original(documents, *args, **kwargs)
 
     monkeypatch.setattr(interface, "attend_packed", counted)
-    monkeypatch.setattr(devices, "may_pack", lambda: True)
     monkeypatch.setattr(devices, "packs", lambda *given: True)
     return calls
 
@@ -57,7 +57,7 @@ def test_every_strategy_on_a_rotary_model_equals_its_padded_form(key, monkeypatc
     params = rotary.STRATEGY_PARAMETERS.get(key, {})
     padded = rotary.extended(base, key, **params).encode(TEXTS)
     calls = request.getfixturevalue("packed")
-    assert gap(rotary.extended(base, key, **params).encode(TEXTS), padded) < 2e-6
+    same_vectors(rotary.extended(base, key, **params).encode(TEXTS), padded)
     assert calls
 
 
@@ -75,11 +75,11 @@ def test_every_strategy_on_absolute_positions_equals_its_padded_form(absolute, k
     padded = longembed.extend(absolute, key, **kwargs).encode(texts)
     calls = request.getfixturevalue("packed")
     model = longembed.extend(absolute, key, **kwargs)
-    assert gap(model.encode(texts), padded) < 2e-6
+    same_vectors(model.encode(texts), padded)
     assert calls and model[0].model.config._attn_implementation == interface.PACKED
     # one document with a short and a long mate, in one forward pass
     alone = model.encode(texts[-2:-1])
-    assert gap(model.encode(texts)[-2], alone[0]) < 2e-6
+    same_vectors(model.encode(texts)[-2], alone[0])
 
 
 def test_half_precision_pools_in_fp32(packed, tmp_path_factory):
@@ -108,5 +108,8 @@ def test_training_and_models_with_attention_of_their_own_stay_padded(packed, tmp
     assert packed
 
 
-def test_a_machine_without_the_kernel_keeps_transformers_own_attention(absolute):
-    assert longembed.extend(absolute, "none")[0].model.config._attn_implementation == "sdpa"
+def test_a_device_that_does_not_pack_gets_what_transformers_own_attention_gives(absolute):
+    model = longembed.extend(absolute, "pi", 64)
+    ours = model.encode(TEXTS)
+    model[0].model.set_attn_implementation("sdpa")
+    assert gap(model.encode(TEXTS), ours) == 0

@@ -19,6 +19,7 @@ from mteb_longembed import hub as hub_module
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
 from tests import tiny
+from tests.limits import same_vectors
 from tests.loopback_hub import LoopbackHub
 
 TEXTS = [tiny.text(n, n) for n in (9, 16, 40, 100)]
@@ -62,8 +63,8 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
     repository = f"me/bert-{strategy.partition('@')[0]}"
     model = push(f"org/bert+{strategy}", repository)
     found = longembed.load(repository, device="cpu")
-    np.testing.assert_allclose(found.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
-    np.testing.assert_allclose(found.encode_query(TEXTS), model.encode_query(TEXTS), atol=1e-6)
+    same_vectors(found.encode(TEXTS), model.encode(TEXTS))
+    same_vectors(found.encode_query(TEXTS), model.encode_query(TEXTS))
     assert found.model_card_data.model_name == repository
     assert found.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
 
@@ -71,7 +72,7 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
 def test_sentence_transformers_loads_it_where_our_package_is_installed(online) -> None:
     model = push("org/bert+pi@128", "me/by-others")
     stock = SentenceTransformer("me/by-others", trust_remote_code=True, device="cpu")
-    np.testing.assert_allclose(stock.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    same_vectors(stock.encode(TEXTS), model.encode(TEXTS))
     assert "LongTransformer" in str(stock)
     with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
         SentenceTransformer("me/by-others", device="cpu")
@@ -85,8 +86,8 @@ def test_several_vectors_a_document_make_the_round_trip(online) -> None:
     for expected, ours, theirs in zip(
         model.encode_document(TEXTS), found.encode_document(TEXTS), stock.encode_document(TEXTS), strict=True
     ):
-        np.testing.assert_allclose(ours, expected, atol=1e-6)
-        np.testing.assert_allclose(theirs, expected, atol=1e-6)
+        same_vectors(ours, expected)
+        same_vectors(theirs, expected)
 
 
 def test_every_revision_stays_loadable(online) -> None:
@@ -97,13 +98,13 @@ def test_every_revision_stays_loadable(online) -> None:
     assert not np.allclose(old.encode(TEXTS), new.encode(TEXTS), atol=1e-3)
     for revision, expected in ((first, old), ("main", new), (None, new), ("trial", third)):
         found = longembed.load("me/moving", revision=revision, device="cpu")
-        np.testing.assert_allclose(found.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+        same_vectors(found.encode(TEXTS), expected.encode(TEXTS))
         sha = commit(online, "me/moving", revision or "main")
         assert found.model_card_data.base_model_revision == f"{sha}-{ALGORITHM}"
         stock = SentenceTransformer("me/moving", revision=revision, trust_remote_code=True, device="cpu")
-        np.testing.assert_allclose(stock.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+        same_vectors(stock.encode(TEXTS), expected.encode(TEXTS))
     by_name = longembed.load(f"me/moving+none:revision={first}", device="cpu")
-    np.testing.assert_allclose(by_name.encode(TEXTS), old.encode(TEXTS), atol=1e-6)
+    same_vectors(by_name.encode(TEXTS), old.encode(TEXTS))
 
 
 # ---- in mteb -----------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def test_mteb_knows_it_by_the_hub_id_and_its_commit(online) -> None:
     assert (meta.adapted_from, meta.max_tokens) == ("org/modernbert", 64)
     loaded = mteb.get_model("me/modernbert-se", device="cpu")
     assert loaded.mteb_model_meta.name == "me/modernbert-se"
-    np.testing.assert_allclose(loaded.model.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    same_vectors(loaded.model.encode(TEXTS), model.encode(TEXTS))
 
 
 def test_mteb_takes_any_of_its_revisions(online) -> None:
@@ -197,7 +198,7 @@ def test_what_is_in_the_cache_loads_without_the_hub(online, monkeypatch) -> None
     longembed.load("me/cached", device="cpu")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     found = longembed.load("me/cached", device="cpu")
-    np.testing.assert_allclose(found.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    same_vectors(found.encode(TEXTS), model.encode(TEXTS))
     assert mteb.get_model_meta("me/cached").name == "me/cached"
 
 

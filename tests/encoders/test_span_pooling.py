@@ -15,6 +15,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows
+from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
 LENGTHS = (2, 3, 6, 7, LO, LO + 1, 40, LT, LT + 5)
@@ -157,7 +158,7 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
     assert isinstance(saved, LongMultiVectorEncoder)
     assert saved.model_card_data.model_name == f"local/saved+{key}@128,vectors={vectors}"
     for ours, theirs in zip(saved.encode_document(TEXTS), model.encode_document(TEXTS), strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-6)
+        same_vectors(ours, theirs)
     with pytest.raises(Exception, match=r"trust_remote_code"):
         MultiVectorEncoder(str(tmp_path / "saved"))
 

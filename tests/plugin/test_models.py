@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 import mteb
-import numpy as np
 import pytest
 from mteb.models import model_implementations
 from mteb.models.get_model_meta import get_model_metas
@@ -23,6 +22,7 @@ from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.plugin import after_import, loading, models, results_on_disk, tasks
 from mteb_longembed.tasks import TASKS
 from tests import tiny
+from tests.limits import same_vectors
 from tests.loopback_hub import LoopbackHub
 
 REVISION = str(ZOO["e5-base"].revision)
@@ -177,7 +177,7 @@ def test_a_saved_model_is_found_by_its_folder(base_folder, tmp_path) -> None:
     assert (meta.name, meta.max_tokens) == ("local/saved+rp@1024,logn=off", 1024)
     loaded = mteb.get_model(str(tmp_path / "saved"), device="cpu")
     text = tiny.text(700)
-    np.testing.assert_allclose(loaded.model.encode(text), model.encode(text), atol=1e-6)
+    same_vectors(loaded.model.encode(text), model.encode(text))
 
 
 def test_a_plain_folder_is_left_to_mteb(base_folder) -> None:
@@ -190,7 +190,7 @@ def test_get_model_gives_the_model_that_load_gives(online) -> None:
     assert encoder.mteb_model_meta.name == model.model_card_data.model_name
     assert encoder.mteb_model_meta.revision == model.model_card_data.base_model_revision
     assert encoder.model_prompts == {"query": "query: ", "document": "passage: "}
-    np.testing.assert_allclose(encoder.model.encode(tiny.text(700)), model.encode(tiny.text(700)), atol=1e-6)
+    same_vectors(encoder.model.encode(tiny.text(700)), model.encode(tiny.text(700)))
 
 
 def test_loader_options_reach_the_model(online) -> None:

@@ -32,6 +32,7 @@ def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
     """
     return (
         device.type == "cuda"
+        and torch.backends.cuda.is_flash_attention_available()
         and dtype in _HALF
         and head <= _WIDEST_HEAD
         and head % _HEAD_STEP == 0
@@ -53,10 +54,12 @@ def varlen_kernel() -> Callable[..., Any] | None:
 def varlen_options() -> dict[str, Any]:
     """Settings of `varlen_attn` that only some versions of torch have.
 
-    `num_splits=1` makes a document's numbers independent of the rest of the batch. `enable_gqa` avoids copies of keys.
+    `num_splits=1` makes a document's attention independent of its batch. `enable_gqa` avoids copies of keys.
     """
     kernel = varlen_kernel()
     known = set() if kernel is None else set(inspect.signature(kernel).parameters)
+    if torch.version.hip:
+        known.discard("num_splits")  # torch refuses it on ROCm
     return {name: value for name, value in (("num_splits", 1), ("enable_gqa", True)) if name in known}
 
 
@@ -65,11 +68,12 @@ def packs(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
     return varlen_kernel() is not None and has_flash(device, dtype, head)
 
 
-def may_pack() -> bool:
-    """Whether this machine has a device on which documents run packed in half precision."""
-    if varlen_kernel() is None or not torch.cuda.is_available():
-        return False
-    return any(packs(torch.device("cuda", i), torch.bfloat16) for i in range(torch.cuda.device_count()))
+def has_efficient(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether torch's memory-efficient attention runs on a device."""
+    return device.type == "cuda" and (
+        dtype in (torch.float16, torch.float32)
+        or (dtype == torch.bfloat16 and torch.cuda.get_device_capability(device) >= (8, 0))
+    )
 
 
 def has_flex(device: torch.device) -> bool:
@@ -85,25 +89,58 @@ def head_width(config: Any) -> int:
     return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
 
 
-def path(device: torch.device, dtype: torch.dtype, head: int = 64, *, may_be_packed: bool = True) -> str:
-    """One line that says which path runs. The arguments are those of `has_flash`, and whether the model allows packing.
+def path(
+    device: torch.device,
+    dtype: torch.dtype,
+    head: int = 64,
+    *,
+    packs_documents: bool = True,
+    planned: bool = False,
+) -> str:
+    """One line that says which path runs.
+
+    Args:
+        device: where the model runs.
+        dtype: number type that it computes in.
+        head: dimensions of a head.
+        packs_documents: whether the model's family can run packed.
+        planned: whether the strategy changes relative positions inside attention (se, rerope, dca).
 
     Example:
         >>> path(torch.device("cpu"), torch.float32)
         'padded batches, scaled_dot_product_flash_attention_for_cpu'
     """
-    if may_be_packed and packs(device, dtype, head):
+    if packs_documents and packs(device, dtype, head):
         return "packed batches, varlen_attn (FlashAttention by documents)"
     if device.type == "cpu":
-        return "padded batches, scaled_dot_product_flash_attention_for_cpu"
-    if has_flash(device, dtype, head):
-        return "padded batches, scaled_dot_product_flash_attention"
-    if device.type == "cuda" and dtype == torch.float32:
-        return "padded batches, scaled_dot_product_efficient_attention"
-    return "padded batches, matrix products, some rows at a time"
+        kernel = "scaled_dot_product_flash_attention_for_cpu"
+    elif has_flash(device, dtype, head):
+        kernel = "scaled_dot_product_flash_attention"
+    elif has_efficient(device, dtype):
+        kernel = "scaled_dot_product_efficient_attention"
+    else:
+        kernel = "matrix products, some rows at a time" if planned else "scaled_dot_product_attention"
+    return f"padded batches, {kernel}"
 
 
-def hand_over(tensor: Tensor, device: torch.device) -> Tensor:
+def why_padded(device: torch.device, dtype: torch.dtype, head: int = 64) -> str | None:
+    """Why documents do not run packed, and what helps. None where they do."""
+    if packs(device, dtype, head):
+        return None
+    if device.type != "cuda":
+        return "only CUDA and ROCm devices run packed batches"
+    if varlen_kernel() is None or not torch.backends.cuda.is_flash_attention_available():
+        return "this torch has no FlashAttention for packed documents (2.11 and later have it)"
+    if not packs(device, torch.bfloat16):
+        return f"packed batches need capability 8.0, got {'.'.join(map(str, torch.cuda.get_device_capability(device)))}"
+    if dtype not in _HALF:
+        return (
+            "packed batches need half precision: :dtype=bf16 is the faster form here, with numbers of 8 bits"
+        )
+    return f"packed batches need heads of at most {_WIDEST_HEAD} dimensions, a multiple of {_HEAD_STEP}, got {head}"
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A copy on a device of a tensor on the host. On CUDA it comes from pinned memory, so nothing waits for it."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)

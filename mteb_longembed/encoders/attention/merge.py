@@ -54,8 +54,8 @@ def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Ten
 
 def _calls(tile: Tile, device: torch.device) -> Iterator[_Call]:
     if tile.shape == "band":
-        for rows, cols, mask in band_blocks(tile.rows.stop, tile.left, tile.right):
-            yield rows, cols, False, mask.to(device), False
+        for rows, cols, mask in band_blocks(tile.rows.stop, tile.left, tile.right, device):
+            yield rows, cols, False, mask, False
     else:
         yield tile.rows, tile.cols, tile.shape != "full", None, tile.shape == "upper"
 
@@ -121,12 +121,12 @@ def _band(
         yield tile.rows, *whole
         return
     n = tile.rows.stop
-    inner = band_interior(n, tile.left, tile.right)
-    for rows, cols, mask in band_blocks(n, tile.left, tile.right):
+    inner = band_interior(n, tile.left, tile.right, q.device)
+    for rows, cols, mask in band_blocks(n, tile.left, tile.right, q.device):
         if inner is None or not inner[0].start <= rows.start < inner[0].stop:
             yield (
                 rows,
-                *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask.to(q.device)),
+                *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask),
             )
     if inner is None:
         return
@@ -139,7 +139,7 @@ def _band(
         keys, values = (
             x[one, :, seen].unfold(1, size + tile.left + tile.right, size).permute(1, 0, 3, 2) for x in (k, v)
         )
-        out, lse = attend(blocks, keys, values, scale=scale, mask=mask.to(q.device))
+        out, lse = attend(blocks, keys, values, scale=scale, mask=mask)
         outs.append(out.transpose(0, 1).flatten(1, 2))
         lses.append(lse.transpose(0, 1).flatten(1, 2))
     yield rows, torch.stack(outs), torch.stack(lses)

@@ -1,115 +1,22 @@
-"""Packed batches: the documents of a batch one after another, without padding, and attention over them.
+"""Attention over packed documents, which lie one after another without padding.
 
 Tensors that depend on the documents' lengths are made on the host, once for each batch, and copied without waiting.
-While a packed batch runs, `current()` returns the documents in the one row that the model sees.
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .devices import hand_over
+from .devices import to_device
+from .documents import PackedDocuments, cumulative
 from .merge import merge_
 from .plan import PlannedAttention
 from .rotation import Rotation
 from .tiles import Tile
 from .varlen import CAUSAL, FULL, Window, attend_varlen
-
-
-@dataclass(eq=False)
-class PackedDocuments:
-    """The places of the documents in a packed batch.
-
-    Args:
-        lengths: tokens of each document, at least 1.
-        device: where the batch runs.
-    """
-
-    lengths: Sequence[int]
-    device: torch.device
-    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def n(self) -> Tensor:
-        """`[b]` tokens of each document, on the host."""
-        return torch.tensor(self.lengths)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all documents."""
-        return sum(self.lengths)
-
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The result of `make`. It is computed at the first call and kept as long as the batch."""
-        if key not in self._made:
-            with torch.inference_mode(False):
-                self._made[key] = make()
-        return self._made[key]
-
-    def starts(self) -> Tensor:
-        """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
-        return self.once("starts", lambda: hand_over(cumulative(self.lengths), self.device))
-
-    def positions(self) -> Tensor:
-        """`[tokens]` on the device: each token's place in its document."""
-        make = lambda: torch.cat([torch.arange(n) for n in self.lengths])  # noqa: E731
-        return self.once("positions", lambda: hand_over(make(), self.device))
-
-    def places(self, width: int) -> Tensor:
-        """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
-
-        def make() -> Tensor:
-            return torch.cat([row * width + torch.arange(n) for row, n in enumerate(self.lengths)])
-
-        return self.once(("places", width), lambda: hand_over(make(), self.device))
-
-    def owners(self) -> Tensor:
-        """`[tokens]` on the device: the number of each token's document."""
-
-        def make() -> Tensor:
-            return torch.repeat_interleave(torch.arange(len(self.lengths)), self.n)
-
-        return self.once("owners", lambda: hand_over(make(), self.device))
-
-    def each_token(self, values: Tensor) -> Tensor:
-        """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
-        return hand_over(values, self.device)[self.owners()]
-
-
-def cumulative(lengths: Sequence[int]) -> Tensor:
-    """`[len + 1]` int32: 0 and the cumulative sums of the lengths.
-
-    >>> cumulative([3, 5]).tolist()
-    [0, 3, 8]
-    """
-    sums = torch.zeros(len(lengths) + 1, dtype=torch.int32)
-    sums[1:] = torch.tensor(list(lengths)).cumsum(0)
-    return sums
-
-
-_OF_THREAD = threading.local()
-
-
-def current() -> PackedDocuments | None:
-    """The documents of the packed batch that this thread is encoding. None if its batch is padded."""
-    return getattr(_OF_THREAD, "documents", None)
-
-
-@contextlib.contextmanager
-def encoding(documents: PackedDocuments) -> Iterator[None]:
-    """Inside this context, the model of this thread gets these documents packed."""
-    _OF_THREAD.documents = documents
-    try:
-        yield
-    finally:
-        _OF_THREAD.documents = None
 
 
 def attend_packed(
@@ -139,7 +46,7 @@ def attend_packed(
         `[tokens, h, d]` in v's dtype.
     """
     if planned is None:
-        starts, longest = documents.starts(), max(documents.lengths)
+        starts, longest = documents.starts(), documents.longest
         seen: Window = CAUSAL if causal else FULL
         if window is not None and window < longest:
             seen = (window - 1, 0 if causal else window - 1)
@@ -151,12 +58,12 @@ def attend_packed(
     for call in calls:
         own_q = _turned(q[call.rows], call.query_turn, planned.rotation)
         own_k = _turned(k[call.cols], call.key_turn, planned.rotation)
-        part, part_lse = attend_varlen(
+        found, found_lse = attend_varlen(
             own_q, own_k, v[call.cols], call.starts_q, call.starts_k, call.max_q, call.max_k,
             scale=scale, window=call.window,
         )  # fmt: skip
         merged, merged_lse = out[call.rows], lse[call.rows]
-        merge_(merged, merged_lse, part, part_lse.to(work))
+        merge_(merged, merged_lse, found, found_lse.to(work))
         out[call.rows], lse[call.rows] = merged, merged_lse
     return out.to(v.dtype)
 
@@ -210,20 +117,18 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
                 groups.setdefault((number, _seen(tile), again), []).append((start, tile))
                 before.append(tile)
         start += n
-    turned = {
-        number: [_turn(planned.rotation, at, documents.device) for at in ats] for number, ats in turns.items()
-    }
+    turned = {number: [_turn(planned.rotation, at, documents) for at in ats] for number, ats in turns.items()}
     calls = []
     for (number, window, _), tiles_of_call in groups.items():
         rows = [_places(at, tile.rows, tile.shape == "upper") for at, tile in tiles_of_call]
         cols = [_places(at, tile.cols, tile.shape == "upper") for at, tile in tiles_of_call]
-        where_q, where_k = (hand_over(torch.cat(part), documents.device) for part in (rows, cols))
+        where_q, where_k = (to_device(torch.cat(part), documents.device) for part in (rows, cols))
         query_turn, key_turn = turned[number]
         calls.append(Call(
             rows=where_q,
             cols=where_k,
-            starts_q=hand_over(cumulative([len(part) for part in rows]), documents.device),
-            starts_k=hand_over(cumulative([len(part) for part in cols]), documents.device),
+            starts_q=to_device(cumulative([len(part) for part in rows]), documents.device),
+            starts_k=to_device(cumulative([len(part) for part in cols]), documents.device),
             max_q=max(map(len, rows)),
             max_k=max(map(len, cols)),
             window=window,
@@ -245,12 +150,14 @@ def _places(start: int, at: slice, backwards: bool) -> Tensor:
     return places.flip(0) if backwards else places
 
 
-def _turn(rotation: Rotation, ats: list[Tensor | None], device: torch.device) -> tuple[Tensor, Tensor] | None:
+def _turn(
+    rotation: Rotation, ats: list[Tensor | None], documents: PackedDocuments
+) -> tuple[Tensor, Tensor] | None:
     """Cosines and sines `[tokens, r/2]` of one pass over all documents. None if tokens keep their positions."""
     if ats[0] is None:
         return None
-    parts = [rotation.turn(hand_over(at, device)) for at in ats if at is not None]
-    return torch.cat([cos for cos, _ in parts]), torch.cat([sin for _, sin in parts])
+    places = torch.cat([torch.arange(n) for n in documents.lengths])
+    return rotation.turn(torch.cat([at for at in ats if at is not None]), documents.device, places)
 
 
 def _turned(x: Tensor, turn: tuple[Tensor, Tensor] | None, rotation: Rotation) -> Tensor:

@@ -46,10 +46,10 @@ class Plan:
                 first, last = max(rows.start, tile.rows.start), min(rows.stop, tile.rows.stop)
                 if first >= last:
                     continue
-                part = out[first - rows.start : last - rows.start, tile.cols]
-                part.copy_(torch.where(
+                block = out[first - rows.start : last - rows.start, tile.cols]
+                block.copy_(torch.where(
                     tile.shows(own[first:last, None], own[tile.cols]), i[first:last, None] - j[tile.cols],
-                    part
+                    block
                 ))  # fmt: skip
         return out
 
@@ -102,7 +102,7 @@ class PlannedAttention:
         return self._tables[key]
 
     def _turn(self, at: Tensor | None, device: torch.device) -> _Turn:
-        return None if at is None else self.rotation.turn(at.to(device))
+        return None if at is None else self.rotation.turn(at, device)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_tables": {}}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .devices import to_device
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -20,17 +22,24 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def turn(self, to: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[n, r/2]` that rotate token i from position i to position `to[i]`.
+    def turn(self, to: Tensor, device: torch.device, at: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Cosines and sines `[n, r/2]` that rotate each token from its position to `to`, on a device.
 
-        The model computed its angle `i * inv_freq` in float32. The rounding error of that angle is 1e-3 rad at 32k
+        The model computed its angle `at * inv_freq` in float32. The rounding error of that angle is 1e-3 rad at 32k
         tokens. The difference to the rounded angle is computed in float64, and this removes the error.
+
+        Args:
+            to: `[n]` new positions, on the host.
+            device: where queries and keys are.
+            at: `[n]` positions that the model rotated to, on the host; default 0..n-1.
         """
-        inv_freq = self.inv_freq.to(to.device)
-        at = torch.arange(len(to), device=to.device)
+        # Apple's devices have no float64, and on CUDA devices it is faster than on the host
+        work = device if device.type == "cuda" else torch.device("cpu")
+        inv_freq, to = to_device(self.inv_freq, work), to_device(to, work)
+        at = torch.arange(len(to), device=work) if at is None else to_device(at, work)
         now = at.float()[:, None] * inv_freq.float()
         angle = to.double()[:, None] * inv_freq.double() - now.double()
-        return angle.cos().float(), angle.sin().float()
+        return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
     def apply(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
         """Rotate `x` `[b, h, n, d]` further by `turn`."""

@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from .devices import to_device
+
 
 class Tile(NamedTuple):
     """Rows `rows` over columns `cols`, restricted to a shape.
@@ -51,18 +53,18 @@ def at_least_after(n: int, distance: int) -> list[Tile]:
     return [Tile(slice(0, n - distance), slice(distance, n), "upper")] if distance < n else []
 
 
-def band_blocks(n: int, left: int, right: int) -> Iterator[tuple[slice, slice, Tensor]]:
+def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
     """A band as blocks of rows. Each has the columns that it can see and a `[rows, cols]` mask of 0 and -inf."""
     size = _block_size(left, right)
     for start in range(0, n, size):
         stop = min(start + size, n)
         low, high = max(start - left, 0), min(stop + right, n)
-        whole = _band_mask(size, left, right)
+        whole = _band_mask(size, left, right, device)
         shift = left - (start - low)
         yield slice(start, stop), slice(low, high), whole[: stop - start, shift : shift + high - low]
 
 
-def band_interior(n: int, left: int, right: int) -> tuple[slice, int, Tensor] | None:
+def band_interior(n: int, left: int, right: int, device: torch.device) -> tuple[slice, int, Tensor] | None:
     """The blocks of rows that do not see an end of the document, so all have one mask: rows, block size, mask.
 
     None if every block sees an end of the document.
@@ -71,7 +73,7 @@ def band_interior(n: int, left: int, right: int) -> tuple[slice, int, Tensor] | 
     first, last = -(-left // size), (n - right) // size
     if last <= first:
         return None
-    return slice(first * size, last * size), size, _band_mask(size, left, right)
+    return slice(first * size, last * size), size, _band_mask(size, left, right, device)
 
 
 def _block_size(left: int, right: int) -> int:
@@ -81,7 +83,8 @@ def _block_size(left: int, right: int) -> int:
 
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
-def _band_mask(size: int, left: int, right: int) -> Tensor:
+def _band_mask(size: int, left: int, right: int, device: torch.device) -> Tensor:
     """Mask of `size` rows over the `left + size + right` columns around them."""
     behind = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
-    return torch.zeros(behind.shape).masked_fill((behind > left) | (behind < -right), -torch.inf)
+    mask = torch.zeros(behind.shape).masked_fill((behind > left) | (behind < -right), -torch.inf)
+    return to_device(mask, device)

@@ -76,16 +76,16 @@ def _one_by_one(
         n = stop_q - start_q
         whole = slice(0, n), slice(0, stop_k - start_k), None
         left, right = (n if side < 0 else min(side, n) for side in window)
-        parts = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right)
-        for rows, cols, mask in parts:
-            part, part_lse = attend(
+        blocks = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
+        for rows, cols, mask in blocks:
+            found, found_lse = attend(
                 own[:, :, rows],
                 keys[:, :, cols],
                 values[:, :, cols],
                 scale=scale,
                 causal=window == CAUSAL,
-                mask=None if mask is None else mask.to(q.device),
+                mask=mask,
             )
             at = slice(start_q + rows.start, start_q + rows.stop)
-            out[at], lse[at] = part[0].transpose(0, 1), part_lse[0].transpose(0, 1).to(work)
+            out[at], lse[at] = found[0].transpose(0, 1), found_lse[0].transpose(0, 1).to(work)
     return out, lse

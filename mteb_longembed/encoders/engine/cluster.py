@@ -75,7 +75,7 @@ class Cluster:
         """Workers with a copy of the model.
 
         Raises:
-            InputError: if Ray is not installed.
+            InputError: if Ray is not installed, or there are more workers than GPUs, which would wait without end.
         """
         try:
             import ray
@@ -88,6 +88,11 @@ class Cluster:
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         gpus = int(sum(node.get("GPU", 0) for node in alive))
         cpus = [int(node["CPU"]) for node in alive if node.get("CPU", 0) >= 1]
+        if self.count and 0 < gpus < self.count:
+            raise InputError(
+                f"{WORKERS_VARIABLE}=ray:{self.count} asks for {self.count} workers with a GPU each, but the cluster "
+                f"has {gpus} GPUs: use ray:{gpus}, or ray for all of them."
+            )
         count = self.count or gpus or max(len(cpus), 1)
         return Workers(model, count, on_gpu=gpus > 0, cpus=cpus_of_a_worker(cpus, count))
 
@@ -132,9 +137,9 @@ class _Worker:
 
     def encode(self, texts: list[str], settings: dict[str, Any]) -> tuple[list[np.ndarray], Reading]:
         """Each text's array, and how much of the texts was read."""
-        engine = Engine(self.model, self.device, to_host=True, **settings)
         done: list[Any] = [None] * len(texts)
-        with torch.inference_mode():
+        with torch.inference_mode():  # also while the engine measures memory
+            engine = Engine(self.model, self.device, to_host=True, **settings)
             for places, arrays in engine.encode(texts, show=False):
                 for place, array in zip(places, arrays, strict=True):
                     done[place] = array.float().numpy()

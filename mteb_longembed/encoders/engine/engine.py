@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from mteb_longembed.encoders.attention.devices import hand_over, head_width, path
+from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
@@ -24,10 +24,14 @@ from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
 from .tokenizing import Ids
-from .transfers import AHEAD, Results, lagging
+from .transfers import AHEAD, Results, delayed
 
 logger = logging.getLogger(__name__)
 
+#: sentence-transformers' default of `batch_size`. On a device that packs, it and larger ones do not limit a batch.
+DEFAULT_BATCH = 32
+#: The feature that gives a forward pass the pooling that follows, where nothing else needs token embeddings.
+POOLING = "pooling"
 #: The feature that gives a forward pass the number of tokens of each text, as a tuple, so that it need not count them.
 DOCUMENT_LENGTHS = "document_lengths"
 
@@ -61,6 +65,9 @@ class TextModule(Protocol):
 
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a text of `n` tokens gets the same embedding as from the base itself."""
+
+    def packs_on(self, device: torch.device) -> bool:
+        """Whether documents run packed on a device."""
 
 
 class TextModel(Protocol):
@@ -172,6 +179,8 @@ class Engine:
         self.collect = collect
         self.to_host = to_host
         self.kwargs = kwargs or {}
+        #: Whether the features of tokens are needed too.
+        self.whole = False
         self.reading = Reading()
         self.store = store
         self.row_keys = None if store is None else row_keys(model, device, form, self.kwargs)
@@ -186,8 +195,12 @@ class Engine:
         # later calls do not try again what did not fit into memory once
         limits = model.__dict__.setdefault("_memory_limits", {})
         self._limits: dict[str, float] = limits
-        self.budget = budget_of(model, device.type, batch_size, self._measured())
+        tokens = self._measured()
+        if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
+            batch_size = tokens  # packed short texts: only memory limits them
+        self.budget = budget_of(model, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
+        _note_precision(model, device)
         self.runner = Runner(self._forward, self.budget.cost, limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -202,7 +215,7 @@ class Engine:
             the host.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
-        for batch in lagging(started, AHEAD if self.device.type == "cuda" else 0):
+        for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
@@ -215,6 +228,7 @@ class Engine:
         Yields:
             The indices of some texts, and all features of their batch after the model's last module. They are finite.
         """
+        self.whole = True
         for places, rows in self._batches(texts, show=show):
             for own, piece, features in self._run(places, rows):
                 for bad in not_finite(features):
@@ -350,10 +364,12 @@ class Engine:
         for key, value in features.items():
             # the host cuts the windows
             if isinstance(value, Tensor) and key != "window_prefix":
-                features[key] = hand_over(value, self.device)
+                features[key] = to_device(value, self.device)
         features[DOCUMENT_LENGTHS] = tuple(map(len, rows))
         if self.shares_windows:
             features["keep_windows"] = True
+        if self.collect is sentence_embeddings and not self.whole:
+            features[POOLING] = self.model.pooling
         # by __call__, so that model.compile() has an effect
         return self.model(features, **self.kwargs)
 
@@ -379,19 +395,34 @@ class Engine:
         return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
 
 
-def path_of(model: TextModel, device: torch.device) -> str:
-    """One line that says how a model's documents run on a device."""
-    config = model.first.config.get_text_config()
-    dtype = next(model.first.model.parameters()).dtype
-    family = getattr(model.first, "family", None)
-    line = path(device, dtype, head_width(config), may_be_packed=getattr(family, "packs", False))
+def _note_precision(model: TextModel, device: torch.device) -> None:
+    """Say once for each model what half precision is for on this device. A checkpoint in fp32 stays in fp32."""
+    packed, full = path_of(model, device, torch.bfloat16), path_of(model, device)
+    if full.startswith("float32") and ", packed" in packed and not model.__dict__.get("_told_of_precision"):
+        model.__dict__["_told_of_precision"] = True
+        logger.info(
+            "%s: the model computes in float32, in padded batches; with :dtype=bf16 it runs packed with "
+            "FlashAttention, and embeddings change by the rounding of bf16 (8 bits).",
+            device,
+        )
+
+
+def path_of(model: TextModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
+    """One line that says how a model's documents run on a device, in its own number type or another."""
+    dtype = dtype or next(model.first.model.parameters()).dtype
+    line = path(
+        device,
+        dtype,
+        head_width(model.first.config.get_text_config()),
+        packs_documents=getattr(getattr(model.first, "family", None), "packs", False),
+        planned="attention" in model.first.strategy.hooks(),
+    )
     return f"{str(dtype).removeprefix('torch.')}, {line}"
 
 
 def _not_finite(arrays: list[Tensor]) -> list[int]:
     """The indices of the arrays that hold NaN or infinity."""
-    finite = torch.stack([torch.isfinite(array).all() for array in arrays])
-    return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
+    return Results(arrays, fetch=False).read()[1]
 
 
 def _numbers(array: Tensor) -> np.ndarray:

@@ -49,7 +49,7 @@ def measured_tokens(run: Callable[[int, int], object], longest: int, device: tor
         torch.cuda.reset_peak_memory_stats(device)
         run(count, n)
         peak = torch.cuda.max_memory_allocated(device)
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:
         if not is_out_of_memory(error):
             raise
         torch.cuda.empty_cache()

@@ -16,10 +16,10 @@ from .tokenizing import Ids
 
 Features = dict[str, Any]
 
-#: The error messages of allocators: CUDA and MPS, torch on CPUs, C++, oneDNN.
+#: The error messages of allocators: CUDA and MPS, their libraries, Triton, torch on CPUs, C++, oneDNN.
 _NO_MEMORY = re.compile(
     r"out of memory|can't allocate memory|cannot allocate memory|bad_?alloc|alloc_cpu|"
-    r"could not create a (memory|primitive)|failed to allocate",
+    r"could not create a (memory|primitive)|failed to allocate|STATUS_ALLOC_FAILED|out of resource",
     re.IGNORECASE,
 )
 _WANTED = re.compile(r"allocate (\d+(?:\.\d+)?) ?(bytes|[KMG]i?B)", re.IGNORECASE)
@@ -29,7 +29,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, whichever allocator raised it."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None
+    # Triton's errors are plain exceptions
+    return isinstance(error, Exception) and _NO_MEMORY.search(str(error)) is not None
 
 
 class Runner:
@@ -62,7 +63,7 @@ class Runner:
             try:
                 # kept in a variable, so that the exception's frames are freed before memory is allocated again
                 features = self._forward(rows)
-            except (RuntimeError, MemoryError) as error:
+            except Exception as error:
                 if not is_out_of_memory(error):
                     raise
                 failure = str(error) or type(error).__name__

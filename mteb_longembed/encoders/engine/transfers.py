@@ -14,6 +14,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.attention.devices import to_device
+
 T = TypeVar("T")
 
 #: How many later batches an accelerator runs while the host waits for the results of a batch.
@@ -32,13 +34,14 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        self._finite = torch.stack([torch.isfinite(array).all() for array in arrays])
+        flat = _flat(arrays)
+        self._finite = _finite(flat, [array.numel() for array in arrays])
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
         self._finite = self._finite.to("cpu", non_blocking=True)
         if fetch:
-            self._host = torch.cat([array.reshape(-1) for array in arrays]).to("cpu", non_blocking=True)
+            self._host = flat.to("cpu", non_blocking=True)
         self._copied = torch.cuda.Event()
         self._copied.record(torch.cuda.current_stream(arrays[0].device))
 
@@ -54,12 +57,29 @@ class Results:
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
 
 
-def lagging(items: Iterable[T], ahead: int) -> Iterator[T]:
+def _flat(arrays: list[Tensor]) -> Tensor:
+    """The numbers of all arrays one after another, by one operator if the arrays have one shape."""
+    if len({array.shape for array in arrays}) == 1:
+        return torch.stack(arrays).flatten()
+    return torch.cat([array.reshape(-1) for array in arrays])
+
+
+def _finite(flat: Tensor, sizes: list[int]) -> Tensor:
+    """Whether each array has only finite numbers. A few operators for all arrays, whatever their sizes."""
+    finite = torch.isfinite(flat)
+    if len(set(sizes)) == 1:
+        return finite.view(len(sizes), -1).all(1)
+    ends = to_device(torch.tensor([0, *sizes]).cumsum(0), flat.device)
+    wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
+    return wrong[ends].diff() == 0
+
+
+def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
     """The items in their order. Each item is yielded after `ahead` later items have been drawn.
 
     >>> drawn = []
     >>> items = (drawn.append(i) or i for i in range(4))
-    >>> [(item, list(drawn)) for item in lagging(items, 2)]
+    >>> [(item, list(drawn)) for item in delayed(items, 2)]
     [(0, [0, 1, 2]), (1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [0, 1, 2, 3])]
     """
     waiting: deque[T] = deque()

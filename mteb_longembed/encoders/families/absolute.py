@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.devices import hand_over
-from mteb_longembed.encoders.attention.packed import PackedDocuments
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
@@ -117,15 +117,15 @@ class Absolute(Family):
     def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
         if self._query_scale is None:
             return None
-        return output * self._query_scale.to(output.dtype)
+        return (output * self._query_scale).to(output.dtype)
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
         ids = features["input_ids"]
-        n = hand_over(lengths, ids.device)[:, None]
+        n = to_device(lengths, ids.device)[:, None]
         self._query_scale = None
         if strategy.logn and int(lengths.max()) > strategy.trained_len:
-            self._query_scale = strategy.query_scale(n)[..., None]
+            self._query_scale = to_device(strategy.query_scale(lengths)[:, None, None], ids.device)
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
         if self.padding_idx is None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.packed import PackedDocuments
+from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError
 
@@ -27,7 +27,7 @@ class Family:
 
     name: ClassVar[str]
     hooks: ClassVar[frozenset[str]]
-    #: Whether this model's documents can run packed, behind one another without padding.
+    #: Whether this model's documents can run packed, behind one another without padding, on a device that can.
     packs: bool = False
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
@@ -85,7 +85,7 @@ class Family:
             lengths: `[b]` tokens of each document, on the host. All are at most the trained length, or all are above
                 it.
         """
-        raise NotImplementedError
+        return features
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
         """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`.
@@ -98,10 +98,10 @@ class Family:
         places = documents.places(shape[1])
         packed = {
             key: value.flatten()[places][None]
-            if isinstance(value, Tensor) and value.shape == shape
+            if isinstance(value, Tensor) and value.shape == shape and value.device == places.device
             else value
             for key, value in features.items()
-            if key != "attention_mask"
         }
+        # with a mask, transformers does not look for several documents in the row, and the host need not wait
         packed.setdefault("position_ids", documents.positions()[None])
         return packed

@@ -19,9 +19,14 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention.devices import hand_over
-from mteb_longembed.encoders.attention.packed import PackedDocuments, attend_packed, current
+from mteb_longembed.encoders.attention.documents import (
+    Documents,
+    PackedDocuments,
+    current,
+    current_packed,
+    encoding,
+)
+from mteb_longembed.encoders.attention.packed import attend_packed
 from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.strategies import Strategy
@@ -93,27 +98,27 @@ def long_attention(
         strategy.target_len if settings.keep_windows else strategy.trained_len
     ):
         window = None
-    documents = current()
-    if documents is not None:
-        return _packed(settings, documents, query, key, value, scale, causal, window), None
     b, _, width, _ = query.shape
-    lengths = None if attention_mask is None else attention_mask.sum(1)
-    n = torch.full((b,), width) if lengths is None else lengths.cpu()
+    documents = documents_of(attention_mask, b, width, query.device)
+    if isinstance(documents, PackedDocuments):
+        return _packed(settings, documents, query, key, value, scale, causal, window), None
     # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
-    factor = strategy.query_scale(n) if window is None else torch.ones(b)
+    factor = strategy.query_scale(documents.n) if window is None else torch.ones(b)
     planned = settings.planned if window is None else None
-    if causal and window is None and strategy.logn and bool((n > strategy.trained_len).any()):
-        seen = torch.arange(1, width + 1)
-        rows = strategy.query_scale(n[:, None], seen).to(query.device)
-        query = (query * rows[:, None, :, None]).to(query.dtype)
-        factor = torch.ones(b)
-    longest = int(n.max())
-    if lengths is not None and longest <= min(_MASKED_UP_TO, strategy.trained_len):
-        if bool((factor != 1).any()):
-            query = (query * factor.to(query.device)[:, None, None, None]).to(query.dtype)
-        out = attend_plain(
-            query, key, value, scale=scale, causal=causal, window=window, lengths=lengths, dropout=dropout
+    if causal and window is None and strategy.logn and documents.longest > strategy.trained_len:
+        rows = documents.here(
+            "query scale",
+            lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
         )
+        query = (query * rows).to(query.dtype)
+        factor = torch.ones(b)
+    padded = min(documents.lengths) < width
+    if padded and documents.longest <= min(_MASKED_UP_TO, strategy.trained_len):
+        # up to the trained length no factor differs from 1
+        out = attend_plain(
+            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_here(),
+            dropout=dropout,
+        )  # fmt: skip
     else:
 
         def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
@@ -128,8 +133,31 @@ def long_attention(
                 )
             return planned(q, k, v, scale=scaled, causal=causal)
 
-        out = each_length(query, key, value, n, run)
+        out = each_length(query, key, value, documents, run)
     return out.transpose(1, 2).contiguous(), None
+
+
+def documents_of(mask: Tensor | None, b: int, width: int, device: torch.device) -> Documents:
+    """The documents that a layer attends to: those of the forward pass, or those that the padding mask shows.
+
+    The mask is read in layers that gradient checkpointing runs again, after the forward pass.
+    """
+    documents = current()
+    if isinstance(documents, PackedDocuments):
+        return documents
+    if documents is not None and len(documents.lengths) == b and documents.longest <= width:
+        return documents
+    return Documents([width] * b if mask is None else mask.sum(1).tolist(), device)
+
+
+def padding_mask(attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor | None:
+    """The plain padding mask `[b, n]`. None without padding, which the host knows."""
+    documents = current()
+    if documents is None:
+        return flash_attention_mask(attention_mask=attention_mask, **kwargs)
+    if isinstance(documents, PackedDocuments) or attention_mask is None:
+        return None
+    return None if min(documents.lengths) == attention_mask.shape[-1] else attention_mask
 
 
 def _packed(
@@ -145,9 +173,9 @@ def _packed(
     """Attention of packed documents, all up to the trained length or all above it: `[1, tokens, h, d]`."""
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     strategy = settings.strategy
-    long = max(documents.lengths) > strategy.trained_len
+    long = documents.longest > strategy.trained_len
     if long and window is None and strategy.logn:
-        factor = documents.once(("query_scale", causal), lambda: _factors(strategy, documents, causal=causal))
+        factor = documents.here(("query scale", causal), lambda: _factors(strategy, documents, causal=causal))
         q = (q * factor[:, None, None]).to(q.dtype)
     planned = settings.planned if long and window is None else None
     out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
@@ -155,19 +183,19 @@ def _packed(
 
 
 def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
-    """`[tokens]` what each query is multiplied by; in a causal model token i sees i + 1 tokens."""
+    """`[tokens]` what each query is multiplied by, on the host; in a causal model token i sees i + 1 tokens."""
     rows = [
         strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
         for n in documents.lengths
     ]
-    return hand_over(torch.cat(rows), documents.device)
+    return torch.cat(rows)
 
 
 def packed_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
 ) -> Any:
     """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
-    documents = current()
+    documents = current_packed()
     if documents is None:
         return sdpa_attention_forward(module, query, key, value, *args, **kwargs)
     scaling = kwargs.get("scaling")
@@ -178,32 +206,34 @@ def packed_attention(
 
 def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
     """SDPA's mask; none for packed documents, which see nothing of one another anyway."""
-    return sdpa_mask(*args, **kwargs) if current() is None else None
+    return sdpa_mask(*args, **kwargs) if current_packed() is None else None
 
 
 def install_packed(model: PreTrainedModel) -> bool:
-    """Let a model's SDPA attention run packed documents too, where this machine can.
+    """Let a model's SDPA attention run packed documents too. Padded ones run as before.
 
-    Elsewhere nothing changes. A model that does not let its attention function be chosen stays as it is.
+    This happens on every machine, because the one that builds a model may have no device that packs.
 
     Returns:
-        Whether documents can run packed.
+        Whether documents can run packed: not in a model that does not let its attention function be chosen.
     """
     config = model.config
-    if (
-        not devices.may_pack()
-        or getattr(config, "is_decoder", False)
-        or config._attn_implementation != "sdpa"
-    ):
-        return False
-    if not getattr(model, "_supports_attention_backend", False):
-        return False
-    model.set_attn_implementation(PACKED)
-    return True
+    packs = (
+        not getattr(config, "is_decoder", False)
+        and config._attn_implementation in ("sdpa", PACKED)
+        and bool(getattr(model, "_supports_attention_backend", False))
+    )
+    if packs:
+        model.set_attn_implementation(PACKED)
+    return packs
 
 
 def each_length(
-    query: Tensor, key: Tensor, value: Tensor, n: Tensor, run: Callable[[Tensor, Tensor, Tensor, int], Tensor]
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    run: Callable[[Tensor, Tensor, Tensor, int], Tensor],
 ) -> Tensor:
     """Run attention for all documents of the same length together, without their padding.
 
@@ -211,34 +241,22 @@ def each_length(
         query: `[b, h, width, d]`.
         key: the same shape.
         value: the same shape.
-        n: `[b]` tokens of each document, on the CPU.
+        documents: their lengths.
         run: attention over `[rows, h, n, d]` documents of one length; its last argument is the row of the first one.
 
     Returns:
         `[b, h, width, d]`, with zeros at padding.
     """
-    groups: dict[int, list[int]] = {}
-    for row, length in enumerate(n.tolist()):
-        groups.setdefault(length, []).append(row)
-    out: Tensor | None = None
-    for length, members in groups.items():
-        if len(groups) == 1:
-            q, k, v = (x[:, :, :length] for x in (query, key, value))
-            part = run(q, k, v, 0)
-            if length == query.shape[2]:
-                return part
-        else:
-            rows = torch.tensor(members, device=query.device)
-            q, k, v = (x[rows, :, :length] for x in (query, key, value))
-            part = run(q, k, v, members[0])
-        if out is None:
-            out = query.new_zeros(*query.shape[:3], value.shape[-1])
-        padded = nn.functional.pad(part, (0, 0, 0, query.shape[2] - length)).to(out.dtype)
-        at = torch.tensor(members, device=query.device)
+    groups = documents.by_length()
+    width = query.shape[2]
+    if len(groups) == 1 and groups[0][0] == width:
+        return run(query, key, value, 0)
+    out = query.new_zeros(*query.shape[:3], value.shape[-1])
+    for length, members, rows in groups:
+        q, k, v = (x[:, :, :length] if len(groups) == 1 else x[rows, :, :length] for x in (query, key, value))
+        found = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
         # copy the batch only if autograd needs it
-        out = out.index_copy(0, at, padded) if padded.requires_grad else out.index_copy_(0, at, padded)
-    if out is None:
-        raise ModelError("attention needs at least one document in a batch, got none.")
+        out = out.index_copy(0, rows, found) if found.requires_grad else out.index_copy_(0, rows, found)
     return out
 
 
@@ -292,7 +310,7 @@ def trial(
     training = model.training
     settings.trial = []
     try:
-        with torch.no_grad():
+        with torch.no_grad(), encoding(Documents([tokens], ids.device)):
             model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
         calls = settings.trial
     except LongEmbedError:
@@ -316,6 +334,6 @@ def trial(
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-AttentionMaskInterface.register(ATTENTION, flash_attention_mask)
+AttentionMaskInterface.register(ATTENTION, padding_mask)
 AttentionInterface.register(PACKED, packed_attention)
 AttentionMaskInterface.register(PACKED, packed_mask)

@@ -8,16 +8,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
-from transformers.masking_utils import flash_attention_mask
 
 from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention.flex import attend_biased
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.documents import Documents
+from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
 from .base import Family
-from .interface import LayerAttention, each_length, install, trial
+from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
 
 #: The name under which transformers knows our attention function with biases.
 ATTENTION = "longembed_relative"
@@ -39,21 +40,25 @@ class DistanceBias:
         self.strategy = strategy
         self.plan = plan
 
-    def block(self, rows: slice, n: int) -> Tensor:
+    def block(self, rows: slice, documents: Documents, n: int) -> Tensor:
         """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
-        if self.plan is not None and n > self.strategy.trained_len:
-            distance = -self.plan.relative(rows, n)
-        else:
-            p = self._positions(n)
-            distance = (p - p[rows, None]).double()
-        return self._at(distance).permute(2, 0, 1)
+        found = self.by_distance(documents, n)
+        if found is None:
+            # from relative positions of fp32 or whole ones, on the host: Apple's devices have no float64
+            return self._at(self._distances(rows, n), documents.device).permute(2, 0, 1)
+        table, place = found
+        return table[:, place - place[rows, None] + table.shape[1] // 2]
 
-    def by_distance(self, n: int) -> tuple[Tensor, Tensor] | None:
-        """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the layer's device.
+    def by_distance(self, documents: Documents, n: int) -> tuple[Tensor, Tensor] | None:
+        """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the device.
 
         None where they do not depend on one distance alone: where relative positions are planned, and where mapped
-        positions lie unevenly between whole ones.
+        positions lie unevenly between whole ones. Layers share the table, unless they have gradients.
         """
+        make = lambda: self._table(documents.device, n)  # noqa: E731
+        return make() if torch.is_grad_enabled() else documents.once((id(self), n), make)
+
+    def _table(self, device: torch.device, n: int) -> tuple[Tensor, Tensor] | None:
         if self.plan is not None and n > self.strategy.trained_len:
             return None
         p = self._positions(n).double()
@@ -64,8 +69,14 @@ class DistanceBias:
             if not torch.allclose(p, place.double() * step, rtol=0, atol=1e-5):
                 return None
         far = int(place.max() - place.min())
-        table = self._at(torch.arange(-far, far + 1).double() * step).T.contiguous()
-        return table, place.to(table.device)
+        table = self._at(torch.arange(-far, far + 1).double() * step, device).T.contiguous()
+        return table, to_device(place, device)
+
+    def _distances(self, rows: slice, n: int) -> Tensor:
+        if self.plan is not None and n > self.strategy.trained_len:
+            return -self.plan.relative(rows, n)
+        p = self._positions(n)
+        return (p - p[rows, None]).double()
 
     def _positions(self, n: int) -> Tensor:
         p = torch.arange(n)
@@ -73,17 +84,15 @@ class DistanceBias:
             self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
         )
 
-    def _at(self, distance: Tensor) -> Tensor:
-        """Biases `[..., h]` of float64 distances."""
-        weight: Tensor = self.layer.relative_attention_bias.weight
+    def _at(self, distance: Tensor, device: torch.device) -> Tensor:
+        """Biases `[..., h]` on the device, of distances on the host."""
         low = distance.floor()
-        between = (distance - low).to(weight.dtype)
-        bias = self._learned(low.to(weight.device))
+        between = (distance - low).float()
+        bias = self._learned(to_device(low.long(), device))
         if bool(between.any()):
             # a fractional distance gets a bias between those of the two whole distances around it
-            bias = torch.lerp(
-                bias, self._learned((low + 1).to(weight.device)), between[..., None].to(weight.device)
-            )
+            weight = to_device(between.to(bias.dtype), device)[..., None]
+            bias = torch.lerp(bias, self._learned(to_device(low.long() + 1, device)), weight)
         return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
@@ -93,7 +102,7 @@ class DistanceBias:
         bucket = self.layer._relative_position_bucket
         # UMT5's function reads these settings from the layer itself
         own = len(inspect.signature(bucket).parameters) == 1
-        buckets = bucket(distance.long()) if own else bucket(distance.long(), *settings)
+        buckets = bucket(distance) if own else bucket(distance, *settings)
         return self.layer.relative_attention_bias(buckets)
 
 
@@ -116,28 +125,32 @@ def relative_attention(
         settings.trial.append((module, query, key))
     b, h, width, d = query.shape
     scale = d**-0.5 if scaling is None else scaling
-    n = torch.full((b,), width) if attention_mask is None else attention_mask.sum(1).cpu()
-    factor = settings.strategy.query_scale(n)
+    documents = documents_of(attention_mask, b, width, query.device)
+    factor = settings.strategy.query_scale(documents.n)
 
     def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
         length = q.shape[2]
+        scaled = scale * float(factor[first])
         if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
-            found = position_bias.by_distance(length)
+            table = position_bias.by_distance(documents, length)
+            found = (
+                None
+                if table is None
+                else attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
+            )
             if found is not None:
-                table, place = found
-                return attend_biased(q, k, v, table.to(q.dtype), place, scale=scale * float(factor[first]))
+                return found
         size = max(_BLOCK // (h * length), 16)
-        parts = []
+        blocks = []
         for start in range(0, length, size):
             rows = slice(start, min(start + size, length))
-            bias = position_bias.block(rows, length).to(q.dtype)
-            parts.append(nn.functional.scaled_dot_product_attention(
-                q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scale *
-                float(factor[first])
+            bias = position_bias.block(rows, documents, length).to(q.dtype)
+            blocks.append(nn.functional.scaled_dot_product_attention(
+                q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scaled
             ))  # fmt: skip
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
 
-    return each_length(query, key, value, n, run).transpose(1, 2).contiguous(), None
+    return each_length(query, key, value, documents, run).transpose(1, 2).contiguous(), None
 
 
 class Relative(Family):
@@ -168,9 +181,6 @@ class Relative(Family):
         value = getattr(config, "n_positions", None)
         return value if isinstance(value, int) and value > 0 else super().trained_len(config)
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        return features
-
 
 class _Biases:
     """Replaces a layer's `compute_bias`."""
@@ -183,4 +193,4 @@ class _Biases:
 
 
 AttentionInterface.register(ATTENTION, relative_attention)
-AttentionMaskInterface.register(ATTENTION, flash_attention_mask)
+AttentionMaskInterface.register(ATTENTION, padding_mask)

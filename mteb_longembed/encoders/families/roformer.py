@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.documents import Documents
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError
 
 from .base import Family
-from .interface import LayerAttention, long_attention
-from .rotary import mapped_angles
+from .interface import LayerAttention, documents_of, long_attention
+from .rotary import mapped_frequencies, mapped_positions
 
 #: The rope base (theta). RoFormer has no setting for it.
 _THETA = 10_000.0
@@ -48,9 +50,6 @@ class RoFormer(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         return config.model_type == "roformer" and not config.is_decoder
-
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        return features
 
 
 class _NoTable(nn.Embedding):
@@ -87,18 +86,22 @@ class _SelfAttention(nn.Module):
             for layer in (self.query, self.key, self.value)
         )
         real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
-        # from the mask and not from `prepare`: gradient checkpointing may run a layer again after later batches
-        lengths = torch.full((b,), n) if real is None else real.sum(1)
-        p = torch.arange(n, device=hidden_states.device).expand(b, n)
-        inv_freq = self.rotation.inv_freq.to(hidden_states.device)
-        angles = mapped_angles(self.longembed.strategy, p, lengths.to(p.device), inv_freq, _THETA)[:, None]
-        turn = angles.cos(), angles.sin()
-        size = self.longembed.strategy.rotary_scale(lengths.to(p.device)).view(-1, 1, 1, 1)
-        scaled = turn[0] * size, turn[1] * size
+        documents = documents_of(real, b, n, hidden_states.device)
+        turn, scaled = documents.once("turn", lambda: self._turns(documents, n))
         q, k = self.rotation.apply(q, scaled), self.rotation.apply(k, scaled)
         v = self.rotation.apply(v, turn) if self.rotary_value else v
-        if real is not None and bool(real.all()):
-            real = None
         dropout = self.dropout.p if self.training else 0.0
         out, _ = long_attention(self, q, k, v, real, dropout=dropout)
         return out.reshape(b, n, -1), None
+
+    def _turns(self, documents: Documents, width: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Cosines and sines `[b, 1, n, r/2]` for values, and those for queries and keys."""
+        strategy, n = self.longembed.strategy, documents.n
+        # frequencies on the host, in float64; angles on the device
+        rows = mapped_frequencies(strategy, n, self.rotation.inv_freq, _THETA)
+        p = torch.arange(width, device=documents.device).expand(len(n), -1)
+        p = mapped_positions(strategy, p, documents.lengths_here()[:, None])
+        angles = (p.float()[..., None] * to_device(rows, documents.device)[:, None])[:, None]
+        size = to_device(strategy.rotary_scale(n), documents.device).view(-1, 1, 1, 1)
+        turn = angles.cos(), angles.sin()
+        return turn, (turn[0] * size, turn[1] * size)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention.devices import hand_over
-from mteb_longembed.encoders.attention.packed import current
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.documents import PackedDocuments, current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
@@ -46,35 +44,6 @@ _OUT_OF_REACH = {
 }
 
 
-class Documents:
-    """The lengths of the documents that each thread encodes now (replicas of one model run in threads)."""
-
-    def __init__(self) -> None:
-        self._of_thread: dict[int, Tensor] = {}
-
-    def set(self, lengths: Tensor) -> None:
-        """Remember `[b]` lengths for this thread's next forward pass."""
-        self._of_thread[threading.get_ident()] = lengths
-
-    def lengths(self, b: int, width: int) -> Tensor | None:
-        """The lengths of this thread's `b` documents of at most `width` tokens, None if none were set yet.
-
-        Raises:
-            ModelError: if the lengths belong to other documents: somebody called the transformer directly, and not
-                the SentenceTransformer.
-        """
-        lengths = self._of_thread.get(threading.get_ident())
-        if lengths is not None and (len(lengths) != b or int(lengths.max()) > width):
-            raise ModelError(
-                f"the transformer of an extended model got {b} inputs of {width} tokens directly, but only its "
-                "SentenceTransformer tells it where documents end; call the SentenceTransformer."
-            )
-        return lengths
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_of_thread": {}}
-
-
 class MappedRotary(nn.Module):
     """A model's rotary module with the strategy's positions and frequencies for each document.
 
@@ -84,17 +53,13 @@ class MappedRotary(nn.Module):
     Args:
         base: the model's own module; it still does everything that the strategy does not change.
         strategy: its hooks `position_ids` and `inv_freq` act here.
-        documents: the lengths of the documents, set before each forward pass.
         config: the model's configuration.
     """
 
-    def __init__(
-        self, base: nn.Module, strategy: Strategy, documents: Documents, config: PretrainedConfig
-    ) -> None:
+    def __init__(self, base: nn.Module, strategy: Strategy, config: PretrainedConfig) -> None:
         super().__init__()
         self.base = base
         self.strategy = strategy
-        self.documents = documents
         self.config = config
         nested = getattr(base, "layer_types", None)
         #: the type of the layers that are extended; sliding layers never see more tokens than in training
@@ -156,32 +121,35 @@ class MappedRotary(nn.Module):
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
-        documents = current()
-        if documents is None:
-            lengths = self.documents.lengths(len(x), position_ids.shape[-1])
-        else:
-            # models that make their own position ids would count through all documents
-            lengths, position_ids = documents.n, documents.positions()[None]
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
-        if layer_type != self.layer_type or lengths is None:
+        documents = current()
+        packed = documents if isinstance(documents, PackedDocuments) else None
+        if packed is not None:
+            # models that make their own position ids would count through all documents
+            position_ids = packed.positions()[None]
+        if layer_type != self.layer_type or (own and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
-        if own and self.rope_type not in _BY_LENGTH:
-            return self._own(x, position_ids, layer_type)
+        if documents is None:
+            raise ModelError(
+                f"the transformer of an extended model got {len(x)} inputs of {x.shape[1]} tokens directly, but only "
+                "its SentenceTransformer tells it where documents end; call the SentenceTransformer."
+            )
+        lengths = documents.n
         if position_ids.ndim == 3:
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
-        if documents is None:
-            n = hand_over(lengths, position_ids.device)[:, None]
+        if packed is None:
+            n = documents.lengths_here()[:, None]
             p = position_ids.expand(len(n), -1)
-            inv_freq = hand_over(inv_freq, p.device)[:, None]
-            scale = hand_over(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
+            inv_freq = to_device(inv_freq, p.device)[:, None]
+            scale = to_device(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
         else:
-            n = documents.each_token(lengths)[None]
+            n = packed.each_token(lengths)[None]
             p = position_ids
-            inv_freq = documents.each_token(inv_freq.expand(len(lengths), -1))[None]
-            scale = documents.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
+            inv_freq = packed.each_token(inv_freq.expand(len(lengths), -1))[None]
+            scale = packed.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
         angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         size = self.scaling * scale
@@ -236,7 +204,6 @@ class Rotary(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
-        self.documents = Documents()
         self.settings = LayerAttention(strategy, keep_windows=strategy.key() == "none")
         rotary = self._wrap(model)
         self._check_scaling(model, rotary)
@@ -254,7 +221,7 @@ class Rotary(Family):
                 lift_window(model.config, strategy)
             return
         install(model, self.settings)
-        self.packs = devices.may_pack()
+        self.packs = True
         calls = trial(model, self.settings)
         if acts_inside:
             rotation = self._rotation(model, rotary, calls)
@@ -290,7 +257,7 @@ class Rotary(Family):
                 f"a model must have one rotary module to be extended, {type(model).__name__} has {len(found)}."
             )
         ((name, module),) = found
-        mapped = MappedRotary(module, self.strategy, self.documents, model.config)
+        mapped = MappedRotary(module, self.strategy, model.config)
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, mapped)
         return mapped
@@ -357,10 +324,6 @@ class Rotary(Family):
             f"{'pcw' if any(slides) and rotary.layer_type is None else 'pi or ntk'}."
         )
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        self.documents.set(lengths)
-        return features
-
 
 def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
     """The window of an attention layer in tokens. None for full attention."""
@@ -379,7 +342,7 @@ def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:
                 return False
-            back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2], device=x.device)))
+            back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2]), x.device))
             size = back.abs().max()
             tolerance = 1e-3 if query.dtype == torch.float32 else 5e-2
             moved = (x - x[:, :, :1]).abs().max()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.strategies import Strategy
@@ -30,6 +29,3 @@ class UnknownPositions(Family):
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
         return True
-
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-        return features

@@ -10,7 +10,7 @@ from mteb_longembed.errors import InputError
 from .base import Strategy
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+    from mteb_longembed.encoders.attention.plans import DualChunkPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,6 @@ class DualChunkAttention(Strategy):
             )
 
     def attention(self) -> DualChunkPlan:
-        from mteb_longembed.encoders.attention.dual_chunk import DualChunkPlan
+        from mteb_longembed.encoders.attention.plans import DualChunkPlan
 
         return DualChunkPlan(self.chunk_len, self.largest)

@@ -10,7 +10,7 @@ from mteb_longembed.errors import InputError
 from .base import Strategy
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
+    from mteb_longembed.encoders.attention.plans import ReRoPEPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,6 @@ class RectifiedRoPE(Strategy):
             )
 
     def attention(self) -> ReRoPEPlan:
-        from mteb_longembed.encoders.attention.self_extend import ReRoPEPlan
+        from mteb_longembed.encoders.attention.plans import ReRoPEPlan
 
         return ReRoPEPlan(self.window)

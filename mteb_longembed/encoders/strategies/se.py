@@ -123,7 +123,7 @@ class SelfExtend(Strategy):
         return i // group - j // group + (shift if i > j else -shift)
 
     def attention(self) -> Plan:
-        from mteb_longembed.encoders.attention.self_extend import DocumentSelfExtendPlan, SelfExtendPlan
+        from mteb_longembed.encoders.attention.plans import DocumentSelfExtendPlan, SelfExtendPlan
 
         if self.g == "document":
             return DocumentSelfExtendPlan(self.sizes)

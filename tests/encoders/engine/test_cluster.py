@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mteb
@@ -16,6 +18,7 @@ from torch import Tensor
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.encoders.engine import cluster as cluster_module
 from mteb_longembed.encoders.engine.cluster import (
     WORKERS_VARIABLE,
     Cluster,
@@ -26,6 +29,7 @@ from mteb_longembed.encoders.engine.cluster import (
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
+from tests.limits import same_vectors
 
 LENGTHS = [5, 16, 17, 64, 100, 40, 33, 8] * 8
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
@@ -104,7 +108,7 @@ def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
     # the arrays of Ray are read-only: what the caller gets is a copy, without a warning of torch
     assert len(workers.actors) == 2
     engine = ClusterEngine(model, workers)
-    assert np.abs(collected(engine) - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(collected(engine), model.encode(TEXTS))
     assert engine.reading == model.reading
 
 
@@ -125,11 +129,11 @@ def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -
         if not killed:
             os.kill(victim, signal.SIGKILL)
             killed = True
-    assert np.abs(np.stack(done) - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(np.stack(done), model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
     again = ClusterEngine(model, workers)
-    assert np.abs(collected(again) - np.stack(done)).max() < 1e-6
+    same_vectors(collected(again), np.stack(done))
     assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
 
 
@@ -143,7 +147,7 @@ def test_a_run_that_stopped_goes_on_from_the_store(workers, model, tmp_path) -> 
     found = collected(again)
     assert again.store is not None and again.store.counts.rows_read == finished > 0
     assert again.store.counts.rows_encoded == len(TEXTS) - finished
-    assert np.abs(found - model.encode(TEXTS)).max() < 1e-6
+    same_vectors(found, model.encode(TEXTS))
     # and one process reads what the cluster wrote
     model.store = EmbeddingStore(tmp_path)
     try:
@@ -209,3 +213,28 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(
     assert "main_score" in numbers
     for name, value in numbers.items():
         assert scores[1][name] == pytest.approx(value, abs=1e-6, nan_ok=True), name
+
+
+def test_more_workers_than_gpus_are_refused_and_do_not_wait_without_end(monkeypatch):
+    ray = SimpleNamespace(
+        is_initialized=lambda: True,
+        nodes=lambda: [{"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}],
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"asks for 3 workers with a GPU each, .* has 2 GPUs: use ray:2"):
+        Cluster(count=3).workers(None)
+
+
+def test_a_worker_measures_memory_without_gradients(monkeypatch, tmp_path):
+    modes = []
+
+    class Seen(cluster_module.Engine):
+        def __init__(self, *args, **kwargs):
+            modes.append(torch.is_inference_mode_enabled())
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(cluster_module, "Engine", Seen)
+    base = tiny.sentence_transformer("bert", tmp_path)
+    base.model_card_data.model_name = "tiny/bert"
+    arrays, _ = cluster_module._Worker(longembed.extend(base, "pi", 64)).encode([tiny.text(5)], {})
+    assert modes == [True] and arrays[0].shape == (32,)

@@ -14,7 +14,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import engine as engine_module
 from mteb_longembed.encoders.engine.batching import Budget
 from mteb_longembed.encoders.engine.memory import FEWEST, MOST, tokens_that_fit
-from mteb_longembed.encoders.engine.transfers import Results, lagging
+from mteb_longembed.encoders.engine.transfers import Results, delayed
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 from tests import tiny
@@ -34,9 +34,9 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are read two batches late, as on an accelerator."""
 
     def late(items: Iterable[Any], ahead: int) -> Iterator[Any]:
-        return lagging(items, 2)
+        return delayed(items, 2)
 
-    monkeypatch.setattr(engine_module, "lagging", late)
+    monkeypatch.setattr(engine_module, "delayed", late)
 
 
 def test_embeddings_and_store_are_the_same_bit_for_bit(

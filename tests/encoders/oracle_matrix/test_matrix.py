@@ -101,7 +101,7 @@ def test_a_table_that_is_stretched_already_is_read_as_e5_base_4k_is(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path, max_position_embeddings=LT)
     strategy = STRATEGIES["pi"](trained_len=LO, target_len=LT, logn=False)
     modules = list(copy.deepcopy(base))
-    modules[0] = LongTransformer.around(modules[0], strategy, extended=True)
+    modules[0] = LongTransformer.from_transformer(modules[0], strategy, extended=True)
     got = type(base)(modules=modules, device="cpu").encode(cells.TEXTS)
     table = positions_of(base).weight.detach()
     for text, n, one in zip(cells.TEXTS, cells.LENGTHS, got, strict=True):

@@ -1,0 +1,138 @@
+"""The documents of one forward pass: their lengths, which the host knows, and tensors made from them once.
+
+While a batch runs, `current()` returns its documents to every layer. So no layer asks the device for lengths, and
+nothing that depends on them is made again in each layer. Packed documents lie one after another in the one row that
+the model sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .devices import to_device
+
+
+@dataclass(eq=False)
+class Documents:
+    """The documents of a padded batch.
+
+    Args:
+        lengths: tokens of each document, at least 1.
+        device: where the batch runs.
+    """
+
+    lengths: Sequence[int]
+    device: torch.device
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n(self) -> Tensor:
+        """`[b]` tokens of each document, on the host."""
+        return torch.tensor(self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest document."""
+        return max(self.lengths)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The result of `make`. It is computed at the first call and kept as long as the batch."""
+        if key not in self._made:
+            with torch.inference_mode(False):
+                self._made[key] = make()
+        return self._made[key]
+
+    def here(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
+        """A tensor that `make` makes on the host, on the device. It is made and copied once."""
+        return self.once(key, lambda: to_device(make(), self.device))
+
+    def lengths_here(self) -> Tensor:
+        """`[b]` tokens of each document, on the device."""
+        return self.here("lengths", lambda: self.n)
+
+    def by_length(self) -> list[tuple[int, list[int], Tensor]]:
+        """Each length, and the rows of the documents that have it, on the host and on the device."""
+
+        def make() -> list[tuple[int, list[int], Tensor]]:
+            groups: dict[int, list[int]] = {}
+            for row, length in enumerate(self.lengths):
+                groups.setdefault(length, []).append(row)
+            return [(n, rows, to_device(torch.tensor(rows), self.device)) for n, rows in groups.items()]
+
+        return self.once("by length", make)
+
+
+class PackedDocuments(Documents):
+    """The documents of a packed batch."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all documents."""
+        return sum(self.lengths)
+
+    def starts(self) -> Tensor:
+        """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
+        return self.here("starts", lambda: cumulative(self.lengths))
+
+    def positions(self) -> Tensor:
+        """`[tokens]` on the device: each token's place in its document."""
+        return self.here("positions", lambda: torch.cat([torch.arange(n) for n in self.lengths]))
+
+    def places(self, width: int) -> Tensor:
+        """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
+
+        def make() -> Tensor:
+            return torch.cat([row * width + torch.arange(n) for row, n in enumerate(self.lengths)])
+
+        return self.here(("places", width), make)
+
+    def owners(self) -> Tensor:
+        """`[tokens]` on the device: the number of each token's document."""
+        return self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
+
+    def each_token(self, values: Tensor) -> Tensor:
+        """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
+        return to_device(values, self.device)[self.owners()]
+
+
+def cumulative(lengths: Sequence[int]) -> Tensor:
+    """`[len + 1]` int32: 0 and the cumulative sums of the lengths.
+
+    >>> cumulative([3, 5]).tolist()
+    [0, 3, 8]
+    """
+    sums = torch.zeros(len(lengths) + 1, dtype=torch.int32)
+    sums[1:] = torch.tensor(list(lengths)).cumsum(0)
+    return sums
+
+
+_OF_THREAD = threading.local()
+
+
+def current() -> Documents | None:
+    """The documents of the forward pass that this thread runs. None outside one, as in a recomputed layer."""
+    return getattr(_OF_THREAD, "documents", None)
+
+
+def current_packed() -> PackedDocuments | None:
+    """The documents of this thread's forward pass if they are packed."""
+    documents = current()
+    return documents if isinstance(documents, PackedDocuments) else None
+
+
+@contextlib.contextmanager
+def encoding(documents: Documents) -> Iterator[None]:
+    """Inside this context, the model of this thread gets these documents."""
+    before = current()
+    _OF_THREAD.documents = documents
+    try:
+        yield
+    finally:
+        _OF_THREAD.documents = before

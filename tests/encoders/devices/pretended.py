@@ -1,0 +1,443 @@
+"""Accelerators that are not there: tensors that report one, hold their numbers on the host, and refuse what it refuses.
+
+`Accelerator` describes a device. Inside `Accelerator.present()`, torch says that it has one, `moved(model)` puts a
+model on it, and `waits` lists each moment at which the host would wait for it. Kernels are replaced by slow attention
+in fp32 that checks what the real ones check. What is not shown: speed, and the rounding of real kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.grad_mode import inference_mode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from mteb_longembed.encoders.attention import devices, kernels
+from mteb_longembed.encoders.engine import memory
+
+aten = torch.ops.aten
+HALF = (torch.float16, torch.bfloat16)
+#: Operators that give the host a number or a shape that only the device knows.
+_WAITING = {
+    aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.bincount.default,
+    aten.equal.default, aten.is_nonzero.default, aten._unique2.default, aten.unique_dim.default,
+    aten.item.default, aten.one_hot.default, aten.where.default,
+}  # fmt: skip
+_INDEXING = {
+    aten.index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+}
+_OF_DEVICE: list[Accelerator] = []
+
+
+class Refused(RuntimeError):
+    """What a real device or kernel would have raised."""
+
+
+def check(fine: bool, rule: str) -> None:
+    if not fine:
+        raise Refused(rule)
+
+
+class OnDevice(Tensor):
+    """A tensor of the pretended device. `host` holds its numbers."""
+
+    host: Tensor
+
+    @staticmethod
+    def __new__(cls, host: Tensor) -> OnDevice:
+        accelerator = _OF_DEVICE[-1]
+        check(accelerator.float64 or host.dtype not in (torch.float64, torch.complex128), "no float64 here")
+        made = Tensor._make_wrapper_subclass(
+            cls, host.size(), strides=host.stride(), storage_offset=host.storage_offset(), dtype=host.dtype,
+            device=torch.device("meta"),
+        )  # fmt: skip
+        made.host = host
+        return made
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return _OF_DEVICE[-1].device
+
+    is_cuda = property(lambda self: _OF_DEVICE[-1].kind == "cuda")
+    is_meta = property(lambda self: False)
+    is_cpu = property(lambda self: False)
+
+    def tolist(self) -> Any:
+        _OF_DEVICE[-1].wait("tolist")
+        return self.host.tolist()
+
+    def numpy(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("a device's tensor has no numpy form: use Tensor.cpu() first")
+
+    @property
+    def data(self) -> OnDevice:  # type: ignore[override]
+        return OnDevice(self.host)
+
+    def __deepcopy__(self, memo: Any) -> OnDevice:
+        return OnDevice(self.host.clone())
+
+    def __repr__(self) -> str:
+        return f"OnDevice({tuple(self.shape)}, {self.dtype})"
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.functional.scaled_dot_product_attention:
+            return _OF_DEVICE[-1].sdpa(*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():  # results of a copy to the host are plain tensors
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _OF_DEVICE[-1].run(func, args, kwargs or {})
+
+
+def _enter(self: Any) -> None:
+    # wrappers of views cannot be inference tensors; for us the two differ in nothing else
+    self._within = torch.no_grad() if self.mode else contextlib.nullcontext()
+    self._within.__enter__()
+
+
+def _leave(self: Any, *error: Any) -> None:
+    self._within.__exit__(*error)
+
+
+class _Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _OF_DEVICE[-1].run(func, args, kwargs or {})
+
+
+def _host(x: Any) -> Any:
+    return x.host if isinstance(x, OnDevice) else x
+
+
+def _wrapped(out: Any) -> Any:
+    return tree_map(
+        lambda x: OnDevice(x) if isinstance(x, Tensor) and not isinstance(x, OnDevice) else x, out
+    )
+
+
+@dataclass
+class Accelerator:
+    """A device to pretend.
+
+    Args:
+        name: for the ids of tests.
+        kind: torch's name of it.
+        capability: of a CUDA device.
+        dtype: number type of the models on it.
+        float64: whether it has this type.
+        hip: whether torch is built for ROCm.
+        flash: whether torch is built with FlashAttention.
+        free: free bytes.
+    """
+
+    name: str
+    kind: str = "cuda"
+    capability: tuple[int, int] = (9, 0)
+    dtype: torch.dtype = torch.bfloat16
+    float64: bool = True
+    hip: bool = False
+    flash: bool = True
+    free: int = 20 << 30
+    waits: list[str] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    #: Operators that were launched.
+    launched: int = 0
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.kind, 0)
+
+    def wait(self, why: str) -> None:
+        """Record that the host waits, and where."""
+        frames = [f for f in traceback.extract_stack() if "mteb_longembed/" in f.filename]
+        own = [f"{f.filename.rpartition('mteb_longembed/')[2]}:{f.lineno}" for f in frames]
+        last = traceback.extract_stack()[-3]
+        self.waits.append(f"{why} at {' < '.join(own[-2:][::-1])} ({last.filename[-40:]}:{last.lineno})")
+
+    def moved(self, model: nn.Module) -> Any:
+        """The model in the device's number type, on it. Modules after the first stay in fp32, as in `build`."""
+        children = list(model.children())
+        children[0].to(self.dtype)
+        for module in model.modules():
+            for key, value in list(module._parameters.items()):
+                if value is not None:
+                    module._parameters[key] = nn.Parameter(OnDevice(value.data), requires_grad=False)
+            for key, value in list(module._buffers.items()):
+                if value is not None:
+                    module._buffers[key] = OnDevice(value)
+        return model.eval()
+
+    @contextlib.contextmanager
+    def present(self) -> Iterator[Accelerator]:
+        """Inside, torch has this device."""
+        cuda = self.kind == "cuda"
+        said = {
+            "_lazy_init": lambda: None, "is_available": lambda: cuda, "device_count": lambda: int(cuda),
+            "current_device": lambda: 0, "get_device_capability": lambda d=None: self.capability,
+            "get_device_name": lambda d=None: self.name, "mem_get_info": lambda d=None: (self.free, 2 * self.free),
+            "memory_allocated": lambda d=None: 0, "max_memory_allocated": lambda d=None: 1 << 20,
+            "memory_reserved": lambda d=None: 0, "reset_peak_memory_stats": lambda d=None: None,
+            "empty_cache": lambda: None, "synchronize": lambda d=None: self.wait("synchronize"),
+            "Event": _Event, "current_stream": lambda d=None: None,
+        }  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.multiple(torch.cuda, **said))
+            stack.enter_context(mock.patch.object(torch.version, "hip", "7.0" if self.hip else None))
+            stack.enter_context(
+                mock.patch.object(
+                    torch.backends.cuda, "is_flash_attention_available", return_value=self.flash
+                )
+            )
+            for cached in vars(devices).values():
+                if hasattr(cached, "cache_clear"):
+                    cached.cache_clear()
+                    stack.callback(cached.cache_clear)
+            stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
+            stack.enter_context(mock.patch.object(kernels, "compiled", return_value=self.flex))
+            stack.enter_context(mock.patch.multiple(memory, _PROBE=64))  # slow kernels need not measure much
+            before = torch._C._only_lift_cpu_tensors()
+            torch._C._set_only_lift_cpu_tensors(True)
+            stack.callback(torch._C._set_only_lift_cpu_tensors, before)
+            stack.enter_context(_Mode())
+            _OF_DEVICE.append(self)
+            stack.callback(_OF_DEVICE.pop)
+            yield self
+
+    # ---- operators ----------------------------------------------------------------------------------------
+
+    def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """One operator: on the host if nothing is on the device."""
+        tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
+        named = kwargs.get("device")
+        # composite operators in C++ believe that the wrapper's device is meta
+        here = named is not None and torch.device(named).type in (self.kind, "meta")
+        if not here and not any(isinstance(x, OnDevice) for x in tensors):
+            return self._on_host(func, args, kwargs)
+        name = func.name()
+        self.launched += 1
+        self.calls[name.partition("::")[2]] += 1
+        if func is aten._to_copy.default:
+            return self._copied(args[0], kwargs)
+        if func is aten.copy_.default:
+            if isinstance(args[0], OnDevice) != isinstance(args[1], OnDevice) and args[1].dim() > 0:
+                self.wait("copy_ between host and device")
+            _host(args[0]).copy_(_host(args[1]))
+            return args[0]
+        self._check_devices(func, args, tensors)
+        kernel = _KERNELS.get(name)
+        if kernel is not None:
+            return _wrapped(kernel(self, *map(_host, args), **{k: _host(v) for k, v in kwargs.items()}))
+        given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
+        out = func(*tree_map(_host, args), **tree_map(_host, given))
+        if func._schema.is_mutable:
+            known = {id(x.host): x for x in tensors if isinstance(x, OnDevice)}
+            return tree_map(lambda x: known.get(id(x), x), out)
+        return _wrapped(out)
+
+    def _on_host(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if func.name() in ("aten::pin_memory", "aten::_pin_memory"):
+            out = args[0].clone()
+            out.pinned = True
+            return out
+        if func.name() == "aten::is_pinned":
+            return getattr(args[0], "pinned", False)
+        return func(*args, **kwargs)
+
+    def _copied(self, x: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        target = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
+        given = {k: kwargs[k] for k in ("dtype", "memory_format") if k in kwargs}
+        out = aten._to_copy.default(_host(x), **given)
+        if not isinstance(x, OnDevice):
+            if not getattr(x, "pinned", False):
+                self.wait("copy from pageable memory")
+            return OnDevice(out)
+        if target == "cpu":
+            if not kwargs.get("non_blocking"):
+                self.wait("copy to the host")
+            return out.clone()
+        return OnDevice(out)
+
+    def _check_devices(self, func: Any, args: Any, tensors: list[Tensor]) -> None:
+        for x in tensors:
+            if isinstance(x, OnDevice) or x.dim() == 0:
+                continue
+            if func in _INDEXING and x is not args[0]:
+                self.wait("index from the host")
+                continue
+            shapes = [(type(t).__name__, tuple(t.shape)) for t in tensors]
+            raise Refused(f"{func.name()}: tensors on {self.device} and on the host: {shapes}")
+        if func in _WAITING:
+            self.wait(func.name())
+        if func in _INDEXING and any(isinstance(t, Tensor) and t.dtype == torch.bool for t in args[1]):
+            self.wait("index by a mask")
+        if func.name() == "aten::repeat_interleave.Tensor" and kwargs_without_size(args):
+            self.wait("repeat_interleave without its size")
+
+    def flash_check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        """What FlashAttention refuses."""
+        check(self.flash and self.kind == "cuda", "torch was built without FlashAttention")
+        check(self.hip or self.capability >= (8, 0), "FlashAttention needs capability 8.0")
+        check(q.dtype in HALF and q.dtype == k.dtype == v.dtype, f"FlashAttention takes no {q.dtype}")
+        check(all(x.stride(-1) == 1 for x in (q, k, v)), "the last dimension must be contiguous")
+        check(all(s % 8 == 0 for x in (q, k, v) for s in x.stride()[:-1]), "rows must start at 16 bytes")
+        check(all(x.storage_offset() % 8 == 0 for x in (q, k, v)), "tensors must start at 16 bytes")
+        check(q.shape[-1] % 8 == 0 and q.shape[-1] <= 256, "the head's width")
+        check(k.shape == v.shape and k.shape[-1] == q.shape[-1], "shapes of q, k and v")
+
+    def sdpa(
+        self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """torch's `scaled_dot_product_attention`."""
+        self.calls["sdpa"] += 1
+        given = [q, k, v] if attn_mask is None else [q, k, v, attn_mask]
+        check(all(isinstance(x, OnDevice) for x in given), "sdpa: tensors on the device and on the host")
+        check(q.dtype == k.dtype == v.dtype, "sdpa takes one type")
+        check(attn_mask is None or attn_mask.dtype in (torch.bool, q.dtype), "sdpa's mask has another type")
+        mask = _host(attn_mask)
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask.float()
+        out = nn.functional.scaled_dot_product_attention(
+            *(x.host.float() for x in given[:3]),
+            attn_mask=mask,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+        )
+        return OnDevice(out.to(q.dtype))
+
+    def flex(self, q: Tensor, k: Tensor, v: Tensor, *, score_mod: Any, scale: float) -> Tensor:
+        """Compiled FlexAttention."""
+        self.calls["flex"] += 1
+        check(q.dtype == k.dtype == v.dtype, "FlexAttention takes one type")
+        at = [torch.arange(size, device=self.device) for size in (*q.shape[:3], k.shape[2])]
+        b, h, i, j = (x.view([-1 if d == place else 1 for d in range(4)]) for place, x in enumerate(at))
+        scores = score_mod((q @ k.transpose(-1, -2)).float() * scale, b, h, i, j)
+        return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+def kwargs_without_size(args: Any) -> bool:
+    return len(args) < 3 or args[2] is None
+
+
+class _Event:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.recorded = False
+
+    def record(self, stream: Any = None) -> None:
+        self.recorded = True
+
+    def synchronize(self) -> None:
+        check(self.recorded, "an event that was never recorded")
+
+
+# ---- kernels ----------------------------------------------------------------------------------------------
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int) -> tuple[Tensor, Tensor]:
+    """`[h, m, d]` over `[hk, n, d]` in fp32; a row without a key has +inf, as FlashAttention gives it."""
+    groups = q.shape[0] // k.shape[0]
+    k, v = (x.repeat_interleave(groups, 0) for x in (k, v))
+    m, n = q.shape[1], k.shape[1]
+    scores = (q.float() @ k.float().transpose(-1, -2)) * scale
+    i, j = torch.arange(m)[:, None] + n - m, torch.arange(n)
+    hidden = ((j < i - left) & (left >= 0)) | ((j > i + right) & (right >= 0))
+    scores = scores.masked_fill(hidden, -torch.inf)
+    lse = scores.logsumexp(-1)
+    weights = (scores - lse.masked_fill(lse == -torch.inf, 0)[..., None]).exp()
+    out = (weights.to(v.dtype).float() @ v.float()).to(q.dtype)
+    return out, lse.masked_fill(lse == -torch.inf, torch.inf)
+
+
+def _sides(left: int, right: int, causal: bool, n: int) -> tuple[int, int]:
+    """A bound on one side alone is completed with the length, and one that reaches all keys is none."""
+    right = 0 if causal else right
+    left, right = (-1 if side >= n else side for side in (left, right))
+    return (n if left < 0 <= right else left), (n if right < 0 <= left else right)
+
+
+def _varlen(
+    on: Accelerator, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, max_q: int, max_k: int,
+    causal: bool = False, scale: float | None = None, window: Any = (-1, -1), gqa: bool = False,
+    used: Any = None, table: Any = None, num_splits: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    check(not (on.hip and num_splits is not None), "num_splits is not supported on ROCm")
+    on.flash_check(q, k, v)
+    for starts in (cu_q, cu_k):
+        check(starts.dtype == torch.int32 and starts.is_contiguous(), "starts must be contiguous int32")
+    check(type(max_q) is int and type(max_k) is int, "lengths are numbers of the host")
+    a, b = cu_q.tolist(), cu_k.tolist()
+    check(a[-1] == len(q) and b[-1] == len(k), "starts must end with the tokens")
+    check(max(y - x for x, y in pairwise(a)) == max_q, "max_q must be the longest")
+    check(max(y - x for x, y in pairwise(b)) == max_k, "max_k must be the longest")
+    out, lse = torch.empty_like(q), torch.empty(q.shape[1], len(q))
+    left, right = _sides(*window, causal, max_k)
+    for (x, y), (s, t) in zip(pairwise(a), pairwise(b), strict=True):
+        part, part_lse = attention(
+            q[x:y].transpose(0, 1), k[s:t].transpose(0, 1), v[s:t].transpose(0, 1), scale, left, right
+        )
+        out[x:y], lse[:, x:y] = part.transpose(0, 1), part_lse
+    return out, lse, torch.zeros(2, dtype=torch.uint8)
+
+
+def _dense(
+    on: Accelerator, q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int
+) -> tuple[Tensor, Tensor]:
+    """FlashAttention of `[b, n, h, d]`."""
+    on.flash_check(q, k, v)
+    both = [
+        attention(*(x.transpose(0, 1) for x in one), scale, left, right) for one in zip(q, k, v, strict=True)
+    ]
+    return torch.stack([out.transpose(0, 1) for out, _ in both]), torch.stack([lse for _, lse in both])
+
+
+def _flash_forward(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
+    check(args[0] is None, "starts of dense documents")
+    sides = _sides(kwargs["window_size_left"], kwargs["window_size_right"], args[5], k.shape[1])
+    return *_dense(on, q, k, v, kwargs["scale"], *sides), torch.zeros(2), torch.zeros(()), torch.zeros(0)
+
+
+def _sdpa_flash(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
+    sides = _sides(-1, -1, args[1:2] == (True,), k.shape[2])
+    out, lse = _dense(on, *(x.transpose(1, 2) for x in (q, k, v)), kwargs["scale"], *sides)
+    return out.transpose(1, 2), lse, None, None, 0, 0, torch.zeros(2), torch.zeros(()), torch.zeros(0)
+
+
+def _sdpa_efficient(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
+    check(on.kind == "cuda", "this kernel is CUDA's")
+    check(q.shape[:2] == k.shape[:2], "this kernel takes as many keys as queries")
+    check(q.dtype != torch.bfloat16 or on.capability >= (8, 0), "no bf16 below capability 8.0")
+    bias = args[0]
+    check(bias is None or bias.dtype == q.dtype, "the bias has another type")
+    work = [x.float() for x in (q, k, v)]
+    scores = (work[0] @ work[1].transpose(-1, -2)) * kwargs["scale"]
+    if bias is not None:
+        scores = scores + bias.float()
+    if args[3:4] == (True,):
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    lse = scores.logsumexp(-1)
+    # the kernel pads its log-sum-exps to a multiple of 32 rows
+    lse = nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=torch.inf)
+    return (scores.softmax(-1) @ work[2]).to(q.dtype), lse, torch.zeros(()), torch.zeros(())
+
+
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "torch_attn::_varlen_attn": _varlen,
+    "aten::_flash_attention_forward": _flash_forward,
+    "aten::_scaled_dot_product_flash_attention": _sdpa_flash,
+    "aten::_scaled_dot_product_efficient_attention": _sdpa_efficient,
+}

@@ -1,0 +1,157 @@
+"""Every strategy on every kind of model, through the real engine, on devices that are only pretended."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.families import family_of
+from mteb_longembed.encoders.strategies import STRATEGIES
+from tests import tiny
+
+from .pretended import Accelerator, OnDevice, Refused
+
+LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
+#: Short and long documents, equal lengths, one that is cut.
+TEXTS = [tiny.text(n, seed) for seed, n in enumerate((3, LO - 1, LO, LO + 1, 35, LT, LT + 9, LT))]
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
+LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
+#: Model type -> its settings, and whether it can run packed.
+MODELS: dict[str, tuple[dict[str, Any], bool]] = {
+    "bert": ({}, True),
+    "roberta": ({}, True),
+    "mpnet": ({}, False),
+    "modernbert": ({**LAYERS, "local_attention": 12, "cls_token_id": 0, "sep_token_id": 2}, True),
+    "jina_embeddings_v3": ({}, True),
+    "t5": ({}, False),
+    "qwen3": (GROUPED, True),
+    "mistral": ({**GROUPED, "sliding_window": LO}, True),
+    "gemma3_text": ({**GROUPED, **LAYERS, "query_pre_attn_scalar": 8}, True),
+    "roformer": ({}, False),
+}
+#: The largest difference of a number in two unit vectors: the goals of docs/speed.md.
+LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+H100 = Accelerator("H100")
+OTHERS = (
+    Accelerator("H100 in fp32", dtype=torch.float32),
+    Accelerator("T4", capability=(7, 5), dtype=torch.float16),
+    Accelerator("Apple", "mps", dtype=torch.float32, float64=False),
+    Accelerator("ROCm", capability=(9, 4), hip=True),
+)
+
+
+@functools.cache
+def base(name: str) -> Any:
+    made = tiny.sentence_transformer(name, Path(tempfile.mkdtemp()), **MODELS[name][0])
+    made.model_card_data.model_name = f"tiny/{name}"
+    return made
+
+
+def fitting(name: str) -> list[str]:
+    kind = {"jina_embeddings_v3": "modernbert", "gemma3_text": "qwen3"}.get(name, name)
+    family = family_of(base(kind)[0].config)
+    return [key for key, strategy in STRATEGIES.items() if family.fits(strategy)]
+
+
+def extended(name: str, key: str) -> Any:
+    return longembed.extend(copy.deepcopy(base(name)), key, **({} if key == "none" else {"target_len": LT}))
+
+
+def encoded(device: Accelerator, name: str, key: str) -> tuple[np.ndarray, Accelerator]:
+    """The embeddings from a device, and what it saw after the first call, which measures memory."""
+    seen = dataclasses.replace(device, waits=[], calls=type(device.calls)())
+    model = extended(name, key)
+    with seen.present():
+        seen.moved(model).encode(TEXTS[:1])
+        seen.waits.clear()
+        seen.calls.clear()
+        return model.encode(TEXTS), seen
+
+
+def check(device: Accelerator, name: str, key: str) -> None:
+    got, seen = encoded(device, name, key)
+    host = extended(name, key)
+    host[0].model.to(device.dtype)
+    gap = float(np.abs(got - host.encode(TEXTS)).max())
+    assert gap < LIMITS[device.dtype], f"{gap:.1e} off"
+    packed = MODELS[name][1] and device.kind == "cuda" and device.dtype == torch.bfloat16
+    assert (seen.calls["_varlen_attn"] > 0) == packed
+    if packed:
+        assert not seen.waits, "the host waited for a packed batch"
+    elif device.kind == "cuda":
+        # transformers looks once for padding; two batches, of short and of long documents
+        assert len(seen.waits) <= 2, seen.waits
+
+
+PAIRS = [(name, key) for name in MODELS for key in fitting(name)]
+
+
+@pytest.mark.parametrize(("name", "key"), PAIRS)
+def test_every_strategy_on_an_h100(name, key):
+    check(H100, name, key)
+
+
+def pairwise() -> list[tuple[Accelerator, str, str]]:
+    """Every other device with every model and with every strategy."""
+    names, chosen = list(MODELS), []
+    for shift, device in enumerate(OTHERS):
+        for place, key in enumerate(STRATEGIES):
+            names_of_key = [n for n in names if key in fitting(n)]
+            chosen.append((device, names_of_key[(place + shift) % len(names_of_key)], key))
+        for place, name in enumerate(names):
+            if all((d, n) != (device, name) for d, n, _ in chosen):
+                keys = fitting(name)
+                chosen.append((device, name, keys[(place + shift) % len(keys)]))
+    return chosen
+
+
+def named(value: Any) -> str:
+    return value.name if isinstance(value, Accelerator) else str(value)
+
+
+@pytest.mark.parametrize(("device", "name", "key"), pairwise(), ids=named)
+def test_other_devices_with_every_model_and_every_strategy(device, name, key):
+    check(device, name, key)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "key"), PAIRS)
+@pytest.mark.parametrize("device", OTHERS, ids=named)
+def test_every_strategy_on_every_device(device, name, key):
+    check(device, name, key)
+
+
+@pytest.mark.parametrize(("key", "vectors"), [("pcw", "window"), ("pcw", 5), ("pi", 5)])
+def test_several_vectors_wait_at_most_once_a_batch(key, vectors):
+    made = lambda: longembed.extend(copy.deepcopy(base("bert")), key, LT, vectors=vectors)  # noqa: E731
+    seen, model, host = dataclasses.replace(H100, waits=[]), made(), made()
+    host[0].model.to(H100.dtype)
+    with seen.present():
+        seen.moved(model).encode_document(TEXTS[:1])
+        seen.waits.clear()
+        got = model.encode_document(TEXTS)
+    assert len(seen.waits) <= 2, seen.waits
+    for a, b in zip(got, host.encode_document(TEXTS), strict=True):
+        assert float((a.host - b).abs().max()) < LIMITS[H100.dtype]
+
+
+def test_a_pretended_device_refuses_what_a_real_one_refuses():
+    with dataclasses.replace(H100, waits=[]).present() as seen:
+        x = OnDevice(torch.ones(4, 8))
+        with pytest.raises(Refused, match=r"tensors on cuda:0 and on the host"):
+            x + torch.ones(4, 8)
+        with pytest.raises(TypeError, match=r"Tensor\.cpu"):
+            x.numpy()
+        assert not seen.waits and float(x.sum()) == 32 and len(seen.waits) == 1
+    with OTHERS[2].present(), pytest.raises(Refused, match="float64"):
+        OnDevice(torch.ones(3)).double()
