@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -100,19 +101,31 @@ def _tokens_a_character(tokenizer: Any, texts: Sequence[str]) -> float:
 
 #: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
 _WHOLE: ContextVar[Any] = ContextVar("_WHOLE", default=None)
+#: Seconds between two lines of progress where there is no terminal.
+_LINE_EVERY = 30.0
 
 
 @contextmanager
-def one_bar(total: int, label: str, *, show: bool = True) -> Iterator[None]:
-    """Show one bar for all calls of `encode` inside, of any models.
+def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
+    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then.
 
     Args:
-        total: tokens expected over all calls.
+        total: tokens expected over all calls. None if nobody knows.
         label: the text before the bar.
-        show: False shows no bar. Without a terminal there is never one.
+        show: whether there is a bar.
     """
-    disable = None if show else True
-    with tqdm(total=total, desc=label, unit=" tokens", unit_scale=True, disable=disable) as bar:
+    look: dict[str, Any] = {"desc": label, "unit": " tokens", "unit_scale": True}
+    if not sys.stderr.isatty():
+        left = "" if total is None else " of {total_fmt}, {remaining} left"
+        line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
+        look |= {
+            "mininterval": _LINE_EVERY,
+            "miniters": 1,
+            "delay": _LINE_EVERY,
+            "bar_format": line,
+            "leave": False,
+        }
+    with tqdm(total=total, disable=not show, **look) as bar:
         token = _WHOLE.set(bar)
         try:
             yield
