@@ -127,7 +127,7 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
         DataError: the folder does not have the files of that format.
     """
     if Path(name).is_dir():
-        return beir_task(name, *(splits or ())[:1])
+        return beir_task(name, splits or ["test"])
     try:
         found: Any = mteb.get_task(name, eval_splits=list(splits) if splits else None)
         return found

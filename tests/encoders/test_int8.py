@@ -7,12 +7,12 @@ import copy
 import numpy as np
 import pytest
 import torch
+from mteb_longembed.encoders.store.fingerprint import Fingerprint
 from torch import nn
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import int8
 from mteb_longembed.encoders.int8 import Int8Linear, check_int8
-from mteb_longembed.encoders.store.fingerprint import Fingerprint
 from mteb_longembed.errors import InputError
 from tests import tiny
 from tests.encoders.oracle_matrix import architectures
