@@ -151,13 +151,16 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
             (data["corpus"], ("title", "text")),
             (data["queries"], ("text", "instruction")),
         ):
-            add(len(rows))
+            is_corpus = rows is data["corpus"]
+            add(is_corpus)
             present = [name for name in ("id", *columns) if name in rows.column_names]
             for batch in rows.select_columns(present).iter(batch_size=256):
                 for values in zip(*(batch[name] for name in present), strict=True):
-                    add(*values)
+                    if is_corpus or data["relevant_docs"].get(values[0]):  # mteb drops the other queries
+                        add(*values)
         for query, documents in sorted(data["relevant_docs"].items()):
-            add(query, documents)
+            if documents:
+                add(query, documents)
         for query, names in sorted((data["top_ranked"] or {}).items()):
             add(query, sorted(names))
     return digest.hexdigest()
