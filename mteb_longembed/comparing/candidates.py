@@ -81,12 +81,9 @@ def candidates_of(
     # `none` at the trained length is the base, which takes part already
     asked = [key for key in strategies or () if key != "none"] or target_len is not None
     if len(found) == 1 and asked and refused:
-        what = (
-            f"none of {', '.join(strategies)} fits {base}"
-            if strategies
-            else f"no strategy fits {base}@{target_len}"
-        )
-        raise InputError(f"{what}: {refused[0]}")
+        tried = strategies or [f"a target of {target_len}"]
+        what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
+        raise InputError(f"{what} {base}: {refused[0]}")
     return found
 
 

@@ -116,7 +116,11 @@ def compare(
         len(task.dataset[subset][split]["queries"]) for task, split in loaded for subset in task.hf_subsets
     )
     ahead = work.estimate(candidates, total, n_queries * max(task._top_k for task in tasks))
-    say(f"{len(candidates)} candidates read {total:,} tokens at most in {n_documents:,} documents{ahead}")
+    one = len(candidates) == 1
+    say(
+        f"{len(candidates)} {'candidate reads' if one else 'candidates read'} {total:,} tokens at most in "
+        f"{n_documents:,} documents{ahead}"
+    )
     with one_bar(total, "Comparing", show=show):
         for candidate in candidates:
             work.run(candidate, say)
@@ -184,7 +188,7 @@ class _Work:
                 model: Any = mteb.get_model(first.name, device=self.device)
                 self.loaded = first, model
                 cost = self._probe(first, meta, model)
-        except (LongEmbedError, ImportError):  # `run` will tell the user
+        except (LongEmbedError, ImportError, OSError):  # `run` will say so
             return "."
         if not cost.tokens_per_second:
             return "."
@@ -212,7 +216,7 @@ class _Work:
                 else:
                     model = mteb.get_model(candidate.name, device=self.device)
                 self._cells(candidate, meta, model)
-        except (LongEmbedError, ImportError) as error:
+        except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
             reason = str(error).partition("\n")[0]
             if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."

@@ -50,8 +50,9 @@ def ranking_table(found: Comparison) -> Table:
     )
     notes = [
         f"{_metric(found)}: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the "
-        "brackets show the 95 % bootstrap interval. To base: paired difference to the base in points, with its interval. p adj.: "
-        "paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the documents' text.",
+        "brackets show the 95 % bootstrap interval. To base: paired difference to the base in points, with its "
+        "interval. p adj.: paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the "
+        "documents' text.",
     ]
     notes += found.counted
     if found.proxy:

@@ -9,14 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
-from mteb_longembed.tasks.reading import find_table, read_documents, read_judgements, read_queries
+from mteb_longembed.tasks.reading import (
+    find_table,
+    read_documents,
+    read_judgements,
+    read_queries,
+    text_table,
+)
 from mteb_longembed.tasks.scoring import data_identity
 
 _ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".trec")
@@ -109,7 +114,7 @@ class _LocalFiles(AbsTaskRetrieval):
     def _read(self) -> dict[str, list[str]]:
         """Read the data. Returns sentences about queries that are left out, by split."""
         documents, queries = read_documents(self.files[0]), read_queries(self.files[1])
-        corpus = Dataset.from_dict({"id": list(documents), "text": list(documents.values())})
+        corpus = text_table(documents)
         self.dataset, unjudged = {"default": {}}, {}
         for split, path in self.files[2].items():
             judged = {
@@ -124,7 +129,7 @@ class _LocalFiles(AbsTaskRetrieval):
             asked = [name for name in queries if name in judged]
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus,
-                queries=Dataset.from_dict({"id": asked, "text": [queries[name] for name in asked]}),
+                queries=text_table({name: queries[name] for name in asked}),
                 relevant_docs=judged,
                 top_ranked=None,
             )
@@ -186,7 +191,7 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
         for gz in ("", ".gz")
     ]
     found = [path for path in files if path.is_file()]
-    table = find_table(root, name, split)
+    table = findtext_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
         found.append(table)
     if len(found) > 1:

@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 import re
+import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import Any
 
 import pyarrow
 import pyarrow.dataset
-from datasets import DatasetDict, load_from_disk
+from datasets import Dataset, DatasetDict, load_from_disk
+from datasets.table import InMemoryTable
 
 from mteb_longembed.errors import DataError
 
@@ -36,6 +38,7 @@ _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
+_CHUNK = 256  # documents
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HALF = re.compile(r"[\ud800-\udfff]")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
@@ -114,6 +117,17 @@ def read_judgements(
                 f"{scores[ids['document']]} for {ids['query']!r} and {ids['document']!r}."
             )
     return {query: {name: max(score, 0) for name, score in scores.items()} for query, scores in found.items()}
+
+
+def text_table(texts: Mapping[str, str]) -> Dataset:
+    """Ids and texts as mteb has them, in chunks, because one array of all texts is built in twice its size."""
+    ids = list(texts)
+    schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
+    parts = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
+    batches = [pyarrow.record_batch([part, [texts[name] for name in part]], schema=schema) for part in parts]
+    table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
+    # with a fingerprint the datasets library does not copy everything to hash it
+    return Dataset(table, fingerprint=uuid.uuid4().hex)
 
 
 def is_table(path: Path) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datasets import Dataset
 from huggingface_hub import constants, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -22,7 +21,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
-from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries
+from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries, text_table
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
@@ -89,18 +88,14 @@ class HubRetrieval(AbsTaskRetrieval):
         self.dataset = {
             "default": {
                 split: RetrievalSplitData(
-                    corpus=_table(data["corpus"]),
-                    queries=_table(data["queries"]),
+                    corpus=text_table(data["corpus"]),
+                    queries=text_table(data["queries"]),
                     relevant_docs=data["qrels"],
                     top_ranked=None,
                 )
             }
         }
         self.data_loaded = True
-
-
-def _table(texts: Mapping[str, str]) -> Dataset:
-    return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
 
 
 def read_folder(folder: str) -> dict[str, dict[str, Any]]:
