@@ -191,7 +191,7 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
         for gz in ("", ".gz")
     ]
     found = [path for path in files if path.is_file()]
-    table = findtext_table(root, name, split)
+    table = find_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
         found.append(table)
     if len(found) > 1:
