@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from . import __version__
@@ -84,6 +85,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return 0
+    except OSError as error:  # such as a cache that cannot be made while mteb is imported
+        print(f"mteb-longembed: {_refused(error)}", file=sys.stderr)
+        return 2
+
+
+def _refused(error: OSError) -> str:
+    try:
+        Path.cwd()
+    except OSError:
+        return "the working directory does not exist any more: change to another one."
+    return f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
 
 
 def _parser(chosen: str) -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.store.store import _checksum, pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.tasks.jsonl import read_rows
+from mteb_longembed.tasks.reading import read_queries
 from tests import tiny
 
 #: The default numbers of cases of each target.
@@ -186,7 +186,7 @@ class Targets:
     def read_lines(self, content: bytes) -> object:
         path = self.work / "lines.jsonl"
         path.write_bytes(content)
-        return list(read_rows(path, ("qid", "text")))
+        return read_queries(path)
 
 
 def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:

@@ -192,7 +192,15 @@ def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
         if name not in ("mteb-longembed", "pip") and 'extra == "leaderboard"' not in str(requirement.marker):
             assert requirement.specifier.contains(pinned[name]), requirement
     base = {requirement.name for requirement in requirements if requirement.marker is None}
-    engines = {"mteb", "sentence-transformers", "torch", "transformers", "datasets", "faiss-cpu"}
+    engines = {
+        "mteb",
+        "sentence-transformers",
+        "torch",
+        "transformers",
+        "datasets",
+        "faiss-cpu",
+        "ir_measures",
+    }
     # what the engines bring too, or need in small; `tox -e lint` compares all with the imports
     small = {
         "filelock",

@@ -50,10 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--data", type=Path, metavar="FOLDER", help="a folder in BEIR's layout, or of the datasets library"
     )
-    data.add_argument("--corpus", type=Path, metavar="FILE", help="JSON Lines with an id and text")
-    data.add_argument("--queries", type=Path, metavar="FILE", help="JSON Lines with an id and text")
+    rows = "with an id and text: JSON Lines, CSV, TSV or Parquet"
+    data.add_argument("--corpus", type=Path, metavar="FILE", help=f"documents {rows}")
+    data.add_argument("--queries", type=Path, metavar="FILE", help=f"queries {rows}")
     data.add_argument(
-        "--qrels", type=Path, metavar="FILE", help="lines with query id, document id, score and tabs"
+        "--qrels",
+        type=Path,
+        metavar="FILE",
+        help="query id, document id and score: the same formats, or TREC's",
+    )
+    data.add_argument(
+        "--language",
+        default="eng-Latn",
+        metavar="CODE",
+        help="the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)",
+    )
+    data.add_argument(
+        "--metric",
+        nargs="+",
+        default=[],
+        metavar="METRIC",
+        help="such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)",
     )
     data.add_argument(
         "--make-queries",
@@ -94,12 +111,19 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         InputError: if models, tasks or options do not go together.
     """
+    from mteb_longembed.reports.files import make_folder, write_file
+
+    folder: Path = args.output_folder
+    make_folder("--output-folder", folder)
     _be_quiet()
-    candidates = _candidates(args)
-    tasks, proxy = _tasks(args)
     from mteb_longembed.comparing import tables
     from mteb_longembed.comparing.comparison import compare
     from mteb_longembed.reports.writers.terminal import show
+    from mteb_longembed.tasks.scoring import read_metric
+
+    metrics = [read_metric(text) for text in args.metric]
+    candidates = _candidates(args)
+    tasks, proxy, counted = _tasks(args)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
@@ -112,13 +136,14 @@ def main(args: argparse.Namespace) -> int:
         device=args.device,
         fuse=not args.no_bm25,
         proxy=proxy,
+        metrics=metrics,
+        counted=counted,
         show=not args.json,
         say=say,
     )
-    folder: Path = args.output_folder
-    (folder / "compare.json").write_text(tables.as_json(found), encoding="utf-8")
+    write_file(folder / "compare.json", tables.as_json(found))
     pictures = _pictures(found, say, asked=args.figures is not None)
-    (folder / "compare.html").write_text(tables.page(found, pictures), encoding="utf-8")
+    write_file(folder / "compare.html", tables.page(found, pictures))
     for picture in pictures if args.figures else ():
         picture.save(args.figures)
     if args.json:
@@ -161,8 +186,8 @@ def _candidates(args: argparse.Namespace) -> list[Candidate]:
     return list(dict.fromkeys(found))
 
 
-def _tasks(args: argparse.Namespace) -> tuple[list[AbsTaskRetrieval], bool]:
-    """The tasks to run, and whether the queries were drawn from the documents."""
+def _tasks(args: argparse.Namespace) -> tuple[list[AbsTaskRetrieval], bool, list[str]]:
+    """The tasks to run, whether the queries were drawn from the documents, and what is missing of those."""
     from mteb_longembed.tasks.beir import beir_task, files_task
 
     files = [args.corpus, args.queries, args.qrels]
@@ -178,16 +203,17 @@ def _tasks(args: argparse.Namespace) -> tuple[list[AbsTaskRetrieval], bool]:
                 "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
                 f"got N={args.make_queries}."
             )
-        return [_made(args.corpus, args.make_queries, args.output_folder)], True
+        task, counted = _made(args.corpus, args.make_queries, args.output_folder, args.language)
+        return [task], True, counted
     if args.data is not None:
-        return [beir_task(args.data, *(args.eval_splits or ())[:1])], False
+        return [beir_task(args.data, args.eval_splits or ["test"], language=args.language)], False, []
     if any(files):
         if not all(files):
             raise InputError(
                 "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
-        return [files_task(*files)], False
-    return _named(args.tasks, args.benchmarks, args.eval_splits), False
+        return [files_task(*files, language=args.language)], False, []
+    return _named(args.tasks, args.benchmarks, args.eval_splits), False, []
 
 
 def _named(
@@ -201,21 +227,33 @@ def _named(
     return [find_task(name, splits) for name in dict.fromkeys(names)]
 
 
-def _made(corpus: Path, n_queries: int, folder: Path) -> AbsTaskRetrieval:
+def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
     """The task with drawn queries. Its files are in the output folder, so that people can read them."""
     from mteb_longembed.comparing.made_queries import make_queries
-    from mteb_longembed.tasks.beir import files_task, read_corpus
+    from mteb_longembed.reports.files import make_folder, write_file
+    from mteb_longembed.tasks.beir import files_task
+    from mteb_longembed.tasks.reading import read_documents
 
-    queries, relevant = make_queries(read_corpus(corpus), n_queries)
+    queries, relevant = make_queries(read_documents(corpus), n_queries, language=language)
     made = folder / "made-queries"
-    made.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"_id": name, "text": text}, ensure_ascii=False) for name, text in queries.items()]
-    (made / "queries.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    judged = [f"{query}\t{document}\t1" for query, documents in relevant.items() for document in documents]
-    (made / "qrels.tsv").write_text(
-        "query-id\tcorpus-id\tscore\n" + "\n".join(judged) + "\n", encoding="utf-8"
+    make_folder("made-queries", made)
+    rows = [
+        [json.dumps({"_id": name, "text": text}) for name, text in queries.items()],
+        [
+            json.dumps({"query-id": query, "corpus-id": document, "score": 1})
+            for query, documents in relevant.items()
+            for document in documents
+        ],
+    ]
+    paths = [made / "queries.jsonl", made / "qrels.jsonl"]
+    for path, lines in zip(paths, rows, strict=True):
+        write_file(path, "\n".join(lines) + "\n")
+    counted = (
+        []
+        if len(queries) == n_queries
+        else [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
     )
-    return files_task(corpus, made / "queries.jsonl", made / "qrels.tsv")
+    return files_task(corpus, *paths, language=language), counted
 
 
 def _pictures(found: Any, say: Any, *, asked: bool) -> list[Any]:

@@ -108,7 +108,7 @@ def to_table(found: Diagnosis) -> Table:
         title=f"{found.task}: {found.score} (%) by tokens read of each document",
         header=("tokens read", *found.curves, "longer documents (%)"),
         rows=tuple(rows),
-        notes=(*notes, *(_verdict(found, model) for model in found.curves)),
+        notes=(*notes, *found.counted, *(_verdict(found, model) for model in found.curves)),
     )
 
 

@@ -68,17 +68,22 @@ def candidates_of(
         return [Candidate(base, base, is_base=True)]
     first = _candidate(f"{base}+none")
     found = [first]
-    refused: list[str] = []
+    refused: list[InputError] = []
     for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
             found.append(_candidate(f"{base}+{tail}"))
         except IncompatibleError as error:
-            refused.append(str(error))
-        except InputError:
+            refused.append(error)
+        except InputError as error:
             if tail in STRATEGIES and strategies:
                 raise
-    if len(found) == 1 and strategies:
-        raise InputError(f"none of {', '.join(strategies)} fits {base}: {refused[0]}")
+            refused.insert(0, error)  # a wrong length says more than a strategy that does not fit
+    # `none` at the trained length is the base, which takes part already
+    asked = [key for key in strategies or () if key != "none"] or target_len is not None
+    if len(found) == 1 and asked and refused:
+        tried = strategies or [f"a target of {target_len}"]
+        what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
+        raise InputError(f"{what} {base}: {refused[0]}")
     return found
 
 

@@ -2,61 +2,104 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import mteb
+from filelock import FileLock
+from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.errors import DataError
-from mteb_longembed.names.grammar import results_folder
-from mteb_longembed.tasks.scoring import score_queries
+from mteb_longembed.errors import DataError, StorageError
+from mteb_longembed.reports.files import slug, write_file
+from mteb_longembed.tasks.scoring import data_identity, is_complete, main_metric, score_queries
 
-#: Folder inside the output folder, with rankings by model, revision and split.
+#: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
 RANKINGS = "rankings"
-_COST = "cost.json"
+#: The lock of a cell: a second comparison at the same folder waits for it. mteb's writer has another one.
+_LOCK = ".running.lock"
+
+#: Metric -> query id -> score from 0 to 1. The first metric ranks.
+CellScores = dict[str, dict[str, float]]
 
 
 class Cells:
     """The cells of one output folder. Results are mteb's own; rankings are in a folder beside them.
 
+    A ranking is found by the model's name and revision, the hash of the data, and how many documents it keeps.
+
     Args:
         folder: mteb's results folder, the same as for `mteb run --output-folder`.
+        metrics: what is scored, the first one ranks; by default each task's main score.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metrics: Sequence[Measure] = ()) -> None:
         self.folder = folder
         self.cache = mteb.ResultCache(folder)
+        self._metrics = tuple(metrics)
+        self._identities: dict[tuple[int, str], str] = {}
 
-    def find(self, meta: Any, task: AbsTaskRetrieval, split: str) -> dict[str, float] | None:
-        """Each query's score from an earlier run, None if there is none."""
+    def metrics(self, task: AbsTaskRetrieval) -> tuple[Measure, ...]:
+        """The metrics of a task, the first one ranks."""
+        return self._metrics or (main_metric(task),)
+
+    def prepare(self, task: AbsTaskRetrieval) -> None:
+        """Let searches on a task keep as many documents as the metrics need."""
+        ranks = {metric["cutoff"] for metric in self.metrics(task)}
+        task.k_values = tuple(sorted({*task.k_values, *ranks}))
+        task._top_k = max(task._top_k, *ranks)
+
+    def find(self, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores | None:
+        """Each query's scores from an earlier run, None if there is none, or if its file is not complete."""
         path = self._rankings(meta, task, split)
-        if not path.is_file():
-            return None
         try:
             saved = json.loads(path.read_bytes())
             rankings = {subset: saved[subset][split] for subset in task.hf_subsets}
-        except (ValueError, KeyError, TypeError):
-            return None  # the file is cut off, or another program wrote it: run again
-        return score_queries(task, split, rankings)
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None  # there is none, it is cut off, or another program wrote it
+        if not is_complete(task, split, rankings):
+            return None
+        return {str(metric): score_queries(task, split, rankings, metric) for metric in self.metrics(task)}
 
-    def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> dict[str, float]:
-        """Each query's score from 0 to 1, from an earlier run, or else from a run of mteb now.
+    def is_damaged(self, meta: Any, task: AbsTaskRetrieval, split: str) -> bool:
+        """Whether there is a ranking that cannot be used, so that the cell runs again."""
+        return self._rankings(meta, task, split).exists() and self.find(meta, task, split) is None
+
+    def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores:
+        """Each query's scores, from an earlier run, or else from a run of mteb now.
 
         Args:
             model: the object that mteb encodes or searches with.
             meta: its metadata; results are stored under its name and revision.
             task: one task, with its data loaded.
             split: one of its splits.
+
+        Raises:
+            StorageError: if the disk refuses a write.
+            DataError: if a search leaves out a query, or gives scores that are not finite.
         """
-        found = self.find(meta, task, split)
-        if found is not None:
-            return found
         path = self._rankings(meta, task, split)
-        path.unlink(missing_ok=True)  # the file cannot be read: write a new one, because mteb would add to it
+        with _locked(path.parent):
+            found = self.find(meta, task, split)
+            if found is not None:
+                return found
+            path.unlink(missing_ok=True)  # it is not complete: write a new one, because mteb would add to it
+            self._evaluate(model, meta, task, split, path.parent)
+            scores = self.find(meta, task, split)
+        if scores is None:
+            raise DataError(
+                f"{meta.name} must rank documents for each query of {task.metadata.name}, {split}, with finite "
+                "scores, but it did not."
+            )
+        return scores
+
+    def _evaluate(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str, folder: Path) -> None:
         splits = list(task.eval_splits)
         task.filter_eval_splits([split])
         try:
@@ -67,32 +110,65 @@ class Cells:
                 model,
                 task,
                 cache=cache,
-                prediction_folder=path.parent,
+                prediction_folder=folder,
                 co2_tracker=False,
                 show_progress_bar=False,
             )
         finally:
             task.filter_eval_splits(splits)
-        scores = self.find(meta, task, split)
-        if scores is None:
-            raise DataError(f"mteb must leave the rankings of {task.metadata.name} in {path}, got none.")
-        return scores
 
-    def find_cost(self, meta: Any) -> Cost | None:
-        """The cost that an earlier run measured, None if there is none."""
+    def find_cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval]) -> Cost | None:
+        """The cost that an earlier run measured on the same data, None if there is none."""
         try:
-            return Cost(**json.loads((self._folder(meta) / _COST).read_bytes()))
-        except (OSError, ValueError, TypeError):
+            return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
-    def keep_cost(self, meta: Any, cost: Cost) -> None:
-        """Keep a measured cost for later runs."""
-        path = self._folder(meta) / _COST
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(cost)), encoding="utf-8")
+    def keep_cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
+        """Keep a measured cost for later runs.
+
+        Raises:
+            StorageError: if the disk refuses.
+        """
+        path = self._cost(meta, tasks)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _refused(path.parent, error) from error
+        write_file(path, json.dumps(asdict(cost)))
+
+    def identity(self, task: AbsTaskRetrieval, split: str) -> str:
+        """The hash of a split's data, computed once."""
+        key = (id(task), split)
+        if key not in self._identities:
+            self._identities[key] = data_identity(task, split)
+        return self._identities[key]
 
     def _rankings(self, meta: Any, task: AbsTaskRetrieval, split: str) -> Path:
-        return self._folder(meta) / split / f"{task.metadata.name}_predictions.json"
+        found = hashlib.sha256(f"{self.identity(task, split)} {task._top_k}".encode()).hexdigest()[:12]
+        return self._folder(meta) / f"{slug(split)}-{found}" / f"{task.metadata.name}_predictions.json"
+
+    def _cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval]) -> Path:
+        data = " ".join(self.identity(task, split) for task in tasks for split in task.eval_splits)
+        return self._folder(meta) / f"cost-{hashlib.sha256(data.encode()).hexdigest()[:12]}.json"
 
     def _folder(self, meta: Any) -> Path:
-        return self.folder / RANKINGS / results_folder(str(meta.name)) / str(meta.revision)
+        return self.folder / RANKINGS / slug(str(meta.name)) / slug(str(meta.revision))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = FileLock(folder / _LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise _refused(folder, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _refused(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"rankings cannot be written to {folder}: {error.strerror or error}.")

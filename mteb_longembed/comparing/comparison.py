@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,17 +12,22 @@ from typing import Any
 
 import mteb
 import torch
+from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.types import PromptType
 
 from mteb_longembed.comparing.candidates import BM25, Candidate, fused
-from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.costs import Cost, probe, share_read, tokens_of
+from mteb_longembed.comparing.cells import Cells, CellScores
+from mteb_longembed.comparing.costs import Cost, Texts, probe, share_read, texts_of, tokens_of
 from mteb_longembed.comparing.ranking import Row, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.tasks.scoring import left_out
 
 _SECONDS_PER_MINUTE = 60.0
+#: A document's id and score in a ranking on disk, about.
+_RANKED_BYTES = 40
 
 
 @dataclass
@@ -39,6 +45,8 @@ class Comparison:
         proxy: whether the queries were drawn from the documents.
         tokens_encoded: tokens that were encoded for this comparison, without probes.
         tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
+        metrics: what was scored, the first one ranks; `main score` if each task has its own.
+        counted: one sentence for each kind of query or document that is not scored.
     """
 
     rows: list[Row]
@@ -51,6 +59,8 @@ class Comparison:
     proxy: bool = False
     tokens_encoded: int = 0
     tokens_shared: int = 0
+    metrics: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
 
 
 def compare(
@@ -62,6 +72,8 @@ def compare(
     device: str | None = None,
     fuse: bool = True,
     proxy: bool = False,
+    metrics: Sequence[Measure] = (),
+    counted: Sequence[str] = (),
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
@@ -75,6 +87,8 @@ def compare(
         device: where models run; default the best device of this machine.
         fuse: whether the best candidate also takes part with BM25's scores added.
         proxy: whether the queries were drawn from the documents.
+        metrics: what is scored, the first one ranks; by default each task's main score.
+        counted: sentences about the data that the caller knows.
         show: whether a progress bar is shown.
         say: called with every sentence for the user.
 
@@ -84,22 +98,36 @@ def compare(
     """
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
-    cells = Cells(Path(folder))
-    corpora = {(task.metadata.name, split): _corpus(task, split) for task in tasks for split in _loaded(task)}
+    cells = Cells(Path(folder), metrics)
+    loaded = [(task, split) for task in tasks for split in _loaded(task, cells)]
+    corpora = {(task.metadata.name, split): _corpus(task, split) for task, split in loaded}
+    sentences = [*counted, *(sentence for task, split in loaded for sentence in left_out(task, split))]
+    for sentence in sentences:
+        say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
     total = sum(
-        tokens_of(texts, c.target_len) for c in candidates if c.name != BM25 for texts in corpora.values()
+        tokens_of(texts.chars, c.target_len)
+        for c in candidates
+        if c.name != BM25
+        for texts in corpora.values()
     )
-    n_documents = sum(map(len, corpora.values()))
-    ahead = work.estimate(candidates, total)
-    say(f"{len(candidates)} candidates read {total:,} tokens at most in {n_documents:,} documents{ahead}")
+    n_documents = sum(len(texts.chars) for texts in corpora.values())
+    n_queries = sum(
+        len(task.dataset[subset][split]["queries"]) for task, split in loaded for subset in task.hf_subsets
+    )
+    ahead = work.estimate(candidates, total, n_queries * max(task._top_k for task in tasks))
+    one = len(candidates) == 1
+    say(
+        f"{len(candidates)} {'candidate reads' if one else 'candidates read'} {total:,} tokens at most in "
+        f"{n_documents:,} documents{ahead}"
+    )
     with one_bar(total, "Comparing", show=show):
         for candidate in candidates:
             work.run(candidate, say)
         if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
             work.run(joined, say)
     scores = work.complete()
-    rows = rank(scores, work.costs)
+    rows = rank(scores, work.costs, others=work.others)
     names = [task.metadata.name for task in tasks]
     # `mteb run` does not know the names of tasks from local files
     named = [task.metadata.name for task in tasks if not hasattr(task, "files")]
@@ -115,6 +143,8 @@ def compare(
         proxy,
         work.tokens_encoded,
         work.tokens_shared,
+        list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task))),
+        sentences,
     )
 
 
@@ -124,11 +154,12 @@ class _Work:
 
     cells: Cells
     tasks: Sequence[AbsTaskRetrieval]
-    corpora: Mapping[tuple[str, str], list[str]]
+    corpora: Mapping[tuple[str, str], Texts]
     started: float
     budget: float | None
     device: str | None
     scores: dict[Candidate, dict[tuple[str, str], dict[str, float]]] = field(default_factory=dict)
+    others: dict[Candidate, dict[tuple[str, str], CellScores]] = field(default_factory=dict)
     costs: dict[Candidate, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -139,27 +170,38 @@ class _Work:
     #: The model that `estimate` has loaded; `run` uses it again.
     loaded: tuple[Candidate, Any] | None = None
 
-    def estimate(self, candidates: Sequence[Candidate], total: int) -> str:
-        """A sentence about the time at most, from the speed of the first candidate; "." if it cannot load."""
+    def estimate(self, candidates: Sequence[Candidate], total: int, ranked: int) -> str:
+        """A sentence about time, memory and disk at most; "." if the first candidate cannot load.
+
+        Args:
+            candidates: the candidates; the first one is measured.
+            total: the tokens that all of them read.
+            ranked: the documents in all rankings of one candidate.
+        """
         first = next((candidate for candidate in candidates if candidate.name != BM25), None)
         if first is None:
             return "."
         try:
             meta = mteb.get_model_meta(first.name)
-            cost = self.cells.find_cost(meta)
+            cost = self.cells.find_cost(meta, self.tasks)
             if cost is None:
                 model: Any = mteb.get_model(first.name, device=self.device)
                 self.loaded = first, model
                 cost = self._probe(first, meta, model)
-        except (LongEmbedError, ImportError):  # `run` will tell the user
+        except (LongEmbedError, ImportError, OSError):  # `run` will say so
             return "."
         if not cost.tokens_per_second:
             return "."
-        size = (cost.bytes or 0) * sum(map(len, self.corpora.values())) / 2**20
+        chars = [n for texts in self.corpora.values() for n in texts.chars]
+        one = (cost.bytes or 0) / max(cost.vectors or 1, 1)
+        vectors = [one * sum(vectors_of(n, candidate) for n in chars) for candidate in candidates]
+        # texts are in the task and, while one candidate runs, in its blocks; vectors in the encoder and in the search
+        memory = 2 * sum(chars) + 2 * max(vectors)
+        disk = sum(vectors) + len(candidates) * ranked * _RANKED_BYTES
         return (
             f": {first.name} encodes {cost.tokens_per_second:,.0f} tokens a second here, so about "
             f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (shared work is done only "
-            f"once), and {size:,.1f} MB of vectors for each candidate."
+            f"once), {memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
     def run(self, candidate: Candidate, say: Callable[[str], None]) -> None:
@@ -168,13 +210,13 @@ class _Work:
         try:
             meta = mteb.get_model_meta(candidate.name)
             model: Any = None
-            if not self._take_finished(candidate, meta):
+            if not self._take_finished(candidate, meta, say):
                 if self.loaded is not None and self.loaded[0] is candidate:
                     model = self.loaded[1]
                 else:
                     model = mteb.get_model(candidate.name, device=self.device)
                 self._cells(candidate, meta, model)
-        except (LongEmbedError, ImportError) as error:
+        except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
             reason = str(error).partition("\n")[0]
             if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
@@ -188,21 +230,35 @@ class _Work:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _take_finished(self, candidate: Candidate, meta: Any) -> bool:
+    def _take_finished(self, candidate: Candidate, meta: Any, say: Callable[[str], None]) -> bool:
         """Take all cells from an earlier run, if all are there. Then the weights need not load."""
-        cost = self.cells.find_cost(meta)
-        found = {
-            (task.metadata.name, split): self.cells.find(meta, task, split)
-            for task in self.tasks
-            for split in task.eval_splits
-        }
-        whole = {key: scores for key, scores in found.items() if scores is not None}
-        if cost is None or len(whole) < len(found):
+        cost = self.cells.find_cost(meta, self.tasks)
+        found = {}
+        for task in self.tasks:
+            for split in task.eval_splits:
+                found[task.metadata.name, split] = self.cells.find(meta, task, split)
+                if self.cells.is_damaged(meta, task, split):
+                    say(
+                        f"The ranking of {candidate.name} on {task.metadata.name}, {split} is not complete, so it "
+                        "runs again."
+                    )
+        if cost is None or None in found.values():
             return False
-        texts = [text for corpus in self.corpora.values() for text in corpus]
-        self.costs[candidate] = replace(cost, share_read=share_read(texts, candidate.target_len))
-        self.scores[candidate] = whole
+        self.costs[candidate] = replace(cost, share_read=share_read(self._all().chars, candidate.target_len))
+        for key, scores in found.items():
+            self._take(candidate, key, scores or {})
         return True
+
+    def _take(self, candidate: Candidate, key: tuple[str, str], scores: CellScores) -> None:
+        self.others.setdefault(candidate, {})[key] = scores
+        self.scores.setdefault(candidate, {})[key] = next(iter(scores.values()))
+
+    def _all(self) -> Texts:
+        """All corpora as one."""
+        parts = self.corpora.values()
+        return Texts(
+            [n for texts in parts for n in texts.chars], [text for texts in parts for text in texts.middle]
+        )
 
     def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
         cost = self.costs[candidate] = self._probe(candidate, meta, model)
@@ -218,17 +274,20 @@ class _Work:
 
     def _probe(self, candidate: Candidate, meta: Any, model: Any) -> Cost:
         """The cost of a candidate: measured now, or known from `estimate`."""
-        if self.loaded is not None and self.loaded[0] is candidate and (known := self.cells.find_cost(meta)):
+        if (
+            self.loaded is not None
+            and self.loaded[0] is candidate
+            and (known := self.cells.find_cost(meta, self.tasks))
+        ):
             return known
         encoder = _encoder(model)
         store = getattr(encoder, "store", None)
         if encoder is not None:
             encoder.store = None  # a probe must not read embeddings that another candidate has stored
-        texts = [text for corpus in self.corpora.values() for text in corpus]
-        cost = probe(encoder, texts, candidate.target_len)
+        cost = probe(encoder, self._all(), candidate.target_len)
         if encoder is not None:
             encoder.store = store
-        self.cells.keep_cost(meta, cost)
+        self.cells.keep_cost(meta, self.tasks, cost)
         return cost
 
     def _run_splits(self, candidate: Candidate, meta: Any, model: Any, cost: Cost) -> None:
@@ -237,39 +296,40 @@ class _Work:
                 key = (task.metadata.name, split)
                 expected = 0.0
                 if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-                    expected = tokens_of(self.corpora[key], candidate.target_len) / cost.tokens_per_second
+                    expected = (
+                        tokens_of(self.corpora[key].chars, candidate.target_len) / cost.tokens_per_second
+                    )
                 if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
                     self.skipped.append(
                         f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
                     )
                     continue
-                found = self.cells.run(model, meta, task, split)
-                self.scores.setdefault(candidate, {})[key] = found
+                self._take(candidate, key, self.cells.run(model, meta, task, split))
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25."""
-        whole = {
+        complete = {
             c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
         }
-        if not any(c.name == BM25 for c in self.scores) or not whole:
+        if not any(c.name == BM25 for c in self.scores) or not complete:
             return None
 
         def mean(candidate: Candidate) -> float:
-            by_split = [sum(scores.values()) / len(scores) for scores in whole[candidate].values()]
+            by_split = [sum(scores.values()) / len(scores) for scores in complete[candidate].values()]
             return sum(by_split) / len(by_split)
 
-        return max(whole, key=mean)
+        return max(complete, key=mean)
 
     def complete(self) -> dict[Candidate, dict[tuple[str, str], dict[str, float]]]:
         """The candidates that have all cells. Only these have answered the same queries."""
-        whole = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
-        if not whole:
+        complete = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
+        if not complete:
             why = (self.left_out + self.skipped)[:1]
             raise InputError(
                 "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
                 f"{f' ({why[0]})' if why else ''}."
             )
-        return whole
+        return complete
 
 
 def _encoder(model: Any) -> Any:
@@ -278,21 +338,32 @@ def _encoder(model: Any) -> Any:
     return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
 
 
-def _loaded(task: AbsTaskRetrieval) -> Sequence[str]:
-    if not isinstance(task, AbsTaskRetrieval):
-        raise InputError(f"compare takes retrieval tasks, got {task.metadata.name} ({task.metadata.type}).")
+def _loaded(task: AbsTaskRetrieval, cells: Cells) -> Sequence[str]:
+    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
+        "text"
+    ]:
+        raise InputError(
+            f"compare takes text retrieval tasks, got {task.metadata.name} ({task.metadata.type})."
+        )
     if not task.data_loaded:
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
+    cells.prepare(task)
     return task.eval_splits
 
 
-def _corpus(task: AbsTaskRetrieval, split: str) -> list[str]:
-    texts: list[str] = []
-    for subset in task.hf_subsets:
-        corpus = task.dataset[subset][split]["corpus"]
-        titles = corpus["title"] if "title" in corpus.column_names else [""] * len(corpus)
-        texts += [f"{title or ''} {text}".strip() for title, text in zip(titles, corpus["text"], strict=True)]
-    if not texts:
+def _corpus(task: AbsTaskRetrieval, split: str) -> Texts:
+    parts = [texts_of(task.dataset[subset][split]["corpus"]) for subset in task.hf_subsets]
+    chars = [n for part in parts for n in part.chars]
+    if not chars:
         raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
-    return texts
+    return Texts(chars, [text for part in parts for text in part.middle])
+
+
+def vectors_of(n_chars: int, candidate: Candidate) -> int:
+    """About how many vectors a document with so many characters has, at most."""
+    if (found := re.search("vectors=(window|[0-9]+)", candidate.name)) is None:
+        return 1
+    size = re.search("size=([0-9]+)", candidate.name)
+    tokens = int(found[1]) if found[1].isdigit() else int(size[1]) if size else candidate.trained_len or 1
+    return 1 + tokens_of([n_chars], candidate.target_len) // tokens

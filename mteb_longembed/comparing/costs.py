@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mteb_longembed.encoders.engine.batching import estimated_tokens
+from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN
 
 #: A probe encodes documents until this time is over, in seconds.
 _PROBE_SECONDS = 1.0
@@ -34,19 +34,52 @@ class Cost:
     share_read: float
 
 
-def tokens_of(texts: Sequence[str], target_len: int | None) -> int:
-    """An estimate of the number of tokens that are read of some texts."""
+@dataclass(frozen=True)
+class Texts:
+    """What a comparison keeps of a corpus: not its texts, which the task has already.
+
+    Args:
+        chars: the characters of each document.
+        middle: a few documents of middle length, for probes.
+    """
+
+    chars: list[int]
+    middle: list[str]
+
+
+def texts_of(rows: Any) -> Texts:
+    """The lengths of a corpus' documents, title included, and a few of them.
+
+    Args:
+        rows: mteb's corpus.
+    """
+    columns = [name for name in ("title", "text") if name in rows.column_names]
+
+    def join(values: Sequence[str | None]) -> str:
+        return " ".join(value or "" for value in values).strip()
+
+    chars = [
+        len(join(values))
+        for batch in rows.select_columns(columns).iter(batch_size=256)
+        for values in zip(*(batch[name] for name in columns), strict=True)
+    ]
+    places = sorted(range(len(chars)), key=chars.__getitem__)[len(chars) // 2 :][:_PROBE_DOCUMENTS]
+    return Texts(chars, [join([rows[place][name] for name in columns]) for place in places])
+
+
+def tokens_of(chars: Sequence[int], target_len: int | None) -> int:
+    """An estimate of the number of tokens that are read of texts with these lengths."""
     longest = sys.maxsize if target_len is None else target_len
-    return sum(estimated_tokens(text, longest) for text in texts)
+    return sum(min(int(n / CHARS_PER_TOKEN) + 2, longest) for n in chars)
 
 
-def share_read(texts: Sequence[str], target_len: int | None) -> float:
-    """An estimate of the share of some texts that is read."""
-    whole = tokens_of(texts, None)
-    return tokens_of(texts, target_len) / whole if whole else 1.0
+def share_read(chars: Sequence[int], target_len: int | None) -> float:
+    """An estimate of the share of texts with these lengths that is read."""
+    total = tokens_of(chars, None)
+    return tokens_of(chars, target_len) / total if total else 1.0
 
 
-def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
+def probe(model: Any, texts: Texts, target_len: int | None) -> Cost:
     """Measure a model on a few documents of middle length.
 
     Args:
@@ -55,19 +88,18 @@ def probe(model: Any, texts: Sequence[str], target_len: int | None) -> Cost:
         texts: the corpus.
         target_len: how many tokens of a document the model reads.
     """
-    read = share_read(texts, target_len)
-    if model is None or not texts:
+    read = share_read(texts.chars, target_len)
+    if model is None or not texts.chars:
         return Cost(None, None, None, read)
-    middle = sorted(texts, key=len)[len(texts) // 2 :][:_PROBE_DOCUMENTS]
     # the first call makes things that are made only once: do not measure it
-    model.encode_document(middle[:1], show_progress_bar=False)
+    model.encode_document(texts.middle[:1], show_progress_bar=False)
     speeds, vectors, started = [], [], time.perf_counter()
-    for text in middle:
+    for text in texts.middle:
         before = time.perf_counter()
         (found,) = model.encode_document([text], show_progress_bar=False)
         vectors.append(np.atleast_2d(found.cpu() if hasattr(found, "cpu") else found))
         after = time.perf_counter()
-        speeds.append(tokens_of([text], target_len) / (after - before))
+        speeds.append(tokens_of([len(text)], target_len) / (after - before))
         if after - started > _PROBE_SECONDS:
             break
     count = float(np.mean([len(rows) for rows in vectors]))

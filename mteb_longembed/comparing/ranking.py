@@ -30,6 +30,7 @@ class Row:
         loss: paired difference to the best candidate, in points; None for the best.
         cost: the cost of encoding.
         by_split: score in percent by task and split, with its interval.
+        others: the other metrics in percent, with their intervals.
     """
 
     candidate: Candidate
@@ -39,6 +40,7 @@ class Row:
     loss: Interval | None
     cost: Cost
     by_split: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+    others: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -78,7 +80,13 @@ class Row:
         return None if self.tokens_per_second is None else 1e6 / self.tokens_per_second
 
 
-def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *, seed: int = 0) -> list[Row]:
+def rank(
+    scores: Mapping[Candidate, Scores],
+    costs: Mapping[Candidate, Cost],
+    *,
+    others: Mapping[Candidate, Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]] | None = None,
+    seed: int = 0,
+) -> list[Row]:
     """The candidates, the best first. All must have answered the same queries.
 
     All splits of a task have the same weight, and all tasks have the same weight.
@@ -86,6 +94,7 @@ def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *,
     Args:
         scores: scores by candidate.
         costs: costs by candidate.
+        others: for each candidate, task and split, the scores of each metric, the ranking one among them first.
         seed: seed of the resampling.
     """
     order = {candidate: _groups(found) for candidate, found in scores.items()}
@@ -119,6 +128,7 @@ def rank(scores: Mapping[Candidate, Scores], costs: Mapping[Candidate, Cost], *,
                     key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
                     for key, by_query in scores[candidate].items()
                 },
+                others=_others((others or {}).get(candidate, {}), weights, seed),
             )
         )
     return rows
@@ -134,6 +144,18 @@ def _difference(
     if first is None or first is second:
         return None
     return difference_interval(order[first], order[second], weights, seed=seed).scaled(100)
+
+
+def _others(
+    found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float], seed: int
+) -> dict[str, Interval]:
+    names = list(next(iter(found.values()), {}))[1:]
+    return {
+        name: mean_of_means_interval(
+            _groups({key: by_metric[name] for key, by_metric in found.items()}), weights, seed=seed
+        ).scaled(100)
+        for name in names
+    }
 
 
 def _groups(found: Scores) -> list[NDArray[np.float64]]:

@@ -22,13 +22,25 @@ _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "to
 
 def ranking_table(found: Comparison) -> Table:
     """The candidates, the best first."""
-    header = ("candidate", "score", "to base", "p adj.", "tokens/s", "vectors", "KB/doc", "read")
+    others = list(found.rows[0].others)
+    header = (
+        "candidate",
+        _metric(found),
+        "to base",
+        "p adj.",
+        *others,
+        "tokens/s",
+        "vectors",
+        "KB/doc",
+        "read",
+    )
     rows = tuple(
         (
             text_cell(row.name),
             number_cell(row.score.mean, interval=row.score),
             _difference(row.gain),
             _p_value(row.p_value),
+            *(number_cell(row.others[name].mean, interval=row.others[name]) for name in others),
             number_cell(row.tokens_per_second, 0),
             number_cell(row.cost.vectors, 1),
             number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 1),
@@ -37,16 +49,24 @@ def ranking_table(found: Comparison) -> Table:
         for row in found.rows
     )
     notes = [
-        f"Score: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the brackets show "
-        "the 95 % bootstrap interval. To base: paired difference to the base in points, with its interval. p adj.: "
-        "paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the documents' text.",
+        f"{_metric(found)}: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the "
+        "brackets show the 95 % bootstrap interval. To base: paired difference to the base in points, with its "
+        "interval. p adj.: paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the "
+        "documents' text.",
     ]
+    notes += found.counted
     if found.proxy:
         notes.append(
             "The queries are sentences drawn from the documents. They are only a proxy for real queries, and they "
             "help methods that match words, so we recommend nothing about BM25."
         )
     return Table("compare", f"Candidates on {', '.join(found.tasks)}", header, rows, tuple(notes))
+
+
+def _metric(found: Comparison) -> str:
+    """What ranks: the metric, or `main score` if the tasks have different ones."""
+    n_ranking = len(found.metrics) - len(found.rows[0].others)
+    return found.metrics[0] if n_ranking == 1 else "main score"
 
 
 def split_table(found: Comparison) -> Table | None:
@@ -65,7 +85,7 @@ def split_table(found: Comparison) -> Table | None:
         "candidate",
         *(f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys),
     )
-    return Table("splits", "Score by task and split, in percent", header, rows)
+    return Table("splits", f"{_metric(found)} by task and split, in percent", header, rows)
 
 
 def as_json(found: Comparison) -> str:
@@ -119,6 +139,8 @@ def _plain(found: Comparison) -> dict[str, Any]:
         "version": version("mteb-longembed"),
         "tasks": found.tasks,
         "queries": found.n_queries,
+        "metrics": found.metrics,
+        "counted": found.counted,
         "proxy": found.proxy,
         "tokens_encoded": found.tokens_encoded,
         "tokens_shared": found.tokens_shared,
@@ -137,6 +159,7 @@ def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:
         "difference_to_base": _ends(row.gain),
         "p_adjusted": row.p_value,
         "difference_to_best": _ends(row.loss),
+        "other_metrics": {name: _ends(interval) for name, interval in row.others.items()},
         **asdict(row.cost),
         "seconds": seconds,
         "by_split": {f"{task}/{split}": _ends(interval) for (task, split), interval in row.by_split.items()},

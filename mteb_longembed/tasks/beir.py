@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+from mteb.languages import check_language_code
 
-from mteb_longembed.errors import DataError
-from mteb_longembed.tasks.jsonl import first_object, read_rows
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
-from mteb_longembed.tasks.tables import column_names, find_table, is_table, table_rows
+from mteb_longembed.tasks.reading import (
+    find_table,
+    read_documents,
+    read_judgements,
+    read_queries,
+    text_table,
+)
+from mteb_longembed.tasks.scoring import data_identity
 
-#: Column names of ids and texts in files: those of BEIR, of the LongEmbed data set, and plain ones.
-_DOCUMENT_ID = ("_id", "id", "doc_id")
-_QUERY_ID = ("_id", "id", "qid", "query_id")
-_QUERY_TEXT = ("text", "query")
-_JUDGED_QUERY = ("query-id", "query_id", "qid")
-_JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id")
+_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".trec")
+ENGLISH = "eng-Latn"
 
 
-def beir_task(folder: str | Path, split: str = "test") -> AbsTaskRetrieval:
-    """The task in a folder with `corpus.jsonl`, `queries.jsonl` (both also `.gz`) and `qrels/SPLIT.tsv`.
+def beir_task(
+    folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH
+) -> AbsTaskRetrieval:
+    """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
-    query id, document id and score with tabs between them. Queries without judgements are left out.
-    This function also reads LongEmbed's own layout, with `qrels.jsonl` instead of `qrels/SPLIT.tsv`, and tables of
-    the `datasets` library: `corpus`, `queries` and `qrels` as folders of `save_to_disk` or as Parquet files.
+    query id, document id and score with tabs between them. Queries without a relevant document are left out.
+    Each file may have any format of `reading.py`, also with gzip. If there is only one split, its judgements may be
+    in `qrels.jsonl` (LongEmbed's own layout). Tables of the `datasets` library are `corpus`, `queries` and `qrels` as
+    folders of `save_to_disk` or as Parquet files.
+
+    Args:
+        folder: the folder.
+        splits: names of the judgements' splits, at least one.
+        language: see `files_task`.
 
     Raises:
-        DataError: a file is missing or damaged, or the judgements name an unknown query or document.
+        DataError: a file is missing, is there twice or breaks a rule of `reading.py`.
+        InputError: the language is not known.
     """
-    root = Path(folder).resolve()
-    if (table := find_table(root, "corpus", split)) is not None:
-        tables = [table, *(find_table(root, name, split) or root / name for name in ("queries", "qrels"))]
-        return files_task(*tables, name=root.name, split=split)
-    corpus, queries = _find(root, "corpus.jsonl"), _find(root, "queries.jsonl")
-    flat = [root / f"qrels.jsonl{ending}" for ending in ("", ".gz")]
-    qrels = next((path for path in flat if path.is_file()), None) or _find(root, f"qrels/{split}.tsv")
-    return files_task(corpus, queries, qrels, name=root.name, split=split)
+    root = Path(folder).absolute()
+    texts = _find(root, "corpus", splits[0]), _find(root, "queries", splits[0])
+    qrels = {split: _find(root, "qrels", split, alone=len(splits) == 1) for split in splits}
+    return _task(root.name, (*texts, qrels), language)
 
 
 def files_task(
@@ -51,147 +59,147 @@ def files_task(
     queries: str | Path,
     qrels: str | Path,
     *,
-    name: str | None = None,
     split: str = "test",
+    language: str = ENGLISH,
 ) -> AbsTaskRetrieval:
     """The task in three files: documents, queries, and which document answers which query.
 
+    Its name has a hash of what was read, so that results of different data never mix.
+
     Args:
-        corpus: JSON Lines with an id (`_id`, `id` or `doc_id`), `text` and perhaps `title`.
-        queries: JSON Lines with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
-        qrels: under a heading, lines of query id, document id and score with tabs between them (BEIR); or JSON Lines
-            with the ids of a query and a document, and perhaps `score`. Each of the three files may be a table
-            instead: a Parquet file, or a folder that the `datasets` library has saved.
-        name: name of the task; default the corpus file's name and a hash of the three files, so that results of
-            different data never mix.
+        corpus: rows with an id (`_id`, `id`, `doc_id` or `docid`), `text` and perhaps `title`: JSON Lines, CSV, TSV,
+            a Parquet file, or a folder that the `datasets` library has saved.
+        queries: rows with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
+        qrels: rows with the ids of a query and a document, and perhaps `score`; or without a heading, in BEIR's or
+            TREC's order.
         split: name of the only split.
+        language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it.
 
     Raises:
-        DataError: a file is missing or damaged, or the judgements name an unknown query or document.
+        DataError: a file is missing or breaks a rule of `reading.py`.
+        InputError: the language is not known.
     """
-    paths = [Path(path).resolve() for path in (corpus, queries, qrels)]
+    paths = [Path(path).absolute() for path in (corpus, queries, qrels)]
     for path in paths:
         if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
             raise DataError(f"{path}: expected a file or a folder with files, found none.")
-    digest = hashlib.sha256(b"".join(map(_digest, paths))).hexdigest()
-    name = name or f"{paths[0].name.partition('.')[0]}-{digest[:8]}"
-    metadata = LongEmbedMetadata(
-        name=name,
-        description="Read from local files.",
-        dataset={"path": name, "revision": digest[:16]},
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=[split],
-        eval_langs=["eng-Latn"],
-        main_score="ndcg_at_10",
-    )
-    body = {"metadata": metadata, "files": tuple(paths)}
-    return types.new_class("LocalFiles", (_LocalFiles,), exec_body=lambda names: names.update(body))()
+    return _task(paths[0].name.partition(".")[0], (paths[0], paths[1], {split: paths[2]}), language)
+
+
+#: Documents, queries, and judgements by split.
+_Files = tuple[Path, Path, Mapping[str, Path]]
 
 
 class _LocalFiles(AbsTaskRetrieval):
-    files: tuple[Path, Path, Path]
+    """A task from files. They are read when it is made, because its name depends on what is in them."""
+
+    files: _Files
+    unjudged: Mapping[str, Sequence[str]]
     k_values = K_VALUES
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+        """Read the files again, if the data were unloaded.
+
+        Raises:
+            DataError: a file breaks a rule now, or its content has changed.
+        """
         if self.data_loaded:
             return
-        (split,) = self.metadata.eval_splits
-        corpus = read_corpus(self.files[0])
-        key, text = _column(self.files[1], _QUERY_ID), _column(self.files[1], _QUERY_TEXT)
-        queries = {row[key]: row[text] for _, row in _rows(self.files[1], (key, text))}
-        path = self.files[2]
-        judgements: dict[str, dict[str, int]] = {}
-        for number, query, document, score in _judgements(path):
-            for what, name, known in (("query", query, queries), ("document", document, corpus)):
-                if name not in known:
-                    raise DataError(
-                        f"{path}, {_unit(path)} {number}: expected the id of a {what}, got {name!r}."
-                    )
-            judgements.setdefault(query, {})[document] = score
-        judged = [name for name in queries if name in judgements]
-        self.dataset = {
-            "default": {
-                split: RetrievalSplitData(
-                    corpus=Dataset.from_dict({"id": list(corpus), "text": list(corpus.values())}),
-                    queries=Dataset.from_dict({"id": judged, "text": [queries[name] for name in judged]}),
-                    relevant_docs=judgements,
-                    top_ranked=None,
-                )
+        self.unjudged = self._read()
+        if self.identity() != self.metadata.dataset["revision"]:
+            raise DataError(
+                f"{self.files[0]}: expected unchanged files, but they have changed since they were read."
+            )
+
+    def _read(self) -> dict[str, list[str]]:
+        """Read the data. Returns sentences about queries that are left out, by split."""
+        documents, queries = read_documents(self.files[0]), read_queries(self.files[1])
+        corpus = text_table(documents)
+        self.dataset, unjudged = {"default": {}}, {}
+        for split, path in self.files[2].items():
+            judged = {
+                query: scores
+                for query, scores in read_judgements(path, queries, documents).items()
+                if any(scores.values())
             }
-        }
+            if not judged:
+                raise DataError(
+                    f"{path}: expected a relevant document, but no judgement has a score above 0."
+                )
+            asked = [name for name in queries if name in judged]
+            self.dataset["default"][split] = RetrievalSplitData(
+                corpus=corpus,
+                queries=text_table({name: queries[name] for name in asked}),
+                relevant_docs=judged,
+                top_ranked=None,
+            )
+            n = len(queries) - len(asked)
+            unjudged[split] = [
+                f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
+            ] * bool(n)
         self.data_loaded = True
+        return unjudged
+
+    def identity(self) -> str:
+        """A hash of everything that was read."""
+        parts = "".join(data_identity(self, split) for split in self.files[2])
+        return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
-def read_corpus(path: Path) -> dict[str, str]:
-    """Document id -> title and text of a JSON Lines file.
+def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
+    try:
+        check_language_code(language)
+    except ValueError:
+        raise InputError(
+            f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
+        ) from None
+
+    def metadata(name: str, revision: str) -> LongEmbedMetadata:
+        return LongEmbedMetadata(
+            name=name,
+            description="Read from local files.",
+            dataset={"path": name, "revision": revision},
+            type="Retrieval",
+            category="t2t",
+            modalities=["text"],
+            eval_splits=list(files[2]),
+            eval_langs=[language],
+            main_score="ndcg_at_10",
+        )
+
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
+    body = {"metadata": metadata(stem, "unread"), "files": files}
+    kind: Any = types.new_class("LocalFiles", (_LocalFiles,), exec_body=lambda names: names.update(body))
+    task: _LocalFiles = kind()
+    task.unjudged = task._read()
+    digest = task.identity()
+    kind.metadata = metadata(f"{stem}-{digest[:8]}", digest)
+    return task
+
+
+def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
+    """The file or table of this name; `alone` says that it may also be one for all splits.
 
     Raises:
-        DataError: the file is missing or damaged, or has an id twice; the message says the file and the line.
+        DataError: there is none, or there are several.
     """
-    if not path.exists():
-        raise DataError(f"{path}: expected a file, found none.")
-    key = _column(path, _DOCUMENT_ID)
-    corpus: dict[str, str] = {}
-    for number, row in _rows(path, (key, "title", "text"), blank=("title", "text")):
-        if row[key] in corpus:
-            raise DataError(f"{path}, {_unit(path)} {number}: expected each id once, got {row[key]!r} again.")
-        corpus[row[key]] = f"{row['title']} {row['text']}".strip()
-    return corpus
-
-
-def _column(path: Path, names: tuple[str, ...]) -> str:
-    """The first of these names that is a column of the file; if none is, the first name, for the error message."""
-    try:
-        found = column_names(path) if is_table(path) else first_object(path)
-    except DataError:
-        return names[0]
-    return next((name for name in names if name in found), names[0])
-
-
-def _rows(
-    path: Path, columns: tuple[str, ...], blank: tuple[str, ...] = ()
-) -> Iterator[tuple[int, dict[str, str]]]:
-    if is_table(path):
-        return table_rows(path, columns, blank)
-    return read_rows(path, columns, blank=blank)
-
-
-def _unit(path: Path) -> str:
-    return "row" if is_table(path) else "line"
-
-
-def _digest(path: Path) -> bytes:
-    if path.is_dir():
-        files = sorted(each for each in path.rglob("*") if each.is_file())
-        return hashlib.sha256(b"".join(map(_digest, files))).digest()
-    return hashlib.sha256(path.read_bytes()).digest()
-
-
-def _find(root: Path, name: str) -> Path:
-    for ending in ("", ".gz"):
-        if (root / (name + ending)).is_file():
-            return root / (name + ending)
-    raise DataError(f"{root}: expected a folder in BEIR's format, found no {name} in it.")
-
-
-def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    if ".jsonl" in path.name or is_table(path):
-        query, document = _column(path, _JUDGED_QUERY), _column(path, _JUDGED_DOCUMENT)
-        for number, row in _rows(path, (query, document, "score"), blank=("score",)):
-            yield number, row[query], row[document], int(row["score"] or 1)
-        return
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
-    for number, line in enumerate(lines, start=1):
-        fields = line.split("\t")
-        try:
-            query, document, score = fields[0], fields[1], int(fields[2])
-        except (IndexError, ValueError):
-            if number == 1 or not line.strip():
-                continue  # the heading, or a blank line at the end
-            raise DataError(
-                f"{path}, line {number}: expected query id, document id and a whole number with tabs between them, "
-                f"got {line[:60]!r}."
-            ) from None
-        yield number, query, document, score
+    stems = [root / name / split] + ([root / name] if alone else [])
+    files = [
+        stem.with_name(f"{stem.name}{ending}{gz}")
+        for stem in stems
+        for ending in _ENDINGS
+        for gz in ("", ".gz")
+    ]
+    found = [path for path in files if path.is_file()]
+    table = find_table(root, name, split)
+    if table is not None and (alone or table.parent == root / name):
+        found.append(table)
+    if len(found) > 1:
+        names = " and ".join(str(path.relative_to(root)) for path in found)
+        raise DataError(f"{root}: expected one file for {name}, found {names}: remove all but one.")
+    if not found:
+        wanted = f"qrels/{split}.tsv" if name == "qrels" else f"{name}.jsonl"
+        others = sorted(path.name for path in (root / name).glob("*"))
+        known = f" (found in {name}: {', '.join(others)[:200]})" if others else ""
+        raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it{known}.")
+    return found[0]

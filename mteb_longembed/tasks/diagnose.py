@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from mteb_longembed.statistics.bootstrap import queries_interval
 from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
-from mteb_longembed.tasks.scoring import score_queries
+from mteb_longembed.tasks.scoring import left_out, score_queries
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BM25 = "mteb/baseline-bm25s"
@@ -43,6 +43,7 @@ class Diagnosis:
         whole: for each model, the score in percent on whole documents, with its interval.
         document_lens: the length of every document in tokens, counted for the first model.
         counted_by: for each model, how tokens are counted.
+        counted: one sentence for each kind of query or document that is not scored.
     """
 
     task: str
@@ -51,6 +52,7 @@ class Diagnosis:
     whole: dict[str, Interval]
     document_lens: list[int]
     counted_by: dict[str, str]
+    counted: list[str] = field(default_factory=list)
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The smallest tried length that gives this share of the score on whole documents, None if none does."""
@@ -96,6 +98,7 @@ def diagnose(
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
     whole = _load(chosen)
+    counted = [sentence for split in chosen.eval_splits for sentence in left_out(chosen, split)]
     curves: dict[str, dict[int, Interval]] = {}
     wholes: dict[str, Interval] = {}
     document_lens: list[int] = []
@@ -116,7 +119,7 @@ def diagnose(
             )
     _put(chosen, whole)
     score = chosen.metadata.main_score.replace("ndcg_at_", "nDCG@").replace("_at_", "@")
-    return Diagnosis(chosen.metadata.name, score, curves, wholes, document_lens, counted_by)
+    return Diagnosis(chosen.metadata.name, score, curves, wholes, document_lens, counted_by, counted)
 
 
 def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieval:
@@ -127,7 +130,7 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
         DataError: the folder does not have the files of that format.
     """
     if Path(name).is_dir():
-        return beir_task(name, *(splits or ())[:1])
+        return beir_task(name, splits or ["test"])
     try:
         found: Any = mteb.get_task(name, eval_splits=list(splits) if splits else None)
         return found

@@ -1,58 +1,193 @@
-"""A retrieval task's main score for each query."""
+"""What an evaluation is: the data it ran on, the metric, and each query's score."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import pytrec_eval
+import ir_measures
+from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.errors import DataError, InputError
 
+#: mteb's names of metrics -> those of ir_measures.
+_NAMES = {"ndcg": "nDCG", "recall": "R", "precision": "P", "map": "AP", "mrr": "RR", "hit_rate": "Success"}
+
+#: Subset -> query id -> document id -> score.
+Rankings = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+def read_metric(text: str) -> Measure:
+    """A metric at a rank, in the words of ir_measures or mteb.
+
+    >>> read_metric("nDCG@10") == read_metric("ndcg_at_10")
+    True
+
+    Raises:
+        InputError: if it is not one of nDCG, R, P, AP, RR and Success at a rank.
+    """
+    name, _, rank = text.replace("_at_", "@").rpartition("@")
+    name = _NAMES.get(name, name)
+    if name not in _NAMES.values() or not rank.isdecimal() or not 1 <= int(rank) <= 1_000_000:
+        raise InputError(
+            f"a metric must be one of {', '.join(_NAMES.values())} at a rank, such as nDCG@10, got {text!r}."
+        )
+    return ir_measures.parse_measure(f"{name}@{int(rank)}")
+
+
+def main_metric(task: AbsTaskRetrieval) -> Measure:
+    """The metric of the task's main score.
+
+    Raises:
+        InputError: if it is not one of those of `read_metric`.
+    """
+    try:
+        return read_metric(task.metadata.main_score)
+    except InputError as error:
+        raise InputError(f"scores by query of {task.metadata.name} need another metric: {error}") from None
+
 
 def score_queries(
-    task: AbsTaskRetrieval, split: str, rankings: Mapping[str, Mapping[str, Mapping[str, float]]]
+    task: AbsTaskRetrieval, split: str, rankings: Rankings, metric: Measure | None = None
 ) -> dict[str, float]:
-    """The task's main score for every query that has relevant documents, by trec_eval as in mteb.
+    """Each judged query's score by trec_eval, as in mteb. Equal scores of documents are ordered by their ids.
 
     Args:
         task: the task, with its data loaded.
         split: one of its splits.
-        rankings: subset -> query id -> document id -> score.
+        rankings: the scores of documents.
+        metric: the metric; default that of the task's main score.
 
     Returns:
         Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
 
     Raises:
-        InputError: if the task's score is not nDCG, recall, precision or MAP at a rank.
+        InputError: if the task's main score is not a metric of `read_metric`.
         DataError: if no query has a relevant document.
     """
-    measure, _, depth = task.metadata.main_score.rpartition("_at_")
-    names = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut"}
-    if measure not in names or not depth.isdigit():
-        raise InputError(
-            f"scores by query need a task with nDCG, recall, precision or MAP at a rank, got "
-            f"{task.metadata.name} with {task.metadata.main_score}."
-        )
-    name, same = names[measure], bool(getattr(task, "ignore_identical_ids", False))
+    metric = metric or main_metric(task)
+    rank = metric["cutoff"]
+    # trec_eval's reciprocal rank has no limit, and ir_measures' other programs order equal scores differently
+    asked = ir_measures.RR if metric.NAME == "RR" else metric
     scores: dict[str, float] = {}
-    for subset, by_query in rankings.items():
-        relevant = task.dataset[subset][split]["relevant_docs"]
-        positive = {
-            q: dict(docs) for q, docs in relevant.items() if any(grade > 0 for grade in docs.values())
-        }
-        evaluator = pytrec_eval.RelevanceEvaluator(positive, {f"{name}.{depth}"})
+    for subset in rankings:
+        judged = task.dataset[subset][split]["relevant_docs"]
         ranked = {
-            query: {doc: float(score) for doc, score in docs.items() if not (same and doc == query)}
-            for query, docs in by_query.items()
-            if query in positive
+            query: _counted(task, query, documents)
+            for query, documents in rankings[subset].items()
+            if query in judged and documents
         }
-        found = evaluator.evaluate(ranked)
+        found = dict.fromkeys((query for query, documents in judged.items() if documents), 0.0)
+        for each in ir_measures.pytrec_eval.iter_calc([asked], judged, ranked) if ranked else ():
+            is_below = metric.NAME == "RR" and each.value * rank < 1 - 1e-9
+            found[each.query_id] = 0.0 if is_below else float(each.value)
         before = f"{subset}/" if len(rankings) > 1 else ""
-        for query in positive:
-            scores[before + query] = float(found.get(query, {}).get(f"{name}_{depth}", 0.0))
-    if not scores:
+        scores |= {before + query: score for query, score in found.items()}
+    if not any(grade > 0 for subset in rankings for grade in _grades(task, subset, split)):
         raise DataError(
             f"{task.metadata.name}, {split}: no query has a relevant document, so nothing can be scored."
         )
     return scores
+
+
+def _grades(task: AbsTaskRetrieval, subset: str, split: str) -> Iterable[int]:
+    return (
+        grade for judged in task.dataset[subset][split]["relevant_docs"].values() for grade in judged.values()
+    )
+
+
+def _counted(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -> dict[str, float]:
+    """The documents that mteb scores."""
+    ranked = {name: float(score) for name, score in documents.items()}
+    if getattr(task, "ignore_identical_ids", False):
+        ranked.pop(query, None)
+    if getattr(task, "skip_first_result", False):
+        ranked = dict(sorted(ranked.items(), key=lambda item: item[1], reverse=True)[1:])
+    return ranked
+
+
+def is_complete(task: AbsTaskRetrieval, split: str, rankings: Any) -> bool:
+    """Whether rankings from the disk have every judged query of every subset, known documents and finite scores."""
+    if not isinstance(rankings, dict):
+        return False
+    for subset in task.hf_subsets:
+        data, ranked = task.dataset[subset][split], rankings.get(subset)
+        judged = {query for query, documents in data["relevant_docs"].items() if documents}
+        if not isinstance(ranked, dict) or not judged & set(data["queries"]["id"]) <= set(ranked):
+            return False
+        known = set(data["corpus"]["id"])
+        for documents in ranked.values():
+            if not isinstance(documents, dict) or not documents.keys() <= known:
+                return False
+            if not all(type(x) in (int, float) and math.isfinite(x) for x in documents.values()):
+                return False
+    return True
+
+
+def data_identity(task: AbsTaskRetrieval, split: str) -> str:
+    """A hash of all that was loaded of a split: documents, queries, judgements and candidates.
+
+    What a score was made from decides, not the name of a task or the revision that somebody wrote beside it. So data
+    in another format have the same identity, and a folder with a task's name another one.
+    """
+    digest = hashlib.sha256(split.encode())
+
+    def add(*fields: Any) -> None:
+        for field in fields:
+            raw = (field if isinstance(field, str) else json.dumps(field, sort_keys=True)).encode(
+                "utf-8", "surrogatepass"
+            )
+            digest.update(b"%d:" % len(raw))
+            digest.update(raw)
+
+    for subset in task.hf_subsets:
+        data = task.dataset[subset][split]
+        add(subset, task.metadata.eval_langs)
+        for rows, columns in (
+            (data["corpus"], ("title", "text")),
+            (data["queries"], ("text", "instruction")),
+        ):
+            is_corpus = rows is data["corpus"]
+            add(is_corpus)
+            present = [name for name in ("id", *columns) if name in rows.column_names]
+            for batch in rows.select_columns(present).iter(batch_size=256):
+                for values in zip(*(batch[name] for name in present), strict=True):
+                    if is_corpus or data["relevant_docs"].get(values[0]):  # mteb drops the other queries
+                        add(*values)
+        for query, documents in sorted(data["relevant_docs"].items()):
+            if documents:
+                add(query, documents)
+        for query, names in sorted((data["top_ranked"] or {}).items()):
+            add(query, sorted(names))
+    return digest.hexdigest()
+
+
+def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
+    """Sentences about queries that are not scored and documents without text; none if there are none."""
+    found = list(getattr(task, "unjudged", {}).get(split, ()))
+    for subset in task.hf_subsets:
+        data = task.dataset[subset][split]
+        name = f"{task.metadata.name}, {split}" + (f", {subset}" if len(task.hf_subsets) > 1 else "")
+        corpus = data["corpus"]
+        columns = [column for column in ("title", "text") if column in corpus.column_names]
+        empty = sum(
+            not any(value and value.strip() for value in values)
+            for batch in corpus.select_columns(columns).iter(batch_size=256)
+            for values in zip(*(batch[column] for column in columns), strict=True)
+        )
+        judged = sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
+        for n, of, sentence in (
+            (
+                len(data["queries"]) - judged,
+                len(data["queries"]),
+                "queries have no judgement and are not scored",
+            ),
+            (empty, len(corpus), "documents have no text"),
+        ):
+            if n:
+                found.append(f"{name}: {n:,} of {of:,} {sentence}.")
+    return found

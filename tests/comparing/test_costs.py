@@ -23,14 +23,12 @@ class Model:
 def probed(model: Model, monkeypatch: pytest.MonkeyPatch) -> costs.Cost:
     monkeypatch.setattr(costs.time, "perf_counter", lambda: model.now)
     monkeypatch.setattr(costs, "_PROBE_SECONDS", 60.0)
-    return costs.probe(model, ["word " * 900] * 11, 512)
+    return costs.probe(model, costs.Texts([4500] * 11, ["word " * 900] * 11), 512)
 
 
 def test_a_document_during_which_the_machine_does_something_else_does_not_count(monkeypatch) -> None:
     assert probed(Model({3: 20.0, 5: 7.0}), monkeypatch) == probed(Model({}), monkeypatch)
-    assert probed(Model({}), monkeypatch) == costs.Cost(
-        512.0, 2.0, 2 * 4 * 4, costs.share_read(["word " * 900], 512)
-    )
+    assert probed(Model({}), monkeypatch) == costs.Cost(512.0, 2.0, 2 * 4 * 4, costs.share_read([4500], 512))
 
 
 def test_the_first_call_is_not_measured(monkeypatch) -> None:

@@ -68,7 +68,14 @@ def test_answers_at_the_beginning_need_no_long_context(tmp_path: Path) -> None:
     )
     curve = found.curves["ours/word-search"]
     assert {length: score.mean for length, score in curve.items()} == {16: 100, 64: 100, 1024: 100}
-    assert found.enough("ours/word-search") == 16
+    assert found.enough("ours/word-search") == 16 and found.counted == []
+
+
+def test_queries_that_are_not_scored_are_counted(tmp_path: Path) -> None:
+    root = beir(tmp_path / "some", WORDS, WORDS)
+    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\n")
+    found = diagnose(str(root), [WordSearch()], (16,))
+    assert found.counted == ["test.tsv: 19 of 20 queries have no relevant document and are not scored."]
 
 
 def test_answers_at_the_end_do(tmp_path: Path) -> None:

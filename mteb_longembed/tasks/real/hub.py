@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datasets import Dataset
 from huggingface_hub import constants, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -21,14 +20,13 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
-from mteb_longembed.tasks.jsonl import read_rows
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries, text_table
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
 DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used instead of the hub
 
-COLUMNS = {"corpus": ("doc_id", "text"), "queries": ("qid", "text"), "qrels": ("qid", "doc_id")}
 _ENDINGS = (".jsonl", ".jsonl.gz")
 
 
@@ -90,18 +88,14 @@ class HubRetrieval(AbsTaskRetrieval):
         self.dataset = {
             "default": {
                 split: RetrievalSplitData(
-                    corpus=_table(data["corpus"]),
-                    queries=_table(data["queries"]),
+                    corpus=text_table(data["corpus"]),
+                    queries=text_table(data["queries"]),
                     relevant_docs=data["qrels"],
                     top_ranked=None,
                 )
             }
         }
         self.data_loaded = True
-
-
-def _table(texts: Mapping[str, str]) -> Dataset:
-    return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
 
 
 def read_folder(folder: str) -> dict[str, dict[str, Any]]:
@@ -111,36 +105,17 @@ def read_folder(folder: str) -> dict[str, dict[str, Any]]:
         HubError: the repository or a file cannot be downloaded.
         DataError: a damaged line, a duplicate or unknown id, or a query without a relevant document.
     """
-    corpus = _texts(folder, "corpus")
-    queries = _texts(folder, "queries")
-    qrels: dict[str, dict[str, int]] = {}
+    corpus = read_documents(*locate(folder, "corpus"))
+    queries = read_queries(*locate(folder, "queries"))
     path, shown = locate(folder, "qrels")
-    for number, row in read_rows(path, COLUMNS["qrels"], shown):
-        for column, known in (("qid", queries), ("doc_id", corpus)):
-            if row[column] not in known:
-                source = "queries" if column == "qid" else "corpus"
-                raise DataError(
-                    f"{shown}, line {number}: expected a {column} of the {source} file, got {row[column]!r}."
-                )
-        qrels.setdefault(row["qid"], {})[row["doc_id"]] = 1
-    unanswered = [qid for qid in queries if qid not in qrels]
+    qrels = read_judgements(path, queries, corpus, shown)
+    unanswered = [qid for qid in queries if not any(qrels.get(qid, {}).values())]
     if unanswered:
         raise DataError(
             f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
             f"the first one is {unanswered[0]!r}."
         )
     return {"corpus": corpus, "queries": queries, "qrels": qrels}
-
-
-def _texts(folder: str, kind: str) -> dict[str, str]:
-    path, shown = locate(folder, kind)
-    key, _ = COLUMNS[kind]
-    texts: dict[str, str] = {}
-    for number, row in read_rows(path, COLUMNS[kind], shown):
-        if row[key] in texts:
-            raise DataError(f"{shown}, line {number}: expected a new {key}, {row[key]!r} occurs twice.")
-        texts[row[key]] = row["text"]
-    return texts
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:

@@ -1,0 +1,409 @@
+"""The one strict reader of documents, queries and judgements, for every command that takes files.
+
+JSON Lines and CSV are read by Python's own `json` and `csv`, because only a reader of lines can name the line of a
+mistake; pyarrow's and polars' readers also guess types (a date becomes a time, a 5 a text). Parquet files and folders
+of the `datasets` library have types already and are read by pyarrow. All rows then pass the same checks.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.dataset
+from datasets import Dataset, DatasetDict, load_from_disk
+from datasets.table import InMemoryTable
+
+from mteb_longembed.errors import DataError
+
+#: What a column means -> its names in files: those of BEIR, of the LongEmbed data set, and plain ones. The first wins.
+DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",), "title": ("title",)}
+QUERIES = {"id": ("_id", "id", "qid", "query_id"), "text": ("text", "query")}
+JUDGEMENTS = {
+    "query": ("query-id", "query_id", "qid"),
+    "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
+    "score": ("score", "relevance", "rel", "label"),
+}
+_OPTIONAL = ("title", "score")
+#: The second column of TREC's judgements, which nothing reads.
+_ITERATIONS = ("0", "Q0")
+#: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
+MOST = 10_000
+
+_CHUNK = 256  # documents
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_HALF = re.compile(r"[\ud800-\udfff]")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_PARQUET = "*.parquet"
+_PART = re.compile(r"(-[0-9]+-of-[0-9]+)?\.parquet$")
+
+# Python's limit of 131,072 characters is shorter than a long document.
+csv.field_size_limit(2**31 - 1)
+
+
+def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
+    """Document id -> title and text.
+
+    Args:
+        path: JSON Lines, CSV (RFC 4180) or TSV (no quotes) with a heading, each perhaps with gzip; or a table.
+        shown: the file's name in messages; by default the path.
+
+    Raises:
+        DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
+    """
+    found: dict[str, str] = {}
+    for place, row in _rows(path, shown, DOCUMENTS):
+        name, title = _id(row["id"], "id", place), row.get("title")
+        if name in found:
+            raise DataError(f"{place}: expected each id once, got {name!r} again.")
+        title = "" if title is None else _text(title, "title", place)
+        found[name] = f"{title} {_text(row['text'], 'text', place)}".strip()
+    return found
+
+
+def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
+    """Query id -> text; see `read_documents`.
+
+    Raises:
+        DataError: as there, and for a query without text.
+    """
+    found: dict[str, str] = {}
+    for place, row in _rows(path, shown, QUERIES):
+        name, text = _id(row["id"], "id", place), _text(row["text"], "text", place)
+        if name in found:
+            raise DataError(f"{place}: expected each id once, got {name!r} again.")
+        if not text.strip():
+            raise DataError(f"{place}: expected a query, got an empty text.")
+        found[name] = text
+    return found
+
+
+def read_judgements(
+    path: Path, queries: Mapping[str, str], documents: Mapping[str, str], shown: str | None = None
+) -> dict[str, dict[str, int]]:
+    """Query id -> document id -> score. Scores below 0 become 0, not relevant; without a column of scores all are 1.
+
+    Args:
+        path: a file as for `read_documents`, or lines without a heading: query, document and score with tabs
+            between them (BEIR), or query, 0, document and score with white space between them (TREC).
+        queries: the known queries.
+        documents: the known documents.
+        shown: the file's name in messages; by default the path.
+
+    Raises:
+        DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
+            pair has two scores.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for place, row in _rows(path, shown, JUDGEMENTS):
+        ids = {}
+        for what, known in (("query", queries), ("document", documents)):
+            ids[what] = _id(row[what], f"{what} id", place)
+            if ids[what] not in known:
+                raise DataError(f"{place}: expected the id of a {what}, got {ids[what]!r}.")
+        score = _score(row.get("score", 1), place)
+        scores = found.setdefault(ids["query"], {})
+        if scores.setdefault(ids["document"], score) != score:
+            raise DataError(
+                f"{place}: expected one score for a query and a document, got {score} and before "
+                f"{scores[ids['document']]} for {ids['query']!r} and {ids['document']!r}."
+            )
+    return {query: {name: max(score, 0) for name, score in scores.items()} for query, scores in found.items()}
+
+
+def text_table(texts: Mapping[str, str]) -> Dataset:
+    """Ids and texts as mteb has them, in chunks, because one array of all texts is built in twice its size."""
+    ids = list(texts)
+    schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
+    parts = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
+    batches = [pyarrow.record_batch([part, [texts[name] for name in part]], schema=schema) for part in parts]
+    table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
+    # with a fingerprint the datasets library does not copy everything to hash it
+    return Dataset(table, fingerprint=uuid.uuid4().hex)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path is a table of the `datasets` library: a folder, or a Parquet file."""
+    return path.is_dir() or path.suffix == ".parquet"
+
+
+# ---- the rules for one value ---------------------------------------------------------------------------
+
+
+def _id(value: Any, what: str, place: str) -> str:
+    rule = f"{place}: the {what} must be a text or an integer, not empty and without control characters"
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise DataError(f"{rule}, got {_brief(value)}.")
+    name = str(value)
+    if not name.strip() or _CONTROL.search(name):
+        raise DataError(f"{rule}, got {_brief(name)}.")
+    return name
+
+
+def _text(value: Any, what: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place}: the {what} must be a text, got {_brief(value)}.")
+    if _HALF.search(value):  # JSON can contain half of a character, but files and tables cannot
+        raise DataError(f"{place}: the {what} must be a text, got half a surrogate pair in it.")
+    return value
+
+
+def _score(value: Any, place: str) -> int:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or value > MOST:
+        raise DataError(f"{place}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
+    return int(value)
+
+
+def _brief(value: Any) -> str:
+    return ascii(value)[:60]
+
+
+# ---- rows of all formats -------------------------------------------------------------------------------
+
+
+def _rows(
+    path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For every row its place for messages, and its value by meaning. A missing optional column has no value."""
+    name, empty = shown or str(path), True
+    unit = "row" if is_table(path) else "line"
+    chosen: dict[str, str] | None = None
+    for number, row in _raw_rows(path, name, columns):
+        place, empty = f"{name}, {unit} {number}", False
+        if chosen is None:
+            chosen = _choose(row, columns, place)
+        wanted = {
+            meaning: column for meaning, column in chosen.items() if meaning != "title" or column in row
+        }
+        if missing := [column for column in wanted.values() if column not in row]:
+            raise DataError(f"{place}: {missing[0]} is missing (found: {_names(row)}).")
+        if "score" in columns and "score" not in chosen and len(row) > len(chosen):
+            raise DataError(
+                f"{place}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
+                f"{_names(row)}."
+            )
+        yield place, {meaning: row[column] for meaning, column in wanted.items()}
+    if empty:
+        raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
+
+
+def _raw_rows(
+    path: Path, name: str, columns: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    if is_table(path):
+        yield from _table_rows(path, name)
+        return
+    plain = path.name.removesuffix(".gz")
+    first = next((line for _, line in _lines(path, name) if line.strip()), "")
+    if plain.endswith(".csv"):
+        yield from _separated_rows(_csv_records(path, name), name, columns)
+    elif first.lstrip().startswith(("{", "[")) or plain.endswith((".jsonl", ".ndjson", ".json")):
+        yield from _json_rows(path, name)
+    else:
+        yield from _separated_rows(_tsv_records(path, name, trec="score" in columns), name, columns)
+
+
+def _choose(row: Mapping[str, Any], columns: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
+    chosen = {}
+    for meaning, names in columns.items():
+        found = next((name for name in names if name in row), None)
+        if found is not None:
+            chosen[meaning] = found
+        elif meaning == "title":
+            chosen[meaning] = names[0]  # a later line may have it
+        elif meaning not in _OPTIONAL:
+            raise DataError(f"{place}: {' or '.join(names)} is missing (found: {_names(row)}).")
+    return chosen
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    return ", ".join(key if key.isprintable() else ascii(key) for key in row)[:200] or "nothing"
+
+
+def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
+
+
+# ---- JSON Lines ----------------------------------------------------------------------------------------
+
+
+def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"  # we look at the content: names may have no ending
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name}, line {number}: expected UTF-8 text, got other bytes.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(
+            f"{name}, line {number + 1}: expected more text, but the gzip file is cut off or damaged: "
+            "download it again."
+        ) from None
+    except OSError as error:
+        raise DataError(
+            f"{name}: expected a file that can be read, got: {error.strerror or error}."
+        ) from None
+
+
+def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    wanted = "expected one JSON object"
+    for number, line in _lines(path, name):
+        if not line.strip():
+            continue
+        place = f"{name}, line {number}"
+        try:
+            row = json.loads(line, object_pairs_hook=_once)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
+        except (ValueError, RecursionError) as error:
+            cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
+            reason = (
+                f"{error.msg} (character {error.colno})"
+                if isinstance(error, json.JSONDecodeError)
+                else str(error)
+            )
+            raise DataError(f"{place}: {wanted}, got invalid JSON: {reason}{cut}.") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
+        yield number, row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(f"expected each key once, got {_brief(twice)} again.")
+    return found
+
+
+# ---- CSV and TSV ---------------------------------------------------------------------------------------
+
+
+def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((line for _, line in _lines(path, name)), strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            raise DataError(
+                f"{name}, line {number}: expected CSV with quotes as in RFC 4180, got: {error}."
+            ) from None
+        if record is None:
+            return
+        if any(map(str.strip, record)):
+            yield number, record
+
+
+def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, list[str]]]:
+    for number, line in _lines(path, name):
+        text = line.removesuffix("\n").removesuffix("\r")
+        if text.strip():
+            words = text.split()
+            yield number, words if trec and "\t" not in text and len(words) == 4 else text.split("\t")
+
+
+def _separated_rows(
+    records: Iterator[tuple[int, list[str]]], name: str, columns: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    heading: list[str] | None = None
+    for number, fields in records:
+        place = f"{name}, line {number}"
+        if heading is None:
+            heading = _heading(fields, columns, place)
+            if set(fields) == set(heading):
+                continue
+        if len(fields) != len(heading):
+            raise DataError(f"{place}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
+        row: dict[str, Any] = dict(zip(heading, fields, strict=True))
+        if row.pop("", "0") not in _ITERATIONS:
+            raise DataError(
+                f"{place}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
+            )
+        for column in columns.get("score", ()):
+            if column in row and _WHOLE.fullmatch(row[column]):
+                row[column] = int(row[column])
+        yield number, row
+
+
+def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str) -> list[str]:
+    """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
+    named = all(
+        any(name in fields for name in names)
+        for meaning, names in columns.items()
+        if meaning not in _OPTIONAL
+    )
+    if named:
+        if len(set(fields)) < len(fields) or "" in fields:
+            raise DataError(f"{place}: expected each column's name once, got {_brief(fields)}.")
+        return fields
+    implied = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "", "corpus-id", "score"]}
+    if "score" not in columns or len(fields) not in implied:
+        other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
+        raise DataError(f"{place}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
+    return implied[len(fields)]
+
+
+# ---- tables --------------------------------------------------------------------------------------------
+
+
+def find_table(root: Path, name: str, split: str) -> Path | None:
+    """The table `name` of a folder, None if there is none.
+
+    It is `NAME/SPLIT/` or `NAME/` (of `save_to_disk`, or with Parquet files), `NAME/SPLIT*.parquet`, or
+    `NAME.parquet`. If `NAME` has only one split, that split is used, whatever its name.
+    """
+    folder = root / name
+    if (folder / split).is_dir():
+        return folder / split
+    parts: dict[str, list[Path]] = {}
+    for path in folder.glob(_PARQUET):
+        parts.setdefault(_PART.sub("", path.name), []).append(path)
+    if len(parts) > 1:
+        return parts[split][0] if len(parts.get(split, ())) == 1 else None
+    if parts or (folder.is_dir() and any(folder.glob("*.json"))):
+        return folder
+    file = root / f"{name}.parquet"
+    return file if file.is_file() else None
+
+
+def _table_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    try:
+        if path.is_dir() and not any(path.rglob(_PARQUET)):
+            # the datasets library cannot load an empty table that it has saved
+            if any(path.rglob("state.json")) and not any(path.rglob("*.arrow")):
+                return
+            saved = load_from_disk(str(path))
+            if isinstance(saved, DatasetDict):
+                if len(saved) != 1:
+                    raise DataError(f"{name}: expected one split, got {', '.join(saved)}.")
+                (saved,) = saved.values()
+            # in their order: a saved selection has its order in a separate file of indices
+            batches = saved.with_format("arrow")[:].to_batches(max_chunksize=1024)
+        else:
+            batches = pyarrow.dataset.dataset(str(path), format="parquet").to_batches(batch_size=1024)
+        for batch in batches:
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+    except (OSError, ValueError, LookupError, pyarrow.ArrowException) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{name}: expected a table that the datasets library has saved, or Parquet files, got neither of them "
+            f"({(str(error).splitlines() or ['no reason given'])[0][:80]})."
+        ) from error

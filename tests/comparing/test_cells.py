@@ -1,0 +1,370 @@
+"""What `compare` keeps belongs to one model, one data set and one evaluation, and is checked when it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, mrr
+
+from mteb_longembed import cli
+from mteb_longembed.comparing.candidates import candidates_of
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import Comparison, compare
+from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.errors import InputError
+from mteb_longembed.tasks import LongEmbedPasskey
+from mteb_longembed.tasks.beir import beir_task, files_task
+from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
+from tests import tiny
+
+
+def folder(root: Path, change: Callable[[list[dict]], None] = lambda rows: None, name: str = "mine") -> Path:
+    """Eight documents of 40 tokens; each query is the beginning of one."""
+    made = root / name
+    (made / "qrels").mkdir(parents=True, exist_ok=True)
+    rows = [{"_id": f"d{i}", "text": tiny.text(40, i)} for i in range(8)]
+    queries = [{"_id": f"q{i}", "text": " ".join(row["text"].split()[:3])} for i, row in enumerate(rows)]
+    change(rows)
+    (made / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (made / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    (made / "qrels" / "test.tsv").write_text("".join(f"q{i}\td{i}\t1\n" for i in range(8)))
+    return made
+
+
+def rotate(rows: list[dict]) -> None:
+    texts = [row["text"] for row in rows]
+    for row, text in zip(rows, texts[1:] + texts[:1], strict=True):
+        row["text"] = text
+
+
+def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
+    said: list[str] = []
+    found = compare(candidates_of(base)[:1], [task], out, fuse=False, show=False, say=said.append, **options)
+    return found, said
+
+
+def score(found: Comparison) -> float:
+    return found.rows[0].score.mean
+
+
+# ---- identity ------------------------------------------------------------------------------------------
+
+
+def test_a_ranking_of_other_data_in_a_folder_of_the_same_name_is_not_used(base, tmp_path) -> None:
+    first, _ = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    changed, _ = run(base, beir_task(folder(tmp_path, rotate)), tmp_path / "out")
+    fresh, _ = run(base, beir_task(folder(tmp_path, rotate)), tmp_path / "fresh")
+    assert score(changed) == score(fresh) != score(first)
+
+
+def test_a_ranking_of_another_revision_of_a_model_is_not_used(base, tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    run(base, task, tmp_path / "out")
+    meta = mteb.get_model_meta(candidates_of(base)[0].name)
+    cells = Cells(tmp_path / "out")
+    assert cells.find(meta, task, "test") is not None
+    assert cells.find(meta.model_copy(update={"revision": "other"}), task, "test") is None
+
+
+def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> None:
+    def task() -> Any:
+        return beir_task(folder(tmp_path))
+
+    shallow, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@2")])
+    deep, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@20"), read_metric("RR@2")])
+    assert score(deep) == 100 >= score(shallow) and deep.metrics == ["R@20", "RR@2"]
+    assert set(deep.rows[0].others) == {"RR@2"}
+    files = list((tmp_path / "out").rglob("*_predictions.json"))
+    assert len(files) == 2
+
+
+def test_a_folder_called_like_a_task_is_never_that_task(base, tmp_path) -> None:
+    own = beir_task(folder(tmp_path, name="LongEmbedPasskey"))
+    found, _ = run(base, own, tmp_path / "out")
+    assert found.tasks[0].startswith("LongEmbedPasskey-")
+    meta = mteb.get_model_meta(found.rows[0].name)
+    assert mteb.ResultCache(tmp_path / "out").load_task_result("LongEmbedPasskey", meta) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda ranks: [ranks.pop(query) for query in list(ranks)[:4]],
+        lambda ranks: ranks["q0"].update(d0=float("nan")),
+        lambda ranks: ranks["q0"].update(d0=[1.0]),
+        lambda ranks: ranks["q0"].update(d0="1.0"),
+        lambda ranks: ranks["q0"].update(d99=1.0),
+        lambda ranks: ranks.update(q0=[]),
+    ],
+    ids=["half of the queries", "NaN", "a list", "a text", "an unknown document", "no scores"],
+)
+def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_path, damage) -> None:
+    first, _ = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    (path,) = (tmp_path / "out").rglob("*_predictions.json")
+    saved = json.loads(path.read_text())
+    damage(saved["default"]["test"])
+    path.write_text(json.dumps(saved))
+    again, said = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    assert score(again) == score(first)
+    assert any("is not complete, so it runs again." in sentence for sentence in said)
+
+
+def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
+    root = folder(tmp_path, lambda rows: rows[7].update(text=" "))
+    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t0\n")
+    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25"]
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr()
+    machine = json.loads((tmp_path / "out" / "compare.json").read_text())
+    page = (tmp_path / "out" / "compare.html").read_text()
+    queries, documents = machine["counted"]
+    assert queries.endswith("7 of 8 queries have no relevant document and are not scored.")
+    assert documents.endswith("1 of 8 documents have no text.")
+    for place in (shown.err, " ".join(shown.out.split()), page):
+        assert queries in place and documents in place
+    assert machine["metrics"] == ["nDCG@10"] and "nDCG@10" in page
+
+
+def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
+    root = folder(tmp_path)
+    (root / "qrels" / "dev.tsv").write_text("q0\td1\t1\n")
+    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25", "--json"]
+    assert cli.main([*line, "--eval-splits", "test", "dev", "--output-folder", str(tmp_path / "out")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {key.rpartition("/")[2] for key in found["candidates"][0]["by_split"]} == {"test", "dev"}
+
+
+# ---- metrics -------------------------------------------------------------------------------------------
+
+
+class Judged:
+    """The parts of a task that scoring needs."""
+
+    ignore_identical_ids = skip_first_result = False
+
+    def __init__(self, judged: dict[str, dict[str, int]]) -> None:
+        self.metadata = LongEmbedPasskey.metadata.model_copy(update={"main_score": "ndcg_at_10"})
+        self.dataset = {"default": {"test": {"relevant_docs": judged}}}
+
+
+ids = st.sampled_from([f"d{i}" for i in range(6)] + ["d10", "D1", "é"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(ids, st.integers(0, 3), min_size=1).filter(lambda d: any(d.values())),
+    st.dictionaries(ids, st.sampled_from([0.0, 0.5, 0.5000000001, 1.0, -1.0]), min_size=1),
+    st.integers(1, 10),
+)
+def test_each_metric_equals_mtebs_for_each_query_ties_included(judged, ranked, k) -> None:
+    task: Any = Judged({"q": judged})
+    expected = calculate_retrieval_scores({"q": ranked}, {"q": judged}, [k]).all_scores["q"]
+    expected["mrr"] = mrr({"q": judged}, {"q": ranked}, [k])[f"MRR@{k}"][0]
+    names = {
+        "nDCG": "ndcg_cut_",
+        "R": "recall_",
+        "P": "P_",
+        "AP": "map_cut_",
+        "Success": "success_",
+        "RR": "mrr",
+    }
+    for ours, theirs in names.items():
+        (found,) = score_queries(
+            task, "test", {"default": {"q": ranked}}, read_metric(f"{ours}@{k}")
+        ).values()
+        key = theirs if ours == "RR" else f"{theirs}{k}"
+        if ours == "RR" and len({round(x, 6) for x in ranked.values()}) < len(set(ranked.values())):
+            continue  # trec_eval compares in single precision, mteb's own reciprocal rank in double
+        assert found == pytest.approx(expected[key], abs=1e-9), ours
+
+
+def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:
+    assert str(read_metric("mrr_at_10")) == "RR@10" and str(main_metric(LongEmbedPasskey())) == "nDCG@1"
+    for text in ("F1@10", "nDCG", "nDCG@0", "nDCG@x", ""):
+        with pytest.raises(
+            InputError, match=r"a metric must be one of nDCG, R, P, AP, RR, Success at a rank"
+        ):
+            read_metric(text)
+
+
+# ---- languages -----------------------------------------------------------------------------------------
+
+
+def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    rows = ["北京的冬天很冷经常下雪", "上海的夏天又热又潮湿", "我们昨天去山上看红叶了"]
+    (tmp_path / "c.jsonl").write_text(
+        "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(rows))
+    )
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
+    (tmp_path / "j.tsv").write_text("a\t1\t1\n")
+    found = {}
+    for language in ("eng-Latn", "zho-Hans"):
+        task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
+        model = mteb.get_model("mteb/baseline-bm25s")
+        mteb.evaluate(
+            model,
+            task,
+            cache=None,
+            prediction_folder=tmp_path / language,
+            co2_tracker=False,
+            show_progress_bar=False,
+        )
+        (path,) = (tmp_path / language).glob("*.json")
+        found[language] = json.loads(path.read_text())["default"]["test"]["a"]
+    assert max(found["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
+    assert max(found["zho-Hans"], key=found["zho-Hans"].__getitem__) == "1"
+
+
+def test_queries_are_drawn_by_characters_where_no_spaces_are() -> None:
+    corpus = {"a": "北京的冬天很冷，经常下大雪。", "b": "上海的夏天又热又潮湿，大家都在家里。"}
+    queries, relevant = make_queries(corpus, 2, language="zho-Hans")
+    assert len(queries) == 2
+    assert all(queries[query] in corpus[document] for query in queries for document in relevant[query])
+
+
+# ---- limits and two at the same time --------------------------------------------------------------------
+
+GROWTH = """
+import json, resource, sys
+from pathlib import Path
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import _corpus, _loaded
+from mteb_longembed.tasks.beir import files_task
+folder = Path(sys.argv[1])
+task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
+cells = Cells(folder / "out")
+for split in _loaded(task, cells):
+    texts = _corpus(task, split)
+    cells.identity(task, split)
+print(len(texts.chars), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
+def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> None:
+    peaks = {}
+    for n in (100, 1000, 2000):
+        root = tmp_path / str(n)
+        root.mkdir()
+        with (root / "c.jsonl").open("w") as file:
+            for i in range(n):
+                file.write(json.dumps({"id": i, "text": f"{i} " + "lorem ipsum " * 4000}) + "\n")
+        (root / "q.jsonl").write_text('{"id": "q", "text": "lorem"}\n')
+        (root / "j.tsv").write_text("q\t0\t1\n")
+        done = subprocess.run(
+            [sys.executable, "-c", GROWTH, str(root)], capture_output=True, text=True, check=True
+        )
+        documents, peaks[n] = map(int, done.stdout.split())
+        assert documents == n
+    text = 1000 * 48_000 / 1024  # KiB of a thousand documents
+    # 100,000 documents of 10,000 tokens are 4.6 GiB of text, so three times the text leaves room for a model in 24 GiB
+    assert peaks[2000] - peaks[1000] < 3 * text
+    assert peaks[2000] - peaks[100] < 3 * 1.9 * text
+
+
+def test_two_comparisons_at_one_folder_share_work_and_lose_nothing(base, tmp_path) -> None:
+    root = folder(tmp_path)
+    line = [sys.executable, "-m", "mteb_longembed", "compare", base, "--data", root, "--strategies", "gp,rp"]
+    line = [*map(str, line), "--no-bm25", "--json", "--output-folder", str(tmp_path / "out")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}
+    both = [
+        subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    first, second = ({c["name"]: c["score"] for c in json.loads(out)["candidates"]} for out, _ in outputs)
+    assert first == second and len(first) == 3
+    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 3
+
+
+# ---- no traceback ---------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
+    root, out = folder(tmp_path), tmp_path / "out"
+    line = [
+        "compare",
+        base,
+        "--data",
+        str(root),
+        "--strategies",
+        "gp",
+        "--no-bm25",
+        "--output-folder",
+        str(out),
+    ]
+    assert cli.main(line) == 0
+    page = (out / "compare.html").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
+    try:
+        assert cli.main(line) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (out / "compare.html").read_bytes() == page
+    assert not list(out.glob("*.part"))
+
+
+@pytest.mark.parametrize("bm25", [[], ["--no-bm25"]])
+def test_a_target_below_the_trained_length_is_refused(base, tmp_path, capsys, bm25) -> None:
+    line = ["compare", base, "--data", str(folder(tmp_path)), "--target", "8", *bm25]
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 2
+    assert (
+        "the target length must be at least the trained length of 16 tokens, got 8" in capsys.readouterr().err
+    )
+
+
+def test_the_strategy_none_alone_is_the_base(base) -> None:
+    assert [c.is_base for c in candidates_of(base, ["none"])] == [True]
+    with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
+        candidates_of(base, ["none"], 64)
+
+
+def test_folders_that_cannot_be_are_said(base, tmp_path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder", str(tmp_path / "file")]
+    assert cli.main(line) == 2
+    assert "--output-folder is a folder, but" in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_made_and_a_folder_that_is_gone_get_a_sentence(tmp_path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); from mteb_longembed.cli import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "file").write_text("")
+    for start, environment, message in (
+        (["-c", code], {}, "the working directory does not exist any more"),
+        (["-m", "mteb_longembed"], {"MTEB_CACHE": str(tmp_path / "file" / "x")}, "the system refuses"),
+    ):
+        line = [sys.executable, *start, "compare", "mini-rope", "-t", "LongEmbedPasskey", "--output-folder"]
+        done = subprocess.run(
+            [*line, str(tmp_path / "out")],
+            env={**os.environ, **environment},
+            cwd=gone if start[0] == "-c" else tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_folder_with_a_very_long_name_costs_candidates_not_a_traceback(base, tmp_path, capsys) -> None:
+    long = tmp_path / ("m" * 245)
+    shutil.copytree(base, long)
+    line = ["compare", str(long), "--data", str(folder(tmp_path)), "--strategies", "gp", "--no-bm25"]
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) in (0, 2)
+    assert "File name too long" in capsys.readouterr().err

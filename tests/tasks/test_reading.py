@@ -1,0 +1,440 @@
+"""Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from datasets import Dataset, DatasetDict
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.tasks.beir import beir_task, files_task
+from mteb_longembed.tasks.scoring import data_identity, left_out, score_queries
+
+Rows = list[dict[str, Any]]
+
+# ---- writers of each format ----------------------------------------------------------------------------
+
+
+def json_lines(rows: Rows, ascii_only: bool = True) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows).encode()
+
+
+def separated(rows: Rows, sign: str) -> bytes:
+    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    if sign == "\t":
+        return "".join("\t".join(line) + "\n" for line in lines).encode()
+    made = io.StringIO(newline="")
+    csv.writer(made, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(lines)
+    return made.getvalue().encode()
+
+
+def parquet(rows: Rows, path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+BYTES: dict[str, Callable[[Rows], bytes]] = {
+    "corpus.jsonl": json_lines,
+    "corpus.jsonl.gz": lambda rows: gzip.compress(json_lines(rows, False)),
+    "corpus.csv": lambda rows: separated(rows, ","),
+    "corpus.tsv": lambda rows: separated(rows, "\t"),
+}
+
+
+def write(root: Path, documents: Rows, queries: Rows, judged: Rows, ending: str = ".jsonl") -> Path:
+    """A folder with all three in one format; `saved` is `save_to_disk`, `.trec` is TREC's without a heading."""
+    root.mkdir(parents=True, exist_ok=True)
+    tables = {"corpus": documents, "queries": queries, "qrels": judged}
+    if ending == "saved":
+        DatasetDict({name: Dataset.from_list(rows) for name, rows in tables.items()}).save_to_disk(str(root))
+        return root
+    for name, rows in tables.items():
+        if ending == ".parquet":
+            parquet(rows, root / f"{name}.parquet")
+        elif ending in (".bare", ".trec"):
+            sign = "\t0\t" if ending == ".trec" else "\t"
+            bare = "".join(
+                f"{r['query-id']}{sign}{r['corpus-id']}\t{r['score']}\n" for r in rows if "score" in r
+            )
+            (root / f"{name}{'.jsonl' if name != 'qrels' else '.tsv'}").write_bytes(
+                bare.encode() if name == "qrels" else json_lines(rows)
+            )
+        else:
+            (root / f"{name}{ending}").write_bytes(BYTES[f"corpus{ending}"](rows))
+    return root
+
+
+def content(task: Any, split: str = "test") -> tuple[Any, ...]:
+    data = task.dataset["default"][split]
+    return data["corpus"][:], data["queries"][:], data["relevant_docs"]
+
+
+# ---- valid data ----------------------------------------------------------------------------------------
+
+letters = st.characters(exclude_categories=["Cs"])
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(str.strip)
+texts = st.text(letters, max_size=20)
+
+
+@st.composite
+def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
+    documents = [
+        {"_id": name, "title": draw(texts), "text": draw(texts)}
+        for name in draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    ]
+    queries = [
+        {"_id": name, "text": draw(texts.filter(str.strip))}
+        for name in draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    ]
+    pairs = [(q["_id"], d["_id"]) for q in queries for d in documents]
+    judged = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
+    scores = [1, *(draw(st.integers(-2, 3)) for _ in judged[1:])]
+    return documents, queries, [
+        {"query-id": q, "corpus-id": d, "score": score} for (q, d), score in zip(judged, scores, strict=True)
+    ]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(data_sets())
+@example(
+    (
+        [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}],
+        [{"_id": "7", "text": "?"}],
+        [{"query-id": "7", "corpus-id": "7", "score": 1}],
+    )
+)
+def test_valid_data_read_the_same_from_each_format(
+    tmp_path_factory: Any, made: tuple[Rows, Rows, Rows]
+) -> None:
+    root = tmp_path_factory.mktemp("data")
+    everything = "".join(str(value) for rows in made for row in rows for value in row.values())
+    ids = "".join(str(row["_id"]) for rows in made[:2] for row in rows)
+    first = beir_task(write(root / "first", *made))
+    endings = [".jsonl.gz", ".csv", ".parquet", ".bare"]
+    if not set(everything) & set("\t\n\r"):
+        endings.append(".tsv")  # TSV has no quotes, so tabs and line ends cannot be in a text
+    if not any(character.isspace() for character in ids):
+        endings.append(".trec")
+    expected = {row["_id"]: f"{row['title']} {row['text']}".strip() for row in made[0]}
+    corpus, _, judged = content(first)
+    assert dict(zip(corpus["id"], corpus["text"], strict=True)) == expected
+    assert judged == {
+        q: found
+        for q in {row["query-id"] for row in made[2]}
+        if any(
+            (found := {r["corpus-id"]: max(r["score"], 0) for r in made[2] if r["query-id"] == q}).values()
+        )
+    }
+    for ending in endings:
+        again = beir_task(write(root / ending, *made, ending=ending))
+        assert content(again) == content(first), ending
+        assert again.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
+
+
+DOCUMENTS: Rows = [{"_id": f"d{i}", "title": "", "text": f"word{i} word{i + 1}"} for i in range(6)]
+QUERY_ROWS: Rows = [{"_id": f"q{i}", "text": f"word{i}"} for i in range(6)]
+JUDGED: Rows = [{"query-id": f"q{i}", "corpus-id": f"d{i}", "score": 1} for i in range(6)]
+HEADING = "query-id\tcorpus-id\tscore\n"
+LINES = "".join(f"q{i}\td{i}\t1\n" for i in range(6))
+
+
+@pytest.mark.parametrize("document", ["_id", "id", "doc_id"])
+@pytest.mark.parametrize("query", ["_id", "qid", "query_id"])
+def test_ids_have_the_names_that_people_use_and_may_be_integers(
+    tmp_path: Path, document: str, query: str
+) -> None:
+    corpus, queries = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
+    corpus.write_bytes(json_lines([{document: 1, "text": "x"}, {document: "b", "title": None, "text": "y"}]))
+    queries.write_bytes(json_lines([{query: 7, "query": "who?"}]))
+    (tmp_path / "j.jsonl").write_bytes(json_lines([{"qid": 7, "doc_id": 1}]))
+    task = files_task(corpus, queries, tmp_path / "j.jsonl")
+    assert content(task)[0] == {"id": ["1", "b"], "text": ["x", "y"]}
+    assert content(task)[2] == {"7": {"1": 1}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda good: good.rstrip(b"\n"),
+        lambda good: good.replace(b"\n", b"\r\n"),
+        lambda good: b"\xef\xbb\xbf" + good,
+        lambda good: good + b"\n  \n",
+        lambda good: gzip.compress(good, mtime=0),
+    ],
+    ids=["no last newline", "windows", "byte order mark", "blank lines", "gzip"],
+)
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv"])
+def test_what_people_s_files_look_like_is_accepted(tmp_path: Path, change: Any, ending: str) -> None:
+    good = content(beir_task(write(tmp_path / "good", DOCUMENTS, QUERY_ROWS, JUDGED)))
+    root = write(tmp_path / "other", DOCUMENTS, QUERY_ROWS, JUDGED, ending)
+    for path in root.iterdir():
+        path.write_bytes(change(path.read_bytes()))
+    assert content(beir_task(root)) == good
+
+
+def test_parts_of_a_published_table_are_one_and_splits_are_kept_apart(tmp_path: Path) -> None:
+    for name, rows in (("corpus", DOCUMENTS), ("queries", QUERY_ROWS)):
+        (tmp_path / name).mkdir()
+        for part in range(2):
+            parquet(rows[part::2], tmp_path / name / f"{name}-0000{part}-of-00002.parquet")
+    (tmp_path / "qrels").mkdir()
+    parquet(JUDGED[:4], tmp_path / "qrels" / "test-00000-of-00001.parquet")
+    parquet(JUDGED[4:], tmp_path / "qrels" / "dev-00000-of-00001.parquet")
+    task = beir_task(tmp_path, ["dev", "test"])
+    assert {split: len(data["queries"]) for split, data in task.dataset["default"].items()} == {
+        "dev": 2,
+        "test": 4,
+    }
+    assert len(task.dataset["default"]["dev"]["corpus"]) == 6
+
+
+def test_saved_tables_are_read_and_a_selection_keeps_its_order(tmp_path: Path) -> None:
+    write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, "saved")
+    assert content(beir_task(tmp_path)) == content(
+        beir_task(write(tmp_path / "x", DOCUMENTS, QUERY_ROWS, JUDGED))
+    )
+    both = {"dev": Dataset.from_list(JUDGED), "test": Dataset.from_list(JUDGED).select([3])}
+    DatasetDict(both).save_to_disk(str(tmp_path / "qrels"))
+    assert content(beir_task(tmp_path))[2] == {"q3": {"d3": 1}}
+
+
+def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    (root / "qrels.jsonl").unlink()
+    (root / "qrels").mkdir()
+    (root / "qrels" / "test.tsv").write_text(HEADING + "q0\td0\t2\n")
+    (root / "qrels" / "dev.tsv").write_text("q1\td1\t1\n")
+    task = beir_task(root, ["test", "dev"])
+    assert [list(content(task, split)[2]) for split in task.eval_splits] == [["q0"], ["q1"]]
+    assert task.unjudged["test"] == ["test.tsv: 5 of 6 queries have no relevant document and are not scored."]
+    with pytest.raises(
+        DataError, match=r"found no qrels/train\.tsv in it \(found in qrels: dev\.tsv, test\.tsv\)"
+    ):
+        beir_task(root, ["test", "train"])
+
+
+# ---- identity ------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_named_by_what_is_in_its_files_and_never_like_another_task(tmp_path: Path) -> None:
+    def name(
+        documents: Rows = DOCUMENTS, queries: Rows = QUERY_ROWS, judged: Rows = JUDGED, **options: str
+    ) -> str:
+        root = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "LongEmbedPasskey"
+        return str(beir_task(write(root, documents, queries, judged), **options).metadata.name)
+
+    texts = [row["text"] for row in DOCUMENTS]
+    rotated = [{**row, "text": text} for row, text in zip(DOCUMENTS, texts[1:] + texts[:1], strict=True)]
+    found = [
+        name(),
+        name(documents=rotated),
+        name(queries=[*QUERY_ROWS[:-1], {"_id": "q5", "text": "other"}]),
+        name(judged=[*JUDGED[:-1], {**JUDGED[-1], "score": 2}]),
+        name(language="deu"),
+    ]
+    assert name() == found[0] and len(set(found)) == len(found)
+    assert all(re.fullmatch(r"LongEmbedPasskey-[0-9a-f]{8}", each) for each in found)
+
+
+def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    task = beir_task(root)
+    task.unload_data()
+    task.load_data()
+    before = data_identity(task, "test")
+    (root / "corpus.jsonl").write_bytes(json_lines([{**row, "text": "other"} for row in DOCUMENTS]))
+    task.unload_data()
+    with pytest.raises(DataError, match=r"expected unchanged files, but they have changed"):
+        task.load_data()
+    assert before != data_identity(beir_task(root), "test")
+
+
+def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    assert beir_task(root, language="jpn-Jpan").metadata.eval_langs == ["jpn-Jpan"]
+    with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .* got 'klingon'"):
+        beir_task(root, language="klingon")
+
+
+# ---- corruptions: each is refused or counted, or changes no score ---------------------------------------
+
+
+def swap(old: str, new: str) -> Callable[[bytes], bytes]:
+    def change(good: bytes) -> bytes:
+        assert old.encode() in good
+        return good.replace(old.encode(), new.encode(), 1)
+
+    return change
+
+
+def add(line: str) -> Callable[[bytes], bytes]:
+    return lambda good: good + line.encode() + b"\n"
+
+
+def bare(text: str) -> Callable[[bytes], bytes]:
+    return lambda good: text.encode()
+
+
+#: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
+CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("corpus.jsonl", swap('"word0 word1"', "0"), "line 1: the text must be a text, got 0"),
+    ("corpus.jsonl", swap('"word0 word1"', "5"), "line 1: the text must be a text, got 5"),
+    ("corpus.jsonl", swap('"word0 word1"', "null"), "line 1: the text must be a text, got None"),
+    ("corpus.jsonl", swap('"word0 word1"', "[]"), r"line 1: the text must be a text, got \[\]"),
+    ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), "half a surrogate pair"),
+    ("corpus.jsonl", swap('"word0 word1"', '" "'), "counted"),
+    ("corpus.jsonl", swap('"title": ""', '"title": 3'), "the title must be a text, got 3"),
+    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), r"line 3: text is missing \(found: _id, title, body\)"),
+    ("corpus.jsonl", swap('"_id": "d1"', '"_id": "d0"'), "line 2: expected each id once, got 'd0' again"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d\\u00000"'), "line 1: the id must be .* control characters"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": ""'), "line 1: the id must be .* not empty"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": true'), "line 1: the id must be .* got True"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": 1.5'), "line 1: the id must be .* got 1.5"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d0 "'), "expected the id of a document, got 'd0'"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d9", "_id": "d0"'), "line 1: expected each key once, got '_id'"),
+    ("corpus.jsonl", lambda good: good[:-20], r"line 6: .* \(the file ends inside this line"),
+    ("corpus.jsonl", lambda good: good[: good.index(b"\n") * 3], "line 3: .* invalid JSON"),
+    ("corpus.jsonl", lambda good: gzip.compress(good, mtime=0)[:-12], "the gzip file is cut off or damaged"),
+    ("corpus.jsonl", lambda good: good.replace(b"word3", b"caf\xe9"), "line 3: expected UTF-8 text"),
+    ("corpus.jsonl", lambda good: b"[" + good.replace(b"}\n", b"},\n"), "line 1: expected one JSON object"),
+    ("corpus.jsonl", bare(""), "expected rows with _id, text, got none"),
+    ("corpus.jsonl", bare("[" * 100_000), "line 1: expected one JSON object, got invalid JSON"),
+    ("corpus.jsonl", bare('["d0", "text"]'), "line 1: expected one JSON object, got a JSON list"),
+    ("queries.jsonl", swap('"_id": "q1"', '"_id": "q0"'), "line 2: expected each id once, got 'q0' again"),
+    ("queries.jsonl", swap('"_id": "q0"', '"_id": "q\\u00000"'), "line 1: the id must be .* control characters"),
+    ("queries.jsonl", swap('"text": "word0"', '"text": ""'), "line 1: expected a query, got an empty text"),
+    ("queries.jsonl", swap('"text": "word0"', '"text": {"a": 1}'), "line 1: the text must be a text"),
+    ("queries.jsonl", add('{"_id": "q9", "text": "who"}'), "counted"),
+    ("qrels.tsv", bare(HEADING), "expected rows with query-id, corpus-id, got none"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0"), "counted"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t-1"), "counted"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0.5"), "line 2: the score must be an integer .* got '0.5'"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t99999999999999999999"), "the score must be an integer of at most 10,000"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t"), "line 2: the score must be an integer .* got ''"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0"), "line 2: expected 3 columns, got 2"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0 d0 1"), "line 2: expected 3 columns, got 1"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td9\t1"), "line 2: expected the id of a document, got 'd9'"),
+    ("qrels.tsv", swap("q0\td0\t1", "d0\tq0\t1"), "line 2: expected the id of a query, got 'd0'"),
+    ("qrels.tsv", add("q0\td0\t0"), "line 8: expected one score for a query and a document, got 0 and before 1"),
+    ("qrels.tsv", add("q0\td0\t1"), "same"),
+    ("qrels.tsv", bare("q0\td0\t0.5\n" + LINES), "line 1: the score must be an integer"),
+    ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id, corpus-id, or query id"),
+    ("qrels.tsv", bare("q0 0 d0 1\n" + LINES), "line 2: expected 4 columns, got 3"),
+    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second of four columns"),
+    ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected the id of a query, got 'topic'"),
+    ("qrels.tsv", bare("query-id\tcorpus-id\tscore\tscore\n"), "line 1: expected each column's name once"),
+    ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "a judgement has a query"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": "0.5"}\n'), "the score must be an integer"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": true}\n'), "the score must be an integer"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": NaN}\n'), "the score must be an integer"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": 0}\n'), "no judgement has a score above 0"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0"}\n{"qid": "q1", "doc_id": "d1", "score": 0}\n'), "judgement"),
+    ("corpus.csv", bare("_id,text\nd0,a\n"), "expected one file for corpus, found corpus.jsonl and corpus.csv"),
+]  # fmt: skip
+
+
+def scores_of(task: Any) -> dict[str, float]:
+    """Scores of a search by shared words, in which the order of documents decides ties."""
+    corpus, queries, _ = content(task)
+    found = {
+        name: {
+            d: float(len(set(text.split()) & set(document.split())))
+            for d, document in zip(corpus["id"], corpus["text"], strict=True)
+        }
+        for name, text in zip(queries["id"], queries["text"], strict=True)
+    }
+    return score_queries(task, "test", {"default": found})
+
+
+@pytest.mark.parametrize(("name", "change", "rule"), CORRUPTIONS, ids=[f"{c[0]} {c[2]}" for c in CORRUPTIONS])
+def test_no_mistake_in_a_file_changes_a_score_unsaid(
+    tmp_path: Path, name: str, change: Callable[[bytes], bytes], rule: str
+) -> None:
+    root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED)
+    (root / "qrels.jsonl").unlink()
+    if name != "qrels.jsonl":
+        (root / "qrels.tsv").write_text(HEADING + LINES)
+    before = scores_of(beir_task(root)) if name != "qrels.jsonl" else {}
+    path = root / name
+    path.write_bytes(change(path.read_bytes() if path.exists() else b""))
+    if rule == "same":
+        assert scores_of(beir_task(root)) == before
+    elif rule == "counted":
+        task = beir_task(root)
+        assert len(left_out(task, "test")) == 1
+        kept = set(task.dataset["default"]["test"]["queries"]["id"])
+        assert all(scores_of(task)[query] == before[query] for query in kept - {"q0"})
+    else:
+        with pytest.raises(DataError, match=rule) as error:
+            beir_task(root)
+        message = str(error.value)
+        assert message.startswith(str(root)) and message.endswith(".") and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"documents": [{**row, "text": None} for row in DOCUMENTS]},
+            "corpus, row 1: the text must be a text",
+        ),
+        ({"documents": [DOCUMENTS[0]] * 2}, "corpus, row 2: expected each id once"),
+        ({"documents": [{"_id": 0.0, "text": "x"}]}, "corpus, row 1: the id must be"),
+        ({"queries": [{"_id": "q0"}]}, "queries, row 1: text or query is missing"),
+        ({"judged": [{**JUDGED[0], "score": 0.5}]}, "qrels, row 1: the score must be an integer"),
+    ],
+)
+def test_mistakes_in_tables_are_named_with_the_row(
+    tmp_path: Path, changed: dict[str, Rows], message: str
+) -> None:
+    rows = {"documents": DOCUMENTS, "queries": QUERY_ROWS, "judged": JUDGED, **changed}
+    with pytest.raises(DataError, match=message):
+        beir_task(write(tmp_path, **rows, ending="saved"))
+
+
+@pytest.mark.parametrize("content", [b"PAR1 nothing", b""])
+def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
+    (root / "corpus.parquet").write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"corpus\.parquet: expected a table that the datasets library has saved"
+    ):
+        beir_task(root)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
+    (root / "queries.parquet").unlink()
+    with pytest.raises(DataError, match=r"mine: expected a folder in BEIR's format, found no queries\.jsonl"):
+        beir_task(root)
+    with pytest.raises(
+        DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found none"
+    ):
+        files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
+
+
+@pytest.mark.parametrize(
+    "text", ['_id,text\nd0,"a', '_id,text\nd0,"a"b\n', "_id,text\nd0,a,b\n", "d0,a\n", "_id,_id,text\n"]
+)
+def test_csv_keeps_to_its_rules(tmp_path: Path, text: str) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    (root / "corpus.jsonl").unlink()
+    (root / "corpus.csv").write_text(text)
+    with pytest.raises(DataError, match=r"corpus\.csv, line [12]: expected"):
+        beir_task(root)
+
+
+def test_a_csv_text_may_be_longer_than_pythons_limit(tmp_path: Path) -> None:
+    root = write(tmp_path, [{"_id": "d0", "text": "long \n" * 50_000}], QUERY_ROWS[:1], JUDGED[:1], ".csv")
+    assert len(content(beir_task(root))[0]["text"][0]) == 299_998
