@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from .commands.run import run
 
             return run(arguments)
-        args = _parser(arguments[0] if arguments else "").parse_args(arguments)
+        args = _parsed(arguments)
         status = int(importlib.import_module(COMMANDS[args.command].module).main(args))
         sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe
         return status
@@ -98,8 +99,24 @@ def _refused(error: OSError) -> str:
     return f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
 
 
-def _parser(chosen: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    """The arguments. A word too many is a further question of `search`, or the usage of its command says what it is."""
+    parser, own = _parsers(arguments[0] if arguments else "")
+    args, rest = parser.parse_known_args(arguments)
+    questions = getattr(args, "query", None)
+    if rest and (not isinstance(questions, list) or any(word.startswith("-") for word in rest)):
+        known = [option for action in own._actions for option in action.option_strings]
+        near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        own.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    if rest:  # argparse takes words behind options for another argument
+        args.query = [*(questions or ()), *rest]
+    return args
+
+
+def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The parser of all commands, and that of the chosen one."""
+    found = parser = argparse.ArgumentParser(
         prog="mteb-longembed",
         description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",
         epilog=_EXAMPLES,
@@ -112,4 +129,5 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=command.help)
         if name == chosen:
             importlib.import_module(command.module).add_arguments(own)
-    return parser
+            found = own
+    return parser, found

@@ -9,12 +9,13 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mteb_longembed.commands import silence
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.plugin.validate import check_benchmarks, check_model, check_tasks
 
@@ -64,7 +65,7 @@ def run(arguments: list[str]) -> int:
     outcome = Outcome()
     with ExitStack() as stack:
         if not own.verbosity:
-            stack.enter_context(_silence())
+            stack.enter_context(silence())
         if own.json:
             stack.enter_context(redirect_stdout(sys.stderr))
         args = _parsed(["run", *rest])
@@ -240,29 +241,3 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
 
 
 _UNIT = {True: "tasks did", False: "task did"}
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
-    import warnings
-
-    import datasets
-    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
-    from transformers.utils import logging as transformers_logging
-
-    logger = logging.getLogger("mteb")
-    level = logger.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        logger.setLevel(logging.ERROR)
-        datasets.disable_progress_bars()
-        disable_progress_bars()
-        transformers_logging.disable_progress_bar()
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
-            datasets.enable_progress_bars()
-            enable_progress_bars()
-            transformers_logging.enable_progress_bar()

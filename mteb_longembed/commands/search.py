@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mteb_longembed.commands import silence
 from mteb_longembed.errors import InputError
 from mteb_longembed.plugin.validate import check_model
 
@@ -44,8 +45,9 @@ def main(args: argparse.Namespace) -> int:
     documents = read_documents(Path(args.corpus))
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
-    searcher = _searcher(args, documents)
-    found = {query: searcher.search(query, args.k) for query in args.query}
+    with silence():
+        searcher = _searcher(args, documents)
+        found = {query: searcher.search(query, args.k) for query in args.query}
     if args.json:
         print(json.dumps({query: list(map(asdict, hits)) for query, hits in found.items()}, indent=2))
         return 0

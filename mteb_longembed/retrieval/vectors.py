@@ -68,7 +68,7 @@ class CorpusVectors:
                 size += self._counts[last]
                 last += 1
             raw = self._file.read(size * self._width * 4)
-            rows = np.frombuffer(raw, np.float32).reshape(size, self._width)
+            rows = np.frombuffer(bytearray(raw), np.float32).reshape(size, self._width)
             yield Block(first, np.array(self._counts[first:last]), rows)
             first = last
 
