@@ -149,7 +149,7 @@ def by_length() -> str:
     file = ROOT / "mteb_longembed/reports/data/published.json"
     rows = json.loads(file.read_text(encoding="utf-8"))["authors"]["rows"]
     passkey = {row["model"]: row["scores"]["Passkey"] for row in rows}
-    width, height, top = 300, 180, 34
+    width, height, top = 300, 130, 24
     parts = []
     for number, (base, title, extended, label) in enumerate(CURVES):
         left = 44 + number * (width + 56)
