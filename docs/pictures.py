@@ -193,8 +193,8 @@ def _map(positions: Tensor) -> str:
     parts = [f'<path fill="{fill}" d="{"".join(boxes)}"/>' for fill, boxes in paths.items()]
     size = TARGET * _CELL
     parts.append(f'<rect class="a" x="{_LEFT}" y="{_TOP}" width="{size}" height="{size}"/>')
-    parts.append(f'<text x="{_LEFT}" y="{_TOP - 8}">token that is seen, 0 to {TARGET - 1}</text>')
-    parts.append(f'<text transform="translate({_LEFT - 8} {_TOP + size}) rotate(-90)">token that sees</text>')
+    parts.append(f'<text x="{_LEFT}" y="{_TOP - 8}">key token, 0 to {TARGET - 1}</text>')
+    parts.append(f'<text transform="translate({_LEFT - 8} {_TOP + size}) rotate(-90)">query token</text>')
     x = _LEFT + size + 18
     words = ((0, "same place"), (0.5, f"{TRAINED // 2} apart"), (1, f"{TRAINED} apart"))
     for line, (share, word) in enumerate(words):
