@@ -102,7 +102,6 @@ import mteb_longembed as longembed  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
 from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
 from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
-from mteb_longembed.encoders.attention.plain import attend_plain  # noqa: E402
 from mteb_longembed.encoders.attention.plan import PlannedAttention  # noqa: E402
 from mteb_longembed.encoders.attention.plans import (  # noqa: E402
     DualChunkPlan,
@@ -111,6 +110,7 @@ from mteb_longembed.encoders.attention.plans import (  # noqa: E402
 )
 from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
 from mteb_longembed.encoders.engine.engine import path_of  # noqa: E402
+from mteb_longembed.encoders.families.interface import attend_plain  # noqa: E402
 
 Row = list[object]
 

@@ -25,6 +25,9 @@ COMMANDS: dict[str, Command] = {
         "mteb_longembed.commands.compare",
         "which way of embedding is best for my model and data, at what cost",
     ),
+    "search": Command(
+        "mteb_longembed.commands.search", "the best documents of your own files for a question"
+    ),
     "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
     "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
     "diagnose": Command(

@@ -57,7 +57,7 @@ def found_by(name: str, task: Retrieval) -> dict[str, dict[str, float]]:
         "encode_kwargs": {"batch_size": 32, "show_progress_bar": False},
         "num_proc": None,
     }
-    model = longembed.search(name, device="cpu")
+    model = longembed.search(name, device="cpu").protocol
     store = getattr(getattr(model, "embedder", None), "store", None)
     if store is not None:
         store.keeps_windows = True  # if several rows join the same windows, these are encoded once

@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,6 +106,8 @@ def _run_all(
     import mteb
     import torch
 
+    from mteb_longembed.encoders.engine.reading import one_bar
+
     if own.verbosity:
         level = {1: logging.WARNING, 2: logging.INFO}.get(own.verbosity, logging.DEBUG)
         logging.getLogger("mteb").setLevel(level)
@@ -135,8 +137,12 @@ def _run_all(
             continue
         for task in tasks:
             which = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
+            lines = own.verbosity is None and not sys.stderr.isatty()
             try:
-                outcome.results.append(mteb.evaluate(_searching(model, task, own.index), [task], **options))
+                with one_bar(None, which, show=lines) if lines else nullcontext():
+                    outcome.results.append(
+                        mteb.evaluate(_searching(model, task, own.index), [task], **options)
+                    )
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:
                     raise

@@ -18,7 +18,7 @@ from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.costs import Cost, probe, share_read, tokens_of
 from mteb_longembed.comparing.ranking import Row, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
-from mteb_longembed.encoders.engine.progress import one_bar
+from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 
 _SECONDS_PER_MINUTE = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mteb_longembed.encoders.engine.blocks import estimated_tokens
+from mteb_longembed.encoders.engine.batching import estimated_tokens
 
 #: A probe encodes documents until this time is over, in seconds.
 _PROBE_SECONDS = 1.0

@@ -12,10 +12,9 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
 
 from .bases.identity import Identity
-from .embedder import Embedder
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .store.store import EmbeddingStore

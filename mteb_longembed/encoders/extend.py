@@ -60,6 +60,10 @@ def extend(
         InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
+    if not isinstance(base, (str, Path, SentenceTransformer)):
+        raise InputError(
+            f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
+        )
     searched = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     loaded = base if isinstance(base, SentenceTransformer) else None
     spec = ModelSpec(
@@ -101,6 +105,10 @@ def load(
     Raises:
         LongEmbedError: for the same reasons as `extend`.
     """
+    if not isinstance(name, (str, Path)):
+        raise InputError(
+            f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
+        )
     spec = ModelSpec.parse(str(name))
     spec = replace(
         spec,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,8 @@ def load_encoder(
     if unknown:
         raise InputError(
             "the options of an extended model are device, embed_dim and trust_remote_code, got "
-            f"{', '.join(sorted(unknown))}; write a strategy's parameters into the name, after a colon."
+            f"{', '.join(sorted(unknown))}; write everything else into the name, such as "
+            f"{dataclasses.replace(resolved.spec, dtype='bf16')}."
         )
     if trust_remote_code and resolved.base.has_code and not resolved.base.runs_code:
         raise InputError(

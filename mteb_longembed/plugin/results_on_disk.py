@@ -159,7 +159,9 @@ def _staged(path: Path, *known: Path) -> Iterator[Path]:
                 for file in sorted(made.iterdir(), key=lambda file: file == unfinished):
                     _put(file, folder / file.name.removesuffix(PART))
             finally:
-                shutil.rmtree(made, ignore_errors=True)  # a second try is the next writer's
+                for _ in range(2):  # what fails twice is left to the next writer
+                    if made.exists():
+                        shutil.rmtree(made, ignore_errors=True)
     except OSError as error:
         if isinstance(error, StorageError):
             raise

@@ -243,3 +243,16 @@ def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, refere
     )
     with pytest.raises(ModelError, match="which is neither ours nor a module of sentence-transformers"):
         load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(2, 2)])
+def test_what_is_no_base_is_refused_by_its_type(given) -> None:
+    with pytest.raises(InputError, match=f"got a {type(given).__name__}"):
+        extend(given, "pi")
+    with pytest.raises(InputError, match=f"got a {type(given).__name__}: extend takes loaded models"):
+        load(given)
+
+
+def test_a_loaded_model_is_no_name(base) -> None:
+    with pytest.raises(InputError, match="got a SentenceTransformer: extend takes loaded models"):
+        load(base)

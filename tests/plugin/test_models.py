@@ -19,7 +19,7 @@ from mteb_longembed.encoders.bases import base
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.plugin import after_import, loading, models, results_on_disk, tasks
+from mteb_longembed.plugin import after_import, metadata, models, results_on_disk, tasks
 from mteb_longembed.tasks import TASKS
 from tests import tiny
 from tests.limits import same_vectors
@@ -218,17 +218,17 @@ def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
 
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    assert loading._device(1) == "cuda:1"
-    assert (loading._device("cpu"), loading._device(None)) == ("cpu", None)
+    assert metadata._device(1) == "cuda:1"
+    assert (metadata._device("cpu"), metadata._device(None)) == ("cpu", None)
     with pytest.raises(
         InputError,
         match=r"^--device must be the number of an accelerator, counted from 0, and this machine has 2, got 2",
     ):
-        loading._device(2)
+        metadata._device(2)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
     with pytest.raises(InputError, match="has 0, got 0"):
-        loading._device(0)
+        metadata._device(0)
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------

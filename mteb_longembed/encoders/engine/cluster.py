@@ -21,14 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.engine.batching import estimated_tokens
+from mteb_longembed.encoders.engine.reading import TokenBar
 from mteb_longembed.encoders.store.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import PARTS_PER_WORKER, split_by_cost
-from .blocks import estimated_tokens
 from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
-from .progress import TokenBar
 from .reading import Reading, warn_once
 
 logger = logging.getLogger(__name__)
@@ -310,19 +310,15 @@ class ClusterEngine:
 _WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
 
 
-def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Engine | ClusterEngine:
-    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
+def cluster_engine(model: Any, settings: Mapping[str, Any]) -> ClusterEngine:
+    """The engine for the texts of one call on the model's cluster.
 
     Args:
         model: extended model. Its `cluster` gives the workers.
-        device: where the model runs in this process.
         settings: the other arguments of `Engine`.
     """
-    cluster = model.cluster
-    if cluster is None:
-        return Engine(model, device, **settings)
     workers = _WORKERS.get(model)
     if workers is None:
-        workers = _WORKERS[model] = cluster.workers(model)
+        workers = _WORKERS[model] = model.cluster.workers(model)
     own = {field: value for field, value in settings.items() if field != "to_host"}
     return ClusterEngine(model, workers, **own)

@@ -13,18 +13,17 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
+from mteb_longembed.encoders.engine.batching import Block, divide, estimated_tokens, tokenised_blocks
+from mteb_longembed.encoders.engine.reading import TokenBar
+from mteb_longembed.encoders.engine.running import AHEAD, Results, delayed, measured_tokens
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
-from .blocks import Block, divide, estimated_tokens, tokenised_blocks
-from .memory import measured_tokens
-from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
 from .tokenizing import Ids
-from .transfers import AHEAD, Results, delayed
 
 logger = logging.getLogger(__name__)
 
@@ -405,6 +404,21 @@ def _note_precision(model: TextModel, device: torch.device) -> None:
             "FlashAttention, and embeddings change by the rounding of bf16 (8 bits).",
             device,
         )
+
+
+def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Any:
+    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
+
+    Args:
+        model: extended model.
+        device: where the model runs in this process.
+        settings: the other arguments of `Engine`.
+    """
+    if model.cluster is None:
+        return Engine(model, device, **settings)
+    from .cluster import cluster_engine  # it imports this module
+
+    return cluster_engine(model, settings)
 
 
 def path_of(model: TextModel, device: torch.device, dtype: torch.dtype | None = None) -> str:

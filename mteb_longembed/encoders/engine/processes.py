@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import torch
 
+from mteb_longembed.encoders.engine.batching import estimated_tokens
+from mteb_longembed.encoders.engine.reading import TokenBar
+
 from .batching import PARTS_PER_WORKER, split_by_cost
-from .blocks import estimated_tokens
 from .engine import TextModel, budget_of
-from .progress import TokenBar
 
 Pool = dict[Literal["input", "output", "processes"], Any]
 

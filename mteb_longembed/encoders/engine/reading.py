@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import CHARS_PER_TOKEN
-from .tokenizing import Ids, cutter_of
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN
+from mteb_longembed.encoders.engine.tokenizing import Ids, cutter_of
 
 logger = logging.getLogger(__name__)
 #: How many texts, and how many characters of each, are used to measure the tokens for each character.
@@ -92,3 +97,69 @@ def _tokens_a_character(tokenizer: Any, texts: Sequence[str]) -> float:
     sample = [text[:_SAMPLE_CHARS] for text in texts[:_SAMPLE_TEXTS]]
     found = cutter.contents(sample, max(map(len, sample)))
     return sum(map(len, found)) / max(sum(map(len, sample)), 1)
+
+
+#: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
+_WHOLE: ContextVar[Any] = ContextVar("_WHOLE", default=None)
+#: Seconds between two lines of progress where there is no terminal.
+_LINE_EVERY = 30.0
+
+
+@contextmanager
+def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
+    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then.
+
+    Args:
+        total: tokens expected over all calls. None if nobody knows.
+        label: the text before the bar.
+        show: whether there is a bar.
+    """
+    look: dict[str, Any] = {"desc": label, "unit": " tokens", "unit_scale": True}
+    if not sys.stderr.isatty():
+        left = "" if total is None else " of {total_fmt}, {remaining} left"
+        line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
+        look |= {
+            "mininterval": _LINE_EVERY,
+            "miniters": 1,
+            "delay": _LINE_EVERY,
+            "bar_format": line,
+            "leave": False,
+        }
+    with tqdm(total=total, disable=not show, **look) as bar:
+        token = _WHOLE.set(bar)
+        try:
+            yield
+        finally:
+            _WHOLE.reset(token)
+
+
+class TokenBar:
+    """Counts tokens, and shows a progress bar if it should.
+
+    Args:
+        total: expected tokens, at first an estimate.
+        show: whether there is a bar, also without a terminal.
+    """
+
+    def __init__(self, total: int, *, show: bool) -> None:
+        self._whole = _WHOLE.get()
+        show = show and self._whole is None
+        self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
+
+    def correct(self, difference: int) -> None:
+        """Add to the expected total the difference between the real and the estimated number of tokens."""
+        if not self._bar.disable:
+            self._bar.total = max(self._bar.total + difference, self._bar.n)
+            self._bar.refresh()
+
+    def advance(self, n: int) -> None:
+        """Count `n` more tokens as done."""
+        self._bar.update(n)
+        if self._whole is not None:
+            self._whole.update(n)
+
+    def __enter__(self) -> TokenBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.errors import CapacityError, NumberError
-
-from .tokenizing import Ids
 
 Features = dict[str, Any]
 
@@ -151,3 +152,127 @@ def _in_fp32(model: nn.Module) -> Iterator[None]:
     finally:
         for name, parameter in model.named_parameters():
             parameter.data = parameter.data.to(before[name])
+
+
+T = TypeVar("T")
+
+#: How many later batches an accelerator runs while the host waits for the results of a batch.
+AHEAD = 2
+
+
+class Results:
+    """One array for each document. The arrays have one type and may have different shapes.
+
+    Args:
+        arrays: arrays from the model's last module, on its device.
+        fetch: whether the arrays are copied to the host. The flags always are.
+    """
+
+    def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
+        self._arrays = arrays
+        self._host: Tensor | None = None
+        self._copied: torch.cuda.Event | None = None
+        flat = _flat(arrays)
+        self._finite = _finite(flat, [array.numel() for array in arrays])
+        if arrays[0].device.type != "cuda":
+            self._arrays = [array.cpu() for array in arrays] if fetch else arrays
+            return
+        self._finite = self._finite.to("cpu", non_blocking=True)
+        if fetch:
+            self._host = flat.to("cpu", non_blocking=True)
+        self._copied = torch.cuda.Event()
+        self._copied.record(torch.cuda.current_stream(arrays[0].device))
+
+    def read(self) -> tuple[list[Tensor], list[int]]:
+        """The arrays, on the host if they were fetched, and the indices of those that hold NaN or infinity."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        if self._host is not None:
+            parts = self._host.split([array.numel() for array in self._arrays])
+            self._arrays = [part.view(array.shape) for part, array in zip(parts, self._arrays, strict=True)]
+            self._host = None
+        finite = self._finite.tolist()
+        return self._arrays, [i for i, fine in enumerate(finite) if not fine]
+
+
+def _flat(arrays: list[Tensor]) -> Tensor:
+    """The numbers of all arrays one after another, by one operator if the arrays have one shape."""
+    if len({array.shape for array in arrays}) == 1:
+        return torch.stack(arrays).flatten()
+    return torch.cat([array.reshape(-1) for array in arrays])
+
+
+def _finite(flat: Tensor, sizes: list[int]) -> Tensor:
+    """Whether each array has only finite numbers. A few operators for all arrays, whatever their sizes."""
+    finite = torch.isfinite(flat)
+    if len(set(sizes)) == 1:
+        return finite.view(len(sizes), -1).all(1)
+    ends = to_device(torch.tensor([0, *sizes]).cumsum(0), flat.device)
+    wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
+    return wrong[ends].diff() == 0
+
+
+def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
+    """The items in their order. Each item is yielded after `ahead` later items have been drawn.
+
+    >>> drawn = []
+    >>> items = (drawn.append(i) or i for i in range(4))
+    >>> [(item, list(drawn)) for item in delayed(items, 2)]
+    [(0, [0, 1, 2]), (1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [0, 1, 2, 3])]
+    """
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting
+
+
+#: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.
+_SHARE = 0.6
+#: Tokens of the measured batch, and the largest number of tokens of a document in it.
+_PROBE, _PROBE_DOCUMENT = 8192, 4096
+#: With fewer tokens an accelerator is never busy, and with more it is not faster.
+FEWEST, MOST = 4096, 1 << 18
+
+
+def tokens_that_fit(bytes_a_token: float, free: int) -> int:
+    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches.
+
+    Args:
+        bytes_a_token: bytes that a forward pass takes for each token.
+        free: free bytes.
+
+    Example:
+        >>> tokens_that_fit(bytes_a_token=100_000, free=20_000_000_000)
+        65536
+        >>> tokens_that_fit(bytes_a_token=100_000, free=1_000_000)
+        4096
+    """
+    fitting = int(_SHARE * free / max(bytes_a_token, 1.0))
+    return min(max(1 << max(fitting.bit_length() - 1, 0), FEWEST), MOST)
+
+
+def measured_tokens(run: Callable[[int, int], object], longest: int, device: torch.device) -> int:
+    """Tokens of a batch on a CUDA device. One forward pass measures the memory for each token.
+
+    Args:
+        run: encodes a number of documents with a number of tokens each, and keeps nothing.
+        longest: the longest input in tokens.
+        device: where the model is.
+    """
+    n = min(longest, _PROBE_DOCUMENT)
+    count = max(_PROBE // n, 1)
+    try:
+        run(1, min(n, 64))  # the first run makes workspaces and kernels, which are not measured
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        run(count, n)
+        peak = torch.cuda.max_memory_allocated(device)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        torch.cuda.empty_cache()
+        return FEWEST
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return tokens_that_fit((peak - before) / (count * n), torch.cuda.mem_get_info(device)[0] + kept)

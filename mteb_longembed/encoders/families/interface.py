@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -26,9 +27,11 @@ from mteb_longembed.encoders.attention.documents import (
     current_packed,
     encoding,
 )
+from mteb_longembed.encoders.attention.kernels import repeat_heads
+from mteb_longembed.encoders.attention.merge import attend_tiles
 from mteb_longembed.encoders.attention.packed import attend_packed
-from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.tiles import band
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import LongEmbedError, ModelError
 
@@ -337,3 +340,63 @@ AttentionInterface.register(ATTENTION, long_attention)
 AttentionMaskInterface.register(ATTENTION, padding_mask)
 AttentionInterface.register(PACKED, packed_attention)
 AttentionMaskInterface.register(PACKED, packed_mask)
+
+
+def attend_plain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None = None,
+    lengths: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Softmax attention of each document over its own tokens.
+
+    Args:
+        q: `[b, h, n, d]`.
+        k: `[b, hk, n, d]`; `hk` divides `h`.
+        v: `[b, hk, n, d]`.
+        scale: factor of the scores.
+        causal: whether token i sees only tokens 0..i.
+        window: token i sees tokens at a distance below this. None for all tokens.
+        lengths: `[b]` real tokens of each document. The rest is padding. None if there is no padding.
+        dropout: probability of dropping an attention weight.
+
+    Returns:
+        `[b, h, n, d]`. Rows of padding hold finite numbers without meaning.
+    """
+    n = q.shape[2]
+    if window is not None and window >= n:
+        window = None
+    real = None
+    if lengths is not None and not causal:
+        # padding is on the right, so a causal model never sees it
+        real = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
+    if window is None:
+        return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
+    if dropout > 0 or real is not None:
+        at = torch.arange(n, device=q.device)
+        behind = at[:, None] - at
+        near = (behind < window) & (behind >= 0 if causal else behind > -window)
+        near = near if real is None else near & real
+        # a row of padding may have no real neighbour, so it sees itself
+        near = near | (behind == 0)
+        return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
+    if q.requires_grad:
+        k, v = repeat_heads(k, q), repeat_heads(v, q)
+    return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
+
+
+def _sdpa(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool, mask: Tensor | None, dropout: float
+) -> Tensor:
+    grouped = k.shape[1] != q.shape[1]
+    if grouped and mask is not None:
+        # with a mask, several devices have only a slow path for grouped queries
+        k, v, grouped = repeat_heads(k, q), repeat_heads(v, q), False
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )

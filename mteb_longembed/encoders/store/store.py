@@ -118,7 +118,7 @@ class EmbeddingStore:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        folder = Path(place).expanduser() if place else _user_cache(environ) / "mteb-longembed" / "embeddings"
+        folder = Path(place).expanduser() if place else user_cache(environ) / "mteb-longembed" / "embeddings"
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
@@ -383,7 +383,8 @@ def _checksum(key: bytes, contents: bytes) -> bytes:
     return hashlib.blake2b(contents, digest_size=_CHECKSUM, key=key[:64]).digest()
 
 
-def _user_cache(environ: Mapping[str, str]) -> Path:
+def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder in which this system keeps what programs can make again."""
     if sys.platform == "win32":
         return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

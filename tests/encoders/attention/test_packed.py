@@ -11,9 +11,9 @@ from torch.nn.attention import varlen as torchs
 from mteb_longembed.encoders.attention import devices, varlen
 from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
-from mteb_longembed.encoders.attention.plain import attend_plain
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
+from mteb_longembed.encoders.families.interface import attend_plain
 from tests.limits import same_attention
 
 from . import oracles

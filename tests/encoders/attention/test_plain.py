@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.attention.plain import attend_plain
+from mteb_longembed.encoders.families.interface import attend_plain
 
 
 def dense(q, k, v, scale, causal, window, n):

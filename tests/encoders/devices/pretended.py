@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mteb_longembed.encoders.attention import devices, kernels
-from mteb_longembed.encoders.engine import memory
+from mteb_longembed.encoders.engine import running as memory
 
 aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)

@@ -47,7 +47,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("windows are counted on the device", "modules.py",
      'cut["window_counts"] = torch.tensor(counts)', 'cut["window_counts"] = to_device(torch.tensor(counts), device)',
      "h100 and pcw"),
-    ("a flag for each document", "engine/transfers.py",
+    ("a flag for each document", "engine/running.py",
      "return finite.view(len(sizes), -1).all(1)", "return torch.stack([x.all() for x in finite.split(sizes[0])])",
      "check_for_finite"),
     ("32 documents a batch", "engine/engine.py",

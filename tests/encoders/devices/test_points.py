@@ -14,9 +14,9 @@ from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.plans import DualChunkPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
-from mteb_longembed.encoders.engine import memory
+from mteb_longembed.encoders.engine import running as memory
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.transfers import Results
+from mteb_longembed.encoders.engine.running import Results
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.engine.blocks import divide, estimated_tokens, tokenised_blocks
+from mteb_longembed.encoders.engine.batching import divide, estimated_tokens, tokenised_blocks
 
 sizes = st.lists(st.integers(0, 5000), max_size=60)
 

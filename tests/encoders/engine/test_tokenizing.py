@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.engine.locality import locality
 from mteb_longembed.encoders.engine.tokenizing import (
     Content,
     CutTokenizer,
     IdCache,
     cut_point,
     cutter_of,
+    locality,
     without_surrogates,
 )
 from mteb_longembed.errors import ModelError
