@@ -45,7 +45,7 @@ ARROWS = (
     ("encoders.extend", "encoders.building"),
     ("encoders.building", "encoders.model"),
     ("encoders.building", "encoders.bases"),
-    ("encoders.embedder", "encoders.engine"),
+    ("encoders.model", "encoders.engine"),
     ("encoders.engine", "encoders.store"),
     ("encoders.bases", "encoders.families"),
     ("encoders.families", "encoders.strategies"),
