@@ -91,7 +91,7 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
 
             comparison.probe = probe  # type: ignore[attr-defined]
             try:
-                comparison.compare(
+                comparison.compare_candidates(
                     candidates,
                     [files_task(*files)],
                     folder / "results",

@@ -4,8 +4,8 @@
 
 The arithmetic, for documents of `n` tokens: the FLOP of a document = layers * n * (24 width^2 + 4 n width), as in
 `utilisation.py`. Seconds = FLOP / rate. The rate is the measured rate of a machine while it encodes (matrix products
-times utilisation). A strategy multiplies the cost by its measured factor (docs/speed.md, part c). `pcw` costs as much
-as documents with the length of its window. The defaults are those of the measured CPU. For an accelerator, use the
+times utilisation). A strategy multiplies the cost by its measured factor (benchmarks/README.md, part c). `pcw` costs as
+much as documents with the length of its window. The defaults are those of the measured CPU. For an accelerator, use the
 numbers that the kit prints.
 """
 

@@ -1,10 +1,13 @@
-"""Draws the position maps of docs/strategies.md from the code of the strategies: `python docs/pictures.py`.
+"""Draws the pictures of the documentation: `python docs/pictures.py`.
 
-Each picture is a small SVG file in docs/images. A test draws them again and compares.
+The position maps come from the code of the strategies, the floors of the package from `.importlinter`, and the
+README's curves from the published results. Each is an SVG file in docs/images. A test draws them again and compares.
 """
 
 from __future__ import annotations
 
+import configparser
+import json
 import math
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +16,9 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
+from mteb_longembed.statistics.binomial import proportion_interval
 
+ROOT = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "images"
 #: The lengths of the pictures, in tokens.
 TRAINED, TARGET = 8, 24
@@ -22,7 +27,39 @@ _LEFT, _TOP = 62, 30
 _STYLE = (
     "<style>text{font:11px sans-serif;fill:#555}.a{stroke:#999;stroke-width:1;fill:none}"
     ".m{stroke:#009e73;stroke-width:2;fill:none}.b{stroke:#999;stroke-width:2;stroke-dasharray:4 3;fill:none}"
-    "@media(prefers-color-scheme:dark){text{fill:#bbb}}</style>"
+    ".f{fill:#eef3f9;stroke:#5b7ea6}.l{stroke:#d55e00;stroke-width:1.6;fill:none}.h{font-weight:bold}"
+    ".r{fill:#1b2733;text-anchor:middle}"
+    "@media(prefers-color-scheme:dark){text{fill:#bbb}.f{fill:#22303f;stroke:#7d9cc0}.r{fill:#e6edf5}}</style>"
+)
+#: The imports that the picture of the floors shows; `.importlinter` allows more.
+ARROWS = (
+    ("cli", "commands"),
+    ("autoload", "plugin"),
+    ("commands", "comparing"),
+    ("plugin", "retrieval"),
+    ("comparing", "encoders"),
+    ("retrieval", "encoders"),
+    ("tuning", "encoders"),
+    ("encoders", "names"),
+    ("reports", "statistics"),
+    ("encoders.extend", "encoders.building"),
+    ("encoders.building", "encoders.model"),
+    ("encoders.building", "encoders.bases"),
+    ("encoders.model", "encoders.engine"),
+    ("encoders.engine", "encoders.store"),
+    ("encoders.bases", "encoders.families"),
+    ("encoders.families", "encoders.strategies"),
+    ("encoders.strategies", "encoders.attention"),
+)
+#: The README's curves: a model of the authors' results, with its title, and the same model with a strategy.
+CURVES = (
+    ("dwzhu/e5rope-base", "E5-RoPE, trained on 512", "dwzhu/e5rope-base+se@4096", "+se@4096"),
+    (
+        "intfloat/e5-mistral-7b-instruct",
+        "E5-Mistral, trained on 4,096",
+        "intfloat/e5-mistral-7b-instruct+ntk@32768",
+        "+ntk@32768",
+    ),
 )
 
 
@@ -62,6 +99,86 @@ def draw(key: str) -> str:
     return _curve(stretch(key))
 
 
+def floors(contract: str) -> list[list[str]]:
+    """The floors of a contract of `.importlinter`, from the top: the rooms of each."""
+    settings = configparser.RawConfigParser()
+    settings.read(ROOT / ".importlinter", encoding="utf-8")
+    lines = settings[f"importlinter:contract:{contract}"]["layers"].split("\n")
+    return [[room.strip() for room in line.replace(":", "|").split("|")] for line in lines if line.strip()]
+
+
+def rooms() -> str:
+    """The SVG of the floors: the package on the left, the inside of `encoders` on the right."""
+    high, height = 26, 560
+    places: dict[str, tuple[float, float]] = {}
+    boxes = []
+    for contract, prefix, left, width, head in (
+        ("floors", "", 10, 380, "mteb_longembed"),
+        ("encoders", "encoders.", 430, 300, "inside encoders"),
+    ):
+        rows = floors(contract)
+        boxes.append(f'<text class="h" x="{left}" y="18">{head}</text>')
+        for number, row in enumerate(rows):
+            y = 28 + number * (height - high) / (len(rows) - 1)
+            wide = (width - 10 * (len(row) - 1)) / len(row)
+            for place, name in enumerate(row):
+                x = left + place * (wide + 10) + wide / 2
+                half = min(wide / 2, 60)
+                places[prefix + name] = (x, y)
+                size = f'width="{2 * half:.1f}" height="{high}" rx="4"'
+                boxes.append(f'<rect class="f" x="{x - half:.1f}" y="{y:.1f}" {size}/>')
+                boxes.append(f'<text class="r" x="{x:.1f}" y="{y + 17:.1f}">{name}</text>')
+    lines = []
+    for above, below in ARROWS:
+        (x, y), (to, down) = places[above], places[below]
+        way = f"M{x:.1f} {y + high:.1f}L{to:.1f} {down - 3:.1f}"
+        if down - y > 150:  # past other rooms: leave at the side and stay there
+            side = 1 if to > x else -1
+            way = f"M{x + side * 60:.1f} {y + 13:.1f}C{x + side * 150:.1f} {y + 13:.1f} {to + side * 45:.1f} "
+            way += f"{(y + down) / 2:.1f} {to + side * 15:.1f} {down - 3:.1f}"
+        lines.append(f'<path class="l" marker-end="url(#tip)" d="{way}"/>')
+    tip = (
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+        '<path fill="#d55e00" d="M0 0L8 4L0 8z"/></marker></defs>'
+    )
+    return _svg(740, height + 40, [tip, *lines, *boxes])
+
+
+def by_length() -> str:
+    """The SVG of the README: Passkey by length, real models as they are and extended, from the authors' results."""
+    file = ROOT / "mteb_longembed/reports/data/published.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["authors"]["rows"]
+    passkey = {row["model"]: row["scores"]["Passkey"] for row in rows}
+    width, height, top = 300, 130, 24
+    parts = []
+    for number, (base, title, extended, label) in enumerate(CURVES):
+        left = 44 + number * (width + 56)
+        parts.append(f'<rect class="a" x="{left}" y="{top}" width="{width}" height="{height}"/>')
+        parts.append(f'<text class="h" x="{left}" y="{top - 12}">{title} tokens</text>')
+        for share in (0, 50, 100):
+            at = top + height * (1 - share / 100)
+            parts.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{share}</text>')
+        for model, kind, word in ((base, "b", "as it is"), (extended, "m", label)):
+            points = []
+            for place, (length, score) in enumerate(passkey[model].items()):
+                x, y = left + 14 + place * (width - 28) / 7, top + height * (1 - score / 100)
+                interval = proportion_interval(score / 100, 50)
+                low, far = (top + height * (1 - end) for end in (interval.low, interval.high))
+                parts.append(f'<path class="a" d="M{x:.1f} {low:.1f}V{far:.1f}"/>')
+                points.append(f"{x:.1f},{y:.1f}")
+                if kind == "b":
+                    tokens = length if int(length) < 1024 else f"{int(length) // 1024}k"
+                    parts.append(
+                        f'<text x="{x:.1f}" y="{top + height + 16}" text-anchor="middle">{tokens}</text>'
+                    )
+            parts.append(f'<polyline class="{kind}" points="{" ".join(points)}"/>')
+            at = top + height + (36 if kind == "b" else 52)
+            parts.append(
+                f'<path class="{kind}" d="M{left} {at - 4}h26"/><text x="{left + 34}" y="{at}">{word}</text>'
+            )
+    return _svg(2 * (width + 56), top + height + 62, parts)
+
+
 def _map(positions: Tensor) -> str:
     """Tokens by tokens: in a darker cell the model sees two tokens further apart. Orange is beyond training."""
     paths: dict[str, list[str]] = {}
@@ -76,8 +193,8 @@ def _map(positions: Tensor) -> str:
     parts = [f'<path fill="{fill}" d="{"".join(boxes)}"/>' for fill, boxes in paths.items()]
     size = TARGET * _CELL
     parts.append(f'<rect class="a" x="{_LEFT}" y="{_TOP}" width="{size}" height="{size}"/>')
-    parts.append(f'<text x="{_LEFT}" y="{_TOP - 8}">token that is seen, 0 to {TARGET - 1}</text>')
-    parts.append(f'<text transform="translate({_LEFT - 8} {_TOP + size}) rotate(-90)">token that sees</text>')
+    parts.append(f'<text x="{_LEFT}" y="{_TOP - 8}">key token, 0 to {TARGET - 1}</text>')
+    parts.append(f'<text transform="translate({_LEFT - 8} {_TOP + size}) rotate(-90)">query token</text>')
     x = _LEFT + size + 18
     words = ((0, "same place"), (0.5, f"{TRAINED // 2} apart"), (1, f"{TRAINED} apart"))
     for line, (share, word) in enumerate(words):
@@ -139,6 +256,8 @@ def main() -> None:
     """Write every picture."""
     for key in STRATEGIES:
         (FOLDER / f"{key}.svg").write_text(draw(key), encoding="utf-8")
+    (FOLDER / "rooms.svg").write_text(rooms(), encoding="utf-8")
+    (FOLDER / "by-length.svg").write_text(by_length(), encoding="utf-8")
 
 
 if __name__ == "__main__":

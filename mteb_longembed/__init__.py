@@ -15,18 +15,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .comparing.calling import compare
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .retrieval.center import center
     from .retrieval.searcher import open_search
     from .retrieval.searching import search
 
-__version__ = "0.2.0"
-__all__ = ["__version__", "center", "encode_spans", "extend", "load", "open_search", "search"]
+__version__ = "0.3.0"
+__all__ = ["__version__", "center", "compare", "encode_spans", "extend", "load", "open_search", "search"]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "center": "retrieval.center",
+    "compare": "comparing.calling",
     "encode_spans": "encoders.spans",
     "extend": "encoders.extend",
     "load": "encoders.extend",

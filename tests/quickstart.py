@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 def command(kind: str) -> str:
     """The command in the README under the comment that starts with `kind`."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(rf"<!-- {kind}:.*?-->\n```console\n\$ (.*?)\n```", readme)
+    (found,) = re.findall(rf"<!-- {kind}:[^\n]*-->\n```console\n\$ (.*?)\n```", readme, re.DOTALL)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests import tiny
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+PAGES += [*sorted((ROOT / "training").glob("*.md")), ROOT / "benchmarks" / "README.md"]
 
 
 def page(name: str) -> str:
@@ -155,8 +158,34 @@ def test_the_readme_links_to_every_page_and_names_every_command() -> None:
         assert f"mteb-longembed {command}" in README, command
 
 
-def test_every_link_to_a_file_leads_to_one() -> None:
-    for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_to_a_file_leads_to_one(path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", text):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_command_that_the_docs_name_exists() -> None:
+    for path in PAGES:
+        named = re.findall(r"(?:`|\$ |/)mteb-longembed ([a-z][a-z-]+)", path.read_text(encoding="utf-8"))
+        assert set(named) <= {"run", *cli.COMMANDS}, path.name
+
+
+def test_every_module_and_name_that_the_docs_name_exists() -> None:
+    for path in PAGES:
+        text = re.sub(
+            r"^\| `mteb_longembed.encoders.black_box`.*$", "", path.read_text(encoding="utf-8"), flags=re.M
+        )
+        for named in set(re.findall(r"\bmteb_longembed((?:\.\w+)+)(?!\w|/|-)", text)) - {".pth", ".start"}:
+            pkgutil.resolve_name(f"mteb_longembed{named}")
+
+
+def test_every_file_that_the_docs_name_exists() -> None:
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md")]:
         text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", text):
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+        for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
+            if "KEY" not in named:
+                assert (ROOT / named).exists() or (ROOT / "mteb_longembed" / named).exists(), (
+                    path.name,
+                    named,
+                )

@@ -1,4 +1,4 @@
-"""What the embedded models show: one command measures, tests and writes `docs/findings.md` and its figure.
+"""What the embedded models show: one command measures, tests and writes `training/findings.md` and its figure.
 
 `tox -e findings` runs the default grid. `tox -e findings -- --full` adds the strategies that came after the paper,
 the lengths 256 and 1,024, and 8,192 and 16,384 for rotary positions. Scores, rankings and embeddings are kept in
@@ -135,7 +135,7 @@ def main() -> None:
         "--out", type=Path, default=Path("results/findings"), help="scores, rankings, embeddings"
     )
     parser.add_argument(
-        "--page", type=Path, default=Path("docs/findings.md"), help="the figure goes beside it"
+        "--page", type=Path, default=Path("training/findings.md"), help="the figure goes beside it"
     )
     parser.add_argument(
         "--evidence", type=Path, default=EVIDENCE, help="what `list fit MODEL` says was measured"

@@ -7,7 +7,7 @@ p-value of the paired randomisation test against the best of the paper's strateg
 
 `python -m training.windows --choose FILE` measures centring and the weight of fusion on other text: `FILE` has lines
 with `title`, `text` and `source`, a query is a section's title, and its document the text of all sections with that
-source. The defaults were chosen in this way. docs/windows.md has the numbers.
+source. The defaults were chosen in this way. training/windows.md has the numbers.
 """
 
 from __future__ import annotations

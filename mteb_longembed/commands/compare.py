@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import re
-import sys
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
-    from mteb.abstasks.retrieval import AbsTaskRetrieval
-
-    from mteb_longembed.comparing.candidates import Candidate
+    pass
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
@@ -111,38 +106,36 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         InputError: if models, tasks or options do not go together.
     """
-    from mteb_longembed.reports.files import make_folder, write_file
+    from mteb_longembed.reports.files import write_file
 
     folder: Path = args.output_folder
-    make_folder("--output-folder", folder)
     _be_quiet()
     from mteb_longembed.comparing import tables
-    from mteb_longembed.comparing.comparison import compare
+    from mteb_longembed.comparing.calling import compare, say_on_stderr
     from mteb_longembed.reports.writers.terminal import show
-    from mteb_longembed.tasks.scoring import read_metric
-
-    metrics = [read_metric(text) for text in args.metric]
-    candidates = _candidates(args)
-    tasks, proxy, counted = _tasks(args)
-
-    def say(sentence: str) -> None:
-        print(sentence, file=sys.stderr)
 
     found = compare(
-        candidates,
-        tasks,
-        args.output_folder,
+        args.models,
+        tasks=args.tasks,
+        benchmarks=args.benchmarks,
+        eval_splits=args.eval_splits,
+        data=args.data,
+        corpus=args.corpus,
+        queries=args.queries,
+        qrels=args.qrels,
+        make=args.make_queries,
+        language=args.language,
+        metric=args.metric,
+        strategies=args.strategies,
+        target=args.target,
+        bm25=not args.no_bm25,
         budget=args.budget,
         device=args.device,
-        fuse=not args.no_bm25,
-        proxy=proxy,
-        metrics=metrics,
-        counted=counted,
+        folder=folder,
         show=not args.json,
-        say=say,
     )
     write_file(folder / "compare.json", tables.as_json(found))
-    pictures = _pictures(found, say, asked=args.figures is not None)
+    pictures = _pictures(found, say_on_stderr, asked=args.figures is not None)
     write_file(folder / "compare.html", tables.page(found, pictures))
     for picture in pictures if args.figures else ():
         picture.save(args.figures)
@@ -175,85 +168,6 @@ def _be_quiet() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning, module="mteb")
     # the table says how much each candidate reads
     logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
-
-
-def _candidates(args: argparse.Namespace) -> list[Candidate]:
-    from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
-
-    found = [each for model in args.models for each in candidates_of(model, args.strategies, args.target)]
-    if not args.no_bm25:
-        found.append(Candidate(BM25, ""))
-    return list(dict.fromkeys(found))
-
-
-def _tasks(args: argparse.Namespace) -> tuple[list[AbsTaskRetrieval], bool, list[str]]:
-    """The tasks to run, whether the queries were drawn from the documents, and what is missing of those."""
-    from mteb_longembed.tasks.beir import beir_task, files_task
-
-    files = [args.corpus, args.queries, args.qrels]
-    given = [bool(args.tasks or args.benchmarks), args.data is not None, any(files)]
-    if sum(given) != 1:
-        raise InputError(
-            "compare needs exactly one kind of data: tasks (-t, -b), --data FOLDER, or --corpus with --queries and "
-            f"--qrels; got {sum(given)} kinds."
-        )
-    if args.make_queries is not None:
-        if args.corpus is None or args.queries or args.qrels or args.make_queries < 1:
-            raise InputError(
-                "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
-                f"got N={args.make_queries}."
-            )
-        task, counted = _made(args.corpus, args.make_queries, args.output_folder, args.language)
-        return [task], True, counted
-    if args.data is not None:
-        return [beir_task(args.data, args.eval_splits or ["test"], language=args.language)], False, []
-    if any(files):
-        if not all(files):
-            raise InputError(
-                "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
-            )
-        return [files_task(*files, language=args.language)], False, []
-    return _named(args.tasks, args.benchmarks, args.eval_splits), False, []
-
-
-def _named(
-    names: Sequence[str], benchmarks: Sequence[str], splits: Sequence[str] | None
-) -> list[AbsTaskRetrieval]:
-    import mteb
-
-    from mteb_longembed.tasks.diagnose import find_task
-
-    names = [*names, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
-    return [find_task(name, splits) for name in dict.fromkeys(names)]
-
-
-def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
-    """The task with drawn queries. Its files are in the output folder, so that people can read them."""
-    from mteb_longembed.comparing.made_queries import make_queries
-    from mteb_longembed.reports.files import make_folder, write_file
-    from mteb_longembed.tasks.beir import files_task
-    from mteb_longembed.tasks.reading import read_documents
-
-    queries, relevant = make_queries(read_documents(corpus), n_queries, language=language)
-    made = folder / "made-queries"
-    make_folder("made-queries", made)
-    rows = [
-        [json.dumps({"_id": name, "text": text}) for name, text in queries.items()],
-        [
-            json.dumps({"query-id": query, "corpus-id": document, "score": 1})
-            for query, documents in relevant.items()
-            for document in documents
-        ],
-    ]
-    paths = [made / "queries.jsonl", made / "qrels.jsonl"]
-    for path, lines in zip(paths, rows, strict=True):
-        write_file(path, "\n".join(lines) + "\n")
-    counted = (
-        []
-        if len(queries) == n_queries
-        else [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
-    )
-    return files_task(corpus, *paths, language=language), counted
 
 
 def _pictures(found: Any, say: Any, *, asked: bool) -> list[Any]:

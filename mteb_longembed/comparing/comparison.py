@@ -63,7 +63,7 @@ class Comparison:
     counted: list[str] = field(default_factory=list)
 
 
-def compare(
+def compare_candidates(
     candidates: Sequence[Candidate],
     tasks: Sequence[AbsTaskRetrieval],
     folder: Path,
@@ -130,11 +130,11 @@ def compare(
     rows = rank(scores, work.costs, others=work.others)
     names = [task.metadata.name for task in tasks]
     # `mteb run` does not know the names of tasks from local files
-    named = [task.metadata.name for task in tasks if not hasattr(task, "files")]
+    corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
     return Comparison(
         rows,
-        recommend(rows, named, n_queries, proxy=proxy),
+        recommend(rows, names, n_queries, proxy=proxy, corpus=corpus),
         names,
         n_queries,
         work.skipped,

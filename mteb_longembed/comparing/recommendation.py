@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,12 @@ class Recommendation:
 
 
 def recommend(
-    rows: Sequence[Row], tasks: Sequence[str], n_queries: int, *, proxy: bool = False
+    rows: Sequence[Row],
+    tasks: Sequence[str],
+    n_queries: int,
+    *,
+    proxy: bool = False,
+    corpus: str | None = None,
 ) -> Recommendation:
     """Choose with a fixed rule.
 
@@ -42,6 +48,7 @@ def recommend(
         rows: the candidates, the best first; at least one.
         tasks: names of the tasks, for the command to type next.
         n_queries: queries that all candidates answered.
+        corpus: the file of the documents, if they are not those of a task that mteb knows.
         proxy: whether the queries were drawn from the documents. That helps BM25, so BM25 is then left out.
     """
     able = [row for row in rows if not (proxy and row.matches_words)]
@@ -79,16 +86,19 @@ def recommend(
             f"{cheapest.name} is cheaper ({_speed(cheapest)} against {_speed(best)}) and loses less than "
             f"{LOSS:g} points (95 % interval)."
         )
-    return Recommendation(verdict, best.name, cheapest.name, (first, second, _next(cheapest, tasks)))
+    return Recommendation(verdict, best.name, cheapest.name, (first, second, _next(cheapest, tasks, corpus)))
 
 
 def _speed(row: Row) -> str:
     return "no encoding" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f} tokens a second"
 
 
-def _next(row: Row, tasks: Sequence[str]) -> str:
-    run = f"mteb run -m {row.name} -t {' '.join(tasks)}" if tasks else f"mteb run -m {row.name} -t YOUR_TASK"
-    call = "search" if row.searches else "load"
+def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:
+    if corpus is not None:
+        return f'Type next: mteb-longembed search {row.name} --corpus {shlex.quote(corpus)} "YOUR QUESTION".'
+    run = f"mteb run -m {row.name} -t {' '.join(tasks)}"
     if row.is_bm25:
         return f"Type next: {run}."
-    return f'Type next: mteb_longembed.{call}("{row.name}") in Python, or {run}.'
+    return (
+        f'Type next: mteb_longembed.{"search" if row.searches else "load"}("{row.name}") in Python, or {run}.'
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import compare
 from mteb_longembed.errors import InputError
@@ -46,9 +48,9 @@ def test_what_is_no_time_is_refused(text, capsys) -> None:
         (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),
     ],
 )
-def test_data_that_do_not_go_together_get_one_sentence(line, message) -> None:
+def test_data_that_do_not_go_together_get_one_sentence(line, message, tmp_path) -> None:
     with pytest.raises(InputError, match=message):
-        compare._tasks(parse("mini-rope", *line))
+        compare.main(parse("mini-rope", *line, "--output-folder", str(tmp_path)))
 
 
 def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
@@ -59,8 +61,12 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
-    assert "-t YOUR_TASK" in printed  # mteb knows no task by the name of local files
-    assert "Type next: mteb_longembed.load(" in printed and "Candidates on docs-" in printed
+    assert "Candidates on docs-" in printed
+    typed = " ".join(printed.split()).partition("Type next: mteb-longembed ")[2].partition(".  ")[0]
+    words = shlex.split(typed.partition('"YOUR QUESTION"')[0])
+    assert words[0] == "search" and words[2:] == ["--corpus", files[1]]
+    assert cli.main([*words, "what is here", "--index", str(tmp_path / "index")]) == 0  # as it stands
+    assert capsys.readouterr().out.startswith("1. ")
     assert (tmp_path / "compare.html").read_text().startswith("<!DOCTYPE html>")
     assert (tmp_path / "figures" / "cost.png").is_file()
     assert cli.main([*line, "--json"]) == 0
@@ -78,3 +84,33 @@ def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
     printed = " ".join(capsys.readouterr().out.split())
     assert "a proxy for real queries" in printed and "bm25 is best" not in printed
     assert len(Path(tmp_path, "out", "made-queries", "queries.jsonl").read_text().splitlines()) == 4
+
+
+def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        json.dumps({"id": f"d{i}", "text": f"{tiny.text(30, i)}. {tiny.text(12, i + 50)}."})
+        for i in range(12)
+    ]
+    (tmp_path / "docs.jsonl").write_text("\n".join(rows))
+    tiny.sentence_transformer("bert", tmp_path / "tiny")
+    model = str(tmp_path / "tiny" / "model")
+    found = mteb_longembed.compare(
+        model, corpus="docs.jsonl", make=8, strategies=["gp"], bm25=False, show=False, say=lambda _: None
+    )
+    command = [
+        "compare",
+        model,
+        "--corpus",
+        "docs.jsonl",
+        "--make-queries",
+        "8",
+        "--strategies",
+        "gp",
+        "--no-bm25",
+    ]
+    assert cli.main([*command, "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in written["candidates"]] == [row.name for row in found.rows]
+    assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in found.rows]
+    assert written["recommendation"]["sentences"] == list(found.recommendation.sentences)

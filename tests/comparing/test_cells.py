@@ -21,7 +21,8 @@ from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, mrr
 from mteb_longembed import cli
 from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import Comparison, compare
+from mteb_longembed.comparing.comparison import Comparison
+from mteb_longembed.comparing.comparison import compare_candidates as compare
 from mteb_longembed.comparing.made_queries import make_queries
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey

@@ -12,7 +12,7 @@ from mteb_longembed.comparing import comparison as comparing
 from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import compare
+from mteb_longembed.comparing.comparison import compare_candidates as compare
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.tasks.beir import files_task
 from tests import tiny

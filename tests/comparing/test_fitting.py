@@ -11,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_evidence_is_that_of_the_findings() -> None:
     evidence = json.loads(Path(fitting.__file__).with_name("evidence.json").read_text(encoding="utf-8"))
-    findings = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8").partition("## LongEmbedNeedle")[0]
+    findings = (
+        (ROOT / "training" / "findings.md").read_text(encoding="utf-8").partition("## LongEmbedNeedle")[0]
+    )
     rows = [line for line in findings.splitlines() if line.startswith("| `mini-")]
     for family in ("absolute", "rotary"):
         measured = evidence[family]

@@ -52,6 +52,6 @@ def test_passkeys_are_found_within_the_trained_length(mini):
 
 def test_shuffled_positions_take_the_order_of_words_away(mini):
     _, model = mini
-    # half is chance; see docs/findings.md for what the models know with their positions in place
+    # half is chance; see training/findings.md for what the models know with their positions in place
     share = order_hits(model, count=100, as_they_are=False).mean()
     assert 0.4 < share < 0.6

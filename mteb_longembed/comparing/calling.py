@@ -1,0 +1,174 @@
+"""`compare` as a Python call: the candidates of models, on tasks or on one's own files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import mteb
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
+from mteb_longembed.comparing.comparison import Comparison, compare_candidates
+from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.errors import InputError
+from mteb_longembed.reports.files import make_folder, write_file
+from mteb_longembed.tasks.beir import beir_task, files_task
+from mteb_longembed.tasks.diagnose import find_task
+from mteb_longembed.tasks.reading import read_documents
+from mteb_longembed.tasks.scoring import read_metric
+
+
+def say_on_stderr(sentence: str) -> None:
+    """Print a sentence for people, apart from results."""
+    print(sentence, file=sys.stderr)
+
+
+def compare(
+    models: str | Sequence[str],
+    *,
+    tasks: Sequence[str] = (),
+    benchmarks: Sequence[str] = (),
+    eval_splits: Sequence[str] | None = None,
+    data: str | Path | None = None,
+    corpus: str | Path | None = None,
+    queries: str | Path | None = None,
+    qrels: str | Path | None = None,
+    make: int | None = None,
+    language: str = "eng-Latn",
+    metric: Sequence[str] = (),
+    strategies: Sequence[str] | None = None,
+    target: int | str | None = None,
+    bm25: bool = True,
+    budget: float | None = None,
+    device: str | None = None,
+    folder: str | Path = "results",
+    show: bool = True,
+    say: Callable[[str], None] = say_on_stderr,
+) -> Comparison:
+    """Run all ways of embedding long documents that fit a model, on the same data.
+
+    Exactly one kind of data: `tasks` or `benchmarks`, a folder (`data`), or `corpus` with `queries` and `qrels`, or
+    with `make`.
+
+    Args:
+        models: bases: aliases, hub ids or folders. A name with a strategy is one candidate.
+        tasks: retrieval tasks of mteb.
+        benchmarks: benchmarks of mteb.
+        eval_splits: only these splits.
+        data: a folder in BEIR's layout, or of the datasets library.
+        corpus: a file of documents.
+        queries: a file of queries.
+        qrels: a file of judgements.
+        make: draw so many sentences of the documents as queries.
+        language: of one's own files.
+        metric: such as nDCG@10; the first one ranks. Default: the task's main score.
+        strategies: only these keys. Default: all that fit.
+        target: the target length in tokens. Default: 8 times the trained length.
+        bm25: whether BM25 and the fusion with it take part.
+        budget: seconds; what would take longer is left out and named.
+        device: where models run. Default: the best device of this machine.
+        folder: finished work is kept here, in mteb's form.
+        show: whether a progress bar is shown.
+        say: called with every sentence for the user.
+
+    Returns:
+        The rows, best first, and the recommendation: what the page of `mteb-longembed compare` shows.
+
+    Raises:
+        InputError: if models, data or options do not go together.
+        DataError: if a file breaks a rule.
+    """
+    names = [models] if isinstance(models, str) else list(models)
+    make_folder("--output-folder", Path(folder))
+    metrics = [read_metric(text) for text in metric]
+    found = [each for name in names for each in candidates_of(name, strategies, target)]
+    if bm25:
+        found.append(Candidate(BM25, ""))
+    chosen, counted = _tasks(
+        tasks, benchmarks, eval_splits, data, (corpus, queries, qrels), make, Path(folder), language
+    )
+    return compare_candidates(
+        list(dict.fromkeys(found)),
+        chosen,
+        Path(folder),
+        budget=budget,
+        device=device,
+        fuse=bm25,
+        proxy=make is not None,
+        metrics=metrics,
+        counted=counted,
+        show=show,
+        say=say,
+    )
+
+
+def _tasks(
+    names: Sequence[str],
+    benchmarks: Sequence[str],
+    splits: Sequence[str] | None,
+    data: str | Path | None,
+    files: tuple[str | Path | None, ...],
+    make: int | None,
+    folder: Path,
+    language: str,
+) -> tuple[list[AbsTaskRetrieval], list[str]]:
+    """The tasks to run, and what is missing of drawn queries."""
+    given = [bool(names or benchmarks), data is not None, any(files)]
+    if sum(given) != 1:
+        raise InputError(
+            "compare needs exactly one kind of data: tasks (-t, -b), --data FOLDER, or --corpus with --queries and "
+            f"--qrels; got {sum(given)} kinds."
+        )
+    if make is not None:
+        if files[0] is None or any(files[1:]) or make < 1:
+            raise InputError(
+                "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
+                f"got N={make}."
+            )
+        task, counted = _made(Path(files[0]), make, folder, language)
+        return [task], counted
+    if data is not None:
+        return [beir_task(Path(data), splits or ["test"], language=language)], []
+    if any(files):
+        corpus, queries, qrels = (Path(file) for file in files if file) if all(files) else (None, None, None)
+        if corpus is None or queries is None or qrels is None:
+            raise InputError(
+                "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
+            )
+        return [files_task(corpus, queries, qrels, language=language)], []
+    return _named(names, benchmarks, splits), []
+
+
+def _named(
+    names: Sequence[str], benchmarks: Sequence[str], splits: Sequence[str] | None
+) -> list[AbsTaskRetrieval]:
+
+    names = [*names, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
+    return [find_task(name, splits) for name in dict.fromkeys(names)]
+
+
+def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
+    """The task with drawn queries. Its files are in the output folder, so that people can read them."""
+    queries, relevant = make_queries(read_documents(corpus), n_queries, language=language)
+    made = folder / "made-queries"
+    make_folder("made-queries", made)
+    rows = [
+        [json.dumps({"_id": name, "text": text}) for name, text in queries.items()],
+        [
+            json.dumps({"query-id": query, "corpus-id": document, "score": 1})
+            for query, documents in relevant.items()
+            for document in documents
+        ],
+    ]
+    paths = [made / "queries.jsonl", made / "qrels.jsonl"]
+    for path, lines in zip(paths, rows, strict=True):
+        write_file(path, "\n".join(lines) + "\n")
+    counted = (
+        []
+        if len(queries) == n_queries
+        else [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
+    )
+    return files_task(corpus, *paths, language=language), counted
