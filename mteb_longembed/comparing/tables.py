@@ -50,7 +50,7 @@ def ranking_table(found: Comparison) -> Table:
     )
     notes = [
         f"{_metric(found)}: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the "
-        "brackets show the 95 % bootstrap interval. To base: paired difference to the base in points, with its "
+        "brackets show the 95 % interval. To base: paired difference to the base in points, with its "
         "interval. p adj.: paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the "
         "documents' text.",
     ]
