@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ from mteb_longembed.errors import StorageError
 
 from .mteb_parts import moved, part
 
+logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
 LOCK = ".mteb-longembed.lock"
 #: The ending of what is not finished yet. Neither mteb nor our code looks for it.
@@ -72,10 +74,39 @@ def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
     return save_task_predictions
 
 
+def loading_results(load: Callable[..., Any]) -> Callable[..., Any]:
+    """`ResultCache.load_task_result`, changed so that results of our tasks on other data do not count.
+
+    mteb compares the revision of a task's data only if splits are missing.
+
+    Args:
+        load: mteb's method.
+    """
+
+    @functools.wraps(load)
+    def load_task_result(self: Any, task_name: str, *args: Any, **kwargs: Any) -> Any:
+        found = load(self, task_name, *args, **kwargs)
+        if found is None or not task_name.startswith("LongEmbed"):
+            return found
+        task = part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
+        if task is None or found.dataset_revision == task.metadata.revision:
+            return found
+        logger.warning(
+            "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
+            task_name,
+            found.dataset_revision,
+            task.metadata.revision,
+        )
+        return None
+
+    return load_task_result
+
+
 def register_writers(mteb: ModuleType) -> None:
-    """Make mteb write its result and prediction files as described at the top of this module."""
+    """Make mteb write and read its result and prediction files as described in this module."""
     for owner, name, saving in (
         ("ResultCache", "save_to_cache", saving_results),
+        ("ResultCache", "load_task_result", loading_results),
         ("AbsTask", "_save_task_predictions", saving_predictions),
     ):
         writer = part(mteb.__name__, owner)

@@ -250,3 +250,20 @@ def test_lines_beside_the_results_are_added_to(tmp_path: Path) -> None:
     keep_lines(file, {"a": "one: two", "b": "three"})
     assert keep_lines(file, {"b": "four"}) == {"a": "one: two", "b": "four"}
     assert file.read_text() == "a: one: two\nb: four\n"
+
+
+def test_results_on_other_data_of_a_task_of_ours_do_not_count(tmp_path: Path, caplog) -> None:
+    model = mteb.get_model("mteb/baseline-random-encoder")
+    task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_256"])
+    cache = ResultCache(tmp_path)
+    mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+    (file,) = tmp_path.rglob("LongEmbedPasskey-docs50.json")
+    stored = json.loads(file.read_text())
+    for change, again in ((stored["dataset_revision"], False), ("of-yesterday", True)):
+        scores = {"test_256": [{**stored["scores"]["test_256"][0], "main_score": 0.123456}]}
+        file.write_text(json.dumps({**stored, "dataset_revision": change, "scores": scores}))
+        task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_256"])
+        result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+        assert (result.task_results[0].get_score() != 0.123456) is again
+        assert ("which is now" in caplog.text) is again
+    assert json.loads(file.read_text())["dataset_revision"] == stored["dataset_revision"]
