@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .comparing.calling import compare
+    from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .retrieval.center import center
@@ -23,13 +24,24 @@ if TYPE_CHECKING:
     from .retrieval.searching import search
 
 __version__ = "0.3.0"
-__all__ = ["__version__", "center", "compare", "encode_spans", "extend", "load", "open_search", "search"]
+__all__ = [
+    "__version__",
+    "center",
+    "compare",
+    "encode_spans",
+    "export",
+    "extend",
+    "load",
+    "open_search",
+    "search",
+]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "center": "retrieval.center",
     "compare": "comparing.calling",
     "encode_spans": "encoders.spans",
+    "export": "encoders.export",
     "extend": "encoders.extend",
     "load": "encoders.extend",
     "open_search": "retrieval.searcher",
