@@ -84,13 +84,21 @@ def compare(
     names = [models] if isinstance(models, str) else list(models)
     make_folder("--output-folder", Path(folder))
     metrics = [read_metric(text) for text in metric]
-    found = [each for name in names for each in candidates_of(name, strategies, target)]
+    found: list[Candidate] = []
+    without: list[str] = []
+    for name in names:
+        own = candidates_of(name, strategies, target)
+        found += own
+        missing = [key for key in strategies or () if not any(f"+{key}@" in each.name for each in own)]
+        without += [f"{key} does not fit {name} and is left out." for key in missing if len(own) > 1]
+    for sentence in without:
+        say(sentence)
     if bm25:
         found.append(Candidate(BM25, ""))
     chosen, counted = _tasks(
         tasks, benchmarks, eval_splits, data, (corpus, queries, qrels), make, Path(folder), language
     )
-    return compare_candidates(
+    result = compare_candidates(
         list(dict.fromkeys(found)),
         chosen,
         Path(folder),
@@ -103,6 +111,8 @@ def compare(
         show=show,
         say=say,
     )
+    result.left_out += without
+    return result
 
 
 def _tasks(
@@ -133,19 +143,18 @@ def _tasks(
     if data is not None:
         return [beir_task(Path(data), splits or ["test"], language=language)], []
     if any(files):
-        corpus, queries, qrels = (Path(file) for file in files if file) if all(files) else (None, None, None)
-        if corpus is None or queries is None or qrels is None:
+        paths = [Path(file) for file in files if file is not None]
+        if len(paths) < len(files):
             raise InputError(
                 "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
-        return [files_task(corpus, queries, qrels, language=language)], []
+        return [files_task(*paths, language=language)], []
     return _named(names, benchmarks, splits), []
 
 
 def _named(
     names: Sequence[str], benchmarks: Sequence[str], splits: Sequence[str] | None
 ) -> list[AbsTaskRetrieval]:
-
     names = [*names, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
     return [find_task(name, splits) for name in dict.fromkeys(names)]
 

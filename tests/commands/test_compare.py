@@ -96,8 +96,15 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     tiny.sentence_transformer("bert", tmp_path / "tiny")
     model = str(tmp_path / "tiny" / "model")
     found = mteb_longembed.compare(
-        model, corpus="docs.jsonl", make=8, strategies=["gp"], bm25=False, show=False, say=lambda _: None
+        model,
+        corpus="docs.jsonl",
+        make=8,
+        strategies=["gp", "se"],
+        bm25=False,
+        show=False,
+        say=lambda _: None,
     )
+    assert f"se does not fit {model} and is left out." in found.left_out
     command = [
         "compare",
         model,
