@@ -67,29 +67,27 @@ def _searcher(args: argparse.Namespace, documents: dict[str, str]) -> Any:
     import mteb
 
     from mteb_longembed.encoders.store.store import user_cache
-    from mteb_longembed.retrieval.index_files import read_index
-    from mteb_longembed.retrieval.searcher import open_search
+    from mteb_longembed.retrieval.index_files import CURRENT, read_index
+    from mteb_longembed.retrieval.searcher import from_stored
     from mteb_longembed.retrieval.searching import search
 
+    meta = mteb.get_model_meta(args.model)
     if args.index:
         folder = Path(args.index)
     else:
-        meta = mteb.get_model_meta(args.model)
         digest = hashlib.sha256(json.dumps([meta.name, meta.revision, list(documents.items())]).encode())
         folder = user_cache() / "mteb-longembed" / "search" / digest.hexdigest()[:32]
-    if not (folder / "index.json").is_file():
+    if not (folder / CURRENT).is_file():
         searcher = search(args.model, device=args.device)
         searcher.add(list(documents), list(documents.values()))
         searcher.save(folder)
         return searcher
-    stored = read_index(folder).texts
-    if args.index:
-        stored_name, asked = read_index(folder).name, str(mteb.get_model_meta(args.model).name)
-        if stored_name != asked:
-            raise InputError(f"the index in {folder} is of {stored_name}, got {asked}: give another --index.")
-    searcher = open_search(folder, device=args.device)
-    gone = [key for key, text in stored.items() if documents.get(key) != text]
-    new = [key for key, text in documents.items() if stored.get(key) != text]
+    stored = read_index(folder)
+    if stored.name != meta.name:
+        raise InputError(f"the index in {folder} is of {stored.name}, got {meta.name}: give another --index.")
+    searcher = from_stored(stored, args.device)
+    gone = [key for key, text in stored.texts.items() if documents.get(key) != text]
+    new = [key for key, text in documents.items() if stored.texts.get(key) != text]
     if gone or new:
         searcher.remove(gone)
         searcher.add(new, [documents[key] for key in new])

@@ -55,8 +55,7 @@ def encode_spans(
             f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
         )
     if prompt is None:
-        known = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
-        prompt = next((text for text in known if text is not None), "")
+        prompt = document_prompt(model)
     tokens = model.encode(list(texts), prompt=prompt, output_value="token_embeddings") if len(texts) else []
     found = []
     for number, (text, own, vectors) in enumerate(zip(texts, spans, tokens, strict=True)):
@@ -70,6 +69,12 @@ def encode_spans(
                 features = module(features)
         found.append(features["sentence_embedding"].float().cpu().numpy())
     return found
+
+
+def document_prompt(model: Any) -> str:
+    """What a model puts before every document."""
+    known = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
+    return next((text for text in known if text is not None), "")
 
 
 def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:

@@ -75,9 +75,6 @@ class FusedSearch(DescribedNow, HybridSearch):
         ModelError: if BM25's packages are not installed.
     """
 
-    #: The model that embeds, if the loader knows it.
-    embedder: Any = None
-
     def __init__(self, encoder: Any, weight: float, lowest: float | None) -> None:
         check_bm25()
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mteb_longembed.encoders.span_pooling import SpanPooling
+from mteb_longembed.encoders.spans import document_prompt
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -21,8 +22,7 @@ def passages_of(model: Any, text: str) -> list[Passage]:
         model: what `extend` or `load` returned.
         text: a document.
     """
-    prompts = model.prompts or {}
-    prompt = next((p for p in map(prompts.get, ("document", "passage", "corpus")) if p is not None), "")
+    prompt = document_prompt(model)
     first = model.first
     tokenizer = first.tokenizer
     if not getattr(tokenizer, "is_fast", False):

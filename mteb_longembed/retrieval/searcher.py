@@ -12,7 +12,7 @@ from datasets import Dataset
 
 from mteb_longembed.errors import InputError
 
-from .index_files import read_index, write_index
+from .index_files import StoredIndex, read_index, write_index
 from .passages import passages_of
 from .searching import metadata_of_documents, protocol_of
 from .vector_search import VectorSearch
@@ -171,9 +171,13 @@ def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
         DataError: if the folder is no complete index, or another revision of the model made it.
         LongEmbedError: for the same reasons as `load`.
     """
+    return from_stored(read_index(Path(folder)), device)
+
+
+def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
+    """The searcher of an index that was read. Errors as for `open_search`."""
     import mteb
 
-    stored = read_index(Path(folder))
     searcher = Searcher(mteb.get_model(stored.name, device=device))
     stored.check(searcher.protocol.mteb_model_meta)
     if (vectors := searcher._vectors) is not None:
