@@ -11,7 +11,8 @@ from mteb.models.hybrid_wrappers import HybridSearch
 from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
 
-#: So many of the best documents of each search are joined, as in mteb.
+#: So many of the best documents of each search are joined, as in mteb; more if a caller asks for more. A document that
+#: only one search returned has the other's least score, so fused scores depend on this number.
 SUB_TOP_K = 100
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -59,6 +60,17 @@ class Family:
                 f"{' or '.join(sorted(strategy.hooks()))}, and in such models we can change only "
                 f"{', '.join(sorted(cls.hooks))}; these strategies fit: {fitting}."
             )
+
+    @classmethod
+    def check_parameters(cls, strategy: Strategy, base: str) -> None:
+        """Raise IncompatibleError for a parameter that acts only through a hook that this family does not have."""
+        for each in fields(strategy):
+            hook = each.metadata.get("hook")
+            if hook and hook not in cls.hooks and each.name in strategy.settings():
+                raise IncompatibleError(
+                    f"{strategy.key()}'s {each.name} has no effect on {base}, a model with {cls.name} positions: it "
+                    f"changes {hook}; leave it out."
+                )
 
     @classmethod
     def check_target(cls, strategy: Strategy, positions: int) -> None:

@@ -42,12 +42,19 @@ class NTKAware(Strategy):
         [1.0, 0.00577...]
     """
 
-    factor: float | None = field(default=None, metadata={"help": "multiplier of the rope base (rotary)"})
+    factor: float | None = field(
+        default=None, metadata={"help": "multiplier of the rope base (rotary)", "hook": "inv_freq"}
+    )
     short: Literal["keep", "scale"] = field(
         default="scale",
-        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale them"},
+        metadata={
+            "help": "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
+            "hook": "inv_freq",
+        },
     )
-    sigma: float = field(default=32.0, metadata={"help": "smoothing width in rows (learned tables)"})
+    sigma: float = field(
+        default=32.0, metadata={"help": "smoothing width in rows (learned tables)", "hook": "position_table"}
+    )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}

@@ -70,13 +70,24 @@ def test_the_name_follows_values_and_not_their_spelling(folders, described, same
 
 def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, described) -> None:
     base = folders["mistral"]
-    assert name_of(f"{base}+ntk:sigma=4,logn=off,factor=12.5") == (
-        "local/model+ntk@128,factor=12.5,logn=off,sigma=4"
+    assert name_of(f"{base}+ntk:short=keep,logn=off,factor=12.5") == (
+        "local/model+ntk@128,factor=12.5,logn=off,short=keep"
     )
     assert name_of(f"{base}+ntk:dtype=bfloat16") == "local/model+ntk@128,dtype=bf16"
     assert name_of(f"{base}+ntk:trained_len=8") == "local/model+ntk@64,trained_len=8"
     assert name_of(f"{base}+se@64:g=9") == "local/model+se@64,g=9"
     assert name_of(f"{base}+se@64:g=5") == "local/model+se@64"
+
+
+@pytest.mark.parametrize(
+    ("family", "parameter"),
+    [("mistral", "sigma=4"), ("bert", "short=keep"), ("bert", "factor=3")],
+)
+def test_a_parameter_without_effect_is_refused(folders, described, family, parameter) -> None:
+    with pytest.raises(
+        IncompatibleError, match=rf"ntk's {parameter.split('=')[0]} has no effect on .* leave it out"
+    ):
+        name_of(f"{folders[family]}+ntk:{parameter}")
 
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, described) -> None:
