@@ -36,11 +36,14 @@ class Passkey:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that Needle hides, a question about it, and the answer, which only the fact contains."""
+    """One fact that Needle hides, a question about it, and the answer, which only the fact contains.
+
+    A paraphrase has no answer: the question asks for what follows from the fact.
+    """
 
     fact: str
     query: str
-    answer: str
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Language:
         harder: the sentences of the harder needles.
         facts: the facts that Needle hides; those of English are in another file.
         prose: the sentences around the facts of Needle; None in English, which has essays.
-        digest: hash of the file.
+        digest: hash of the file, without what was mended later.
     """
 
     code: str
@@ -172,13 +175,16 @@ def find_language(code: str) -> Language:
         raise UnknownNameError("language", code, known_languages())
     raw = (FOLDER / f"{code}.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(raw)
+    # words that were mended later: they must not change the revisions of variants that do not contain them
+    mended = data.pop("mended", {})
+    # hash the parsed data, so that line ends do not change the hash
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
     hard: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in data.pop("harder").items()
     }
     passkey = data.pop("passkey")
     prose = data.pop("prose", None)
-    # hash the parsed data, so that line ends do not change the hash
-    told = json.dumps(json.loads(raw), sort_keys=True)
+    hard["things"] = tuple(mended.get(thing, thing) for thing in hard["things"])
     return Language(
         first_names=tuple(data.pop("first_names").split()),
         last_names=tuple(data.pop("last_names").split()),
@@ -186,7 +192,7 @@ def find_language(code: str) -> Language:
         harder=Harder(**hard),
         facts=tuple(Fact(*row) for row in data.pop("facts", ())),
         prose=Prose(**{**prose, "parts": tuple(map(tuple, prose["parts"]))}) if prose else None,
-        digest=hashlib.sha256(told.encode()).hexdigest(),
+        digest=digest,
         **data,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +20,8 @@ from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
 
 DATA = Path(__file__).parent / "data"
 ESSAYS = DATA / "essays"
+#: The kind of needles whose question shares no word with the fact.
+PARAPHRASE = "paraphrase"
 
 # Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
 # words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
@@ -93,7 +95,8 @@ class LongEmbedNeedle(SyntheticRetrieval):
             depth: place of the fact, from 0 (the beginning) to 1 (the end); None means a random place.
             n_queries: queries of a split, from 50 to the number of documents.
             language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
-            kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words.
+            kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words; or
+                `paraphrase`: questions that share no word with the fact that answers them.
             haystack: a folder of your own essays: `*.txt` files in UTF-8 with blank lines between paragraphs.
 
         Raises:
@@ -104,27 +107,30 @@ class LongEmbedNeedle(SyntheticRetrieval):
         >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
         'LongEmbedNeedle-twohop-seed7'
         """
-        if kind and kind not in KINDS:
-            raise UnknownNameError("kind of needle", kind, KINDS)
+        if kind and kind not in (PARAPHRASE, *KINDS):
+            raise UnknownNameError("kind of needle", kind, (PARAPHRASE, *KINDS))
         recipe = Recipe(seed, n_documents, depth, language, kind, n_queries)
+        told = _digest(map(repr, facts(language, kind))) if kind == PARAPHRASE else ""
         if haystack is None:
-            return cls._variant(recipe, {}, recipe.suffix(), "")
+            return cls._variant(recipe, {}, recipe.suffix(), told)
         folder = Path(haystack)
-        text = "\n\n".join(paragraphs(folder))
-        told = hashlib.sha256(text.encode()).hexdigest()
-        return cls._variant(recipe, {"essays": folder}, f"{recipe.suffix()}-haystack{told[:8]}", told)
+        text = _digest(paragraphs(folder))
+        return cls._variant(recipe, {"essays": folder}, f"{recipe.suffix()}-haystack{text[:8]}", text + told)
 
     @classmethod
     def most_documents(cls) -> int:
         """The number of facts, or for harder needles the number of documents with different names."""
-        return most_documents(cls.language()) if cls.recipe.kind else len(facts(cls.recipe.language))
+        recipe = cls.recipe
+        if recipe.kind in KINDS:
+            return most_documents(cls.language())
+        return len(facts(recipe.language, recipe.kind))
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """n of the hundred facts in random order, or the sentences of harder needles."""
-        if cls.recipe.kind:
+        if cls.recipe.kind in KINDS:
             return hidden_by(cls.recipe.kind, cls.language(), draws, n)
-        known = facts(cls.recipe.language)
+        known = facts(cls.recipe.language, cls.recipe.kind)
         return [Hidden(known[i].fact, known[i].query) for i in draws.distinct(n, len(known))]
 
     @classmethod
@@ -150,6 +156,10 @@ class LongEmbedNeedle(SyntheticRetrieval):
         return round(PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length))
 
 
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()
+
+
 def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
     """All sentences of a prose in random order, in paragraphs of four to eight, again and again.
 
@@ -173,8 +183,14 @@ def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
 
 
 @cache
-def facts(language: str = ENGLISH) -> tuple[Fact, ...]:
-    """The hundred facts of a language."""
+def facts(language: str = ENGLISH, kind: str = "") -> tuple[Fact, ...]:
+    """The hundred facts of a language, or its hundred paraphrases.
+
+    Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
+    """
+    if kind == PARAPHRASE:
+        text = (DATA / "paraphrases" / f"{find_language(language).code[:3]}.tsv").read_text(encoding="utf-8")
+        return tuple(Fact(*line.split("\t")) for line in text.splitlines())
     if language != ENGLISH:
         return find_language(language).facts
     lines = (DATA / "needle_facts.jsonl").read_text(encoding="utf-8").splitlines()

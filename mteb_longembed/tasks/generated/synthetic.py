@@ -30,7 +30,8 @@ N_QUERIES = 50
 
 # The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
 _HASHED = LENGTHS + (65536, 131072)
-_HARDER_AND_LANGUAGES = "v1"  # raise it when the same recipe gives other documents for these variants
+# The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
+_VERSION, _VERSIONS = "v1", {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
 
 
@@ -190,7 +191,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
         language = find_language(recipe.language)
         if recipe.language != ENGLISH or recipe.kind:
-            told += f"{_HARDER_AND_LANGUAGES}{language.digest}"
+            told += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
         made = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
         metadata = cls.metadata.model_copy(
             update={

@@ -8,14 +8,14 @@ from typing import Any
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks.generated.harder import KINDS
 from mteb_longembed.tasks.generated.languages import ENGLISH, known_languages
-from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
+from mteb_longembed.tasks.generated.needle import PARAPHRASE, LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval
 
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
     rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
-    rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join(KINDS)}))?"
+    rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join((*KINDS, PARAPHRASE))}))?"
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
     r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )

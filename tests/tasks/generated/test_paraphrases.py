@@ -1,0 +1,59 @@
+"""Paraphrased needles: a question shares no word with the fact that answers it, so matching words finds nothing.
+
+The three hundred pairs were read one by one: the fact answers its question for a reader with ordinary knowledge, and
+no other fact does. A test can only check the words.
+"""
+
+from __future__ import annotations
+
+import re
+
+import mteb
+import pytest
+import Stemmer
+
+from mteb_longembed.tasks import LongEmbedNeedle
+from mteb_longembed.tasks.generated.needle import facts
+
+EACH_LANGUAGE = pytest.mark.parametrize("code", ["eng", "deu", "zho"])
+
+
+def stems(text: str, code: str) -> set[str]:
+    """Snowball stems, those of function words too; in Chinese, characters."""
+    words = re.findall(r"\w+" if code != "zho" else r"\w", text.lower())
+    return set(
+        words
+        if code == "zho"
+        else Stemmer.Stemmer({"eng": "english", "deu": "german"}[code]).stemWords(words)
+    )
+
+
+@EACH_LANGUAGE
+def test_no_question_shares_a_stem_with_its_fact(code: str) -> None:
+    pairs = facts(code, "paraphrase")
+    assert len({pair.fact for pair in pairs}) == len({pair.query for pair in pairs}) == 100
+    assert not [pair for pair in pairs if stems(pair.fact, code) & stems(pair.query, code)]
+
+
+@pytest.mark.parametrize("code", ["", "-deu", "-zho"])
+def test_bm25_finds_at_most_five_of_a_hundred(code: str) -> None:
+    task = mteb.get_task(f"LongEmbedNeedle{code}-paraphrase-queries100").filter_eval_splits(["test_1024"])
+    model = mteb.get_model("mteb/baseline-bm25s")
+    found = mteb.evaluate(model, task, cache=None, show_progress_bar=False).task_results[0]
+    assert found.scores["test_1024"][0]["ndcg_at_1"] <= 0.05
+
+
+def test_every_fact_is_in_one_document() -> None:
+    corpus = list(LongEmbedNeedle.variant(kind="paraphrase", n_queries=100).generate("test_1024")["corpus"])
+    for pair in facts("eng", "paraphrase"):
+        assert sum(pair.fact in row["text"] for row in corpus) == 1
+
+
+def test_the_revision_follows_the_texts(monkeypatch) -> None:
+    from mteb_longembed.tasks.generated import needle
+
+    before = LongEmbedNeedle.variant(kind="paraphrase").metadata
+    other = (*facts("eng", "paraphrase")[1:], needle.Fact("Something else.", "Who asks?"))
+    monkeypatch.setattr(needle, "facts", lambda *_: other)
+    assert LongEmbedNeedle.variant(kind="paraphrase").metadata.revision != before.revision
+    assert before.name == "LongEmbedNeedle-paraphrase"
