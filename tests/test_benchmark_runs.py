@@ -24,6 +24,9 @@ from mteb_longembed.reports.scores.columns import COLUMN_BY_KEY
 from tests import published_data, tiny
 from tests.loopback_hub import LoopbackHub
 
+#: Minutes: the nightly run has them.
+pytestmark = pytest.mark.long
+
 REVISION = str(ZOO["e5-base"].revision)
 MODEL = "intfloat/e5-base-v2+pi@1024"
 BENCHMARKS = ("LongEmbed+", "LongEmbed")

@@ -254,6 +254,7 @@ print(len(texts.chars), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
 def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> None:
     peaks = {}

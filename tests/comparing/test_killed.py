@@ -36,6 +36,7 @@ def finished(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("rankings/**/*_predictions.json")}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, data, tmp_path) -> None:
     out = tmp_path / "killed"

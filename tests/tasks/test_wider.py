@@ -171,6 +171,7 @@ def test_a_task_loads_through_mtebs_own_loader(
         assert bool(data["top_ranked"]) == (name == "MultiLongDocReranking")
 
 
+@pytest.mark.long
 def test_the_stock_command_runs_the_benchmark(stock, tmp_path: Path) -> None:
     with LoopbackHub() as hub:
         serve(hub)
