@@ -19,6 +19,7 @@ from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.bases import given_name, group_by_base
 from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.predictions import (
+    DepthPoint,
     Predictions,
     depth_points,
     load_predictions,
@@ -29,6 +30,7 @@ from mteb_longembed.reports.scores.results import Results, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
 from mteb_longembed.reports.scores.significance import Comparison, compare_models, significance_table
 from mteb_longembed.reports.tables.counts import beir_table, count_statistics, statistics_table
+from mteb_longembed.reports.tables.places import places_table
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
 from mteb_longembed.reports.tables.scores import (
     comparison_tables,
@@ -157,8 +159,10 @@ def main(args: argparse.Namespace) -> int:
             _warn(f"{group.label}: {group.warning}")
     models = tuple(args.significance or ())
     compared = compare_models(predictions, results.rows, models) if len(models) == 2 else []
-    tables = [table.without_empty_columns() for table in _tables(args, results, lines, compared, by_query)]
-    drawings = _drawings(args, results, lines, predictions) if args.figures or args.html else []
+    depths = _depths(results, predictions)
+    made = _tables(args, results, lines, compared, by_query) + ([places_table(depths)] if depths else [])
+    tables = [table.without_empty_columns() for table in made]
+    drawings = _drawings(args, lines, depths) if args.figures or args.html else []
     _write_tables(args, tables)
     # If standard output has tables for other programs, it must have nothing else.
     out = sys.stdout if args.output or args.format == "terminal" else sys.stderr
@@ -241,15 +245,13 @@ def _tables(
     return tables
 
 
-def _drawings(
-    args: argparse.Namespace, results: Results, lines: Sequence[Line], predictions: Sequence[Predictions]
-) -> list[Drawing]:
+def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
     kinds = None
     if args.absolute:
         kinds = dict.fromkeys(args.absolute, curves.ABSOLUTE) | dict.fromkeys(args.rotary, curves.ROTARY)
     return [
         *map(cells.draw, cells.by_model(lines, args.compare_published)),
-        *map(cells.draw, _depths(results, predictions)),
+        *(cells.draw(cells.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
         *map(curves.draw_targets, curves.targets(lines, args.score, args.bases)),
         *map(bars.draw, bars.tuning(lines, [tuple(pair) for pair in args.tuned])),
@@ -268,16 +270,20 @@ def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScor
     return found
 
 
-def _depths(results: Results, predictions: Sequence[Predictions]) -> list[cells.Cells]:
-    found = []
+#: The rankings of one model on one task, and the place of each answer.
+_Depths = tuple[Predictions, Sequence[DepthPoint]]
+
+
+def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depths]:
+    found: list[_Depths] = []
     by_length = {name for column in COLUMNS if column.is_by_length for name in column.tasks.values()}
     for item in predictions:
         if item.task in by_length:
             try:
-                found.append(cells.by_depth(item.model, item.task, depth_points(item, results.rows)))
+                found.append((item, depth_points(item, results.rows)))
             except DataError as error:
-                # The published Passkey and Needle data do not say where the answers are. The other maps are drawn.
-                _warn(f"no depth map of {item.model} on {item.task}: {error}")
+                # The published Passkey and Needle data do not say where the answers are.
+                _warn(f"no places of the answers of {item.model} on {item.task}: {error}")
     return found
 
 

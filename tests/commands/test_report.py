@@ -98,13 +98,17 @@ def test_a_base_of_another_revision_is_a_warning(tmp_path, capsys):
     assert "warning: a/b (two): The base's scores are of revision one-le2" in capsys.readouterr().err
 
 
-def test_predictions_give_depth_maps_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):
+def test_predictions_give_depth_maps_places_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     folders = ["--predictions", toy_run.good, toy_run.poor]
     models = ["--significance", "toy/poor", "toy/good+pi@512"]
     _run(toy_run.results, *folders, *models, "--figures", tmp_path, "--format", "csv")
     out = capsys.readouterr().out
     assert "LongEmbedPasskey,test_256,20," in out
+    # the poor model finds what is in the first quarter of a document, and little else
+    [poor] = [row.split(",") for row in out.splitlines() if row.startswith("toy/poor,LongEmbedPasskey,40,")]
+    first, _, last, sensitivity, low, _, noise = map(float, poor[3:])
+    assert first > 60 and sensitivity == pytest.approx(100 * (1 - last / first), abs=0.1) and low > noise
     assert "depth-LongEmbedPasskey-toy__good+pi@512.png" in {path.name for path in tmp_path.iterdir()}
 
 
