@@ -13,9 +13,10 @@ def register_tasks(mteb: ModuleType) -> None:
     # not imported from .tasks, which may itself be importing mteb at this moment
     from mteb_longembed.tasks.catalogue import TASKS
     from mteb_longembed.tasks.generated.variants import TaskRegistry
+    from mteb_longembed.tasks.quick import QUICK_TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    new = tuple(task for task in TASKS if task.metadata.name not in registry)
+    new = tuple(task for task in (*TASKS, *QUICK_TASKS) if task.metadata.name not in registry)
     ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
         registry.update(ours)
@@ -25,10 +26,11 @@ def register_tasks(mteb: ModuleType) -> None:
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
-    """Add our benchmark as an attribute of mteb's module, because `mteb.get_benchmark` looks there."""
-    from mteb_longembed.tasks.benchmark import make_benchmark, make_wider_benchmark
+    """Add our benchmarks as attributes of mteb's module, because `mteb.get_benchmark` looks there."""
+    from mteb_longembed.tasks.benchmark import make_benchmark, make_quick_benchmark, make_wider_benchmark
 
     benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
+    benchmarks.LONGEMBED_QUICK = make_quick_benchmark()  # type: ignore[attr-defined]
     benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]
     for cache in ("_build_registry", "_build_aliases_registry"):
         part("mteb.benchmarks.get_benchmark", cache).cache_clear()

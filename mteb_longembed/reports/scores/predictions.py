@@ -188,9 +188,7 @@ def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> li
         length = split_length(split)
         data = task.dataset["default"][split]
         if length is None or "depth" not in data["corpus"].column_names:
-            raise DataError(
-                f"task {predictions.task!r} does not keep the depth of its answers."
-            )
+            raise DataError(f"task {predictions.task!r} does not keep the depth of its answers.")
         depths = dict(zip(data["corpus"]["id"], data["corpus"]["depth"], strict=True))
         for query, score in by_query.items():
             documents = [document for document, grade in data["relevant_docs"][query].items() if grade > 0]
