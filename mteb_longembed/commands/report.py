@@ -17,7 +17,7 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.bases import given_name, group_by_base
-from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.columns import COLUMNS, column_of
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,
@@ -37,6 +37,7 @@ from mteb_longembed.reports.tables.scores import (
     length_tables,
     main_tables,
     strategy_tables,
+    variants_table,
 )
 from mteb_longembed.reports.tables.table import Table
 from mteb_longembed.reports.writers import WRITERS
@@ -233,6 +234,8 @@ def _tables(
     if args.published:
         chosen = Filter(args.size, args.advertised, args.window)
         tables.insert(0, public_table(public_results(), lines, chosen))
+    if variants := variants_table(results.rows, by_query):
+        tables.append(variants)
     beir = beir_table(results.rows, args.beir and tuple(args.beir), by_query)
     if beir is not None:
         tables.append(beir)
@@ -276,9 +279,9 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depths]:
     found: list[_Depths] = []
-    by_length = {name for column in COLUMNS if column.is_by_length for name in column.tasks.values()}
     for item in predictions:
-        if item.task in by_length:
+        column = column_of(item.task)
+        if column is not None and column.is_by_length:
             try:
                 found.append((item, depth_points(item, results.rows)))
             except DataError as error:

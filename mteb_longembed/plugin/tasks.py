@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from types import ModuleType
+from typing import Any
 
 from .mteb_parts import part, rebind
 
@@ -16,7 +17,8 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.quick import QUICK_TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    new = tuple(task for task in (*TASKS, *QUICK_TASKS) if task.metadata.name not in registry)
+    known: tuple[Any, ...] = (*TASKS, *QUICK_TASKS)
+    new = tuple(task for task in known if task.metadata.name not in registry)
     ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
         registry.update(ours)

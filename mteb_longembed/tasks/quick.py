@@ -85,4 +85,4 @@ def _quick(task: type[AbsTaskRetrieval]) -> type[AbsTaskRetrieval]:
     return types.new_class(task.__name__, (_Quick, task), exec_body=lambda names: names.update(body))
 
 
-QUICK_TASKS = tuple(map(_quick, TASKS))
+QUICK_TASKS: tuple[type[AbsTaskRetrieval], ...] = tuple(map(_quick, TASKS))

@@ -54,7 +54,16 @@ COLUMNS = (
     _real("2WikiMultihopQA", "WikimQA"),
 )
 COLUMN_BY_KEY = {column.key: column for column in COLUMNS}
-TASK_NAMES = frozenset(name for column in COLUMNS for name in column.tasks.values())
+
+
+def column_of(task: str) -> Column | None:
+    """The column whose task this is, or a variant of it such as `LongEmbedNeedle-paraphrase`; None for other tasks.
+
+    >>> column_of("LongEmbedQMSum-quick").metric
+    'ndcg_at_10'
+    """
+    name = task.partition("-")[0]
+    return next((column for column in COLUMNS if name in column.tasks.values()), None)
 
 
 def split_length(split: str) -> int | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.columns import COLUMNS, split_length
+from mteb_longembed.reports.scores.columns import column_of, split_length
 from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"
@@ -116,8 +116,9 @@ def _read_file(path: Path) -> Predictions:
 
 
 def metric_of(task: str) -> str:
-    """The metric of a task: Acc@1 for Passkey and Needle, nDCG@10 for all others."""
-    return next((column.metric for column in COLUMNS if task in column.tasks.values()), "ndcg_at_10")
+    """The metric of a task: Acc@1 for Passkey, Needle and their variants, nDCG@10 for all others."""
+    column = column_of(task)
+    return "ndcg_at_10" if column is None else column.metric
 
 
 def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:

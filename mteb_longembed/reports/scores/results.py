@@ -16,10 +16,9 @@ from typing import Any
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.columns import TASK_NAMES
+from mteb_longembed.reports.scores.columns import column_of
 from mteb_longembed.reports.scores.published import BEIR_TASKS
 
-_KNOWN_TASKS = TASK_NAMES | BEIR_TASKS
 _METRICS = ("ndcg_at_1", "ndcg_at_10")
 _NOT_RESULTS = {"model_meta.json"}
 
@@ -102,7 +101,7 @@ def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
 
 def _read_file(path: Path) -> list[Result]:
     raw = path.read_bytes()
-    if path.stem not in _KNOWN_TASKS:
+    if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
         # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
         # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
         if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):

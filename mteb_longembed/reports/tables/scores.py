@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import BaseGroup, group_by_base, labels
-from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED, column_of
+from mteb_longembed.reports.scores.predictions import metric_of
 from mteb_longembed.reports.scores.published import PublishedLine, published_lines, source, trained_len
-from mteb_longembed.reports.scores.scoreboard import Line, Score, share_interval
+from mteb_longembed.reports.scores.results import Model, Result
+from mteb_longembed.reports.scores.scoreboard import Line, QueryScores, Score, interval_of, share_interval
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
@@ -104,6 +107,27 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
             key = f"{column.lower()}-{data_key(data)}"
             tables.append(score_table(key, title, ("Model", *map(str, lengths)), rows, best_from=1))
     return tables
+
+
+def variants_table(results: Iterable[Result], by_query: QueryScores) -> Table | None:
+    """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits. None without any."""
+    found: dict[tuple[str, Model], list[Result]] = {}
+    for row in results:
+        if "-" in row.task and column_of(row.task):
+            found.setdefault((row.task, row.model), []).append(row)
+    names = labels(model for _, model in found)
+    rows = []
+    for (task, model), splits in sorted(found.items(), key=lambda item: item[0][0]):
+        scores = [100 * row.metrics[metric_of(task)] for row in splits]
+        known = by_query.get((model.name.full, model.revision, task), {})
+        queries = [tuple(known.get(row.split, {}).values()) for row in splits]
+        cell = number_cell(fmean(scores), interval=interval_of(queries))
+        rows.append(
+            [text_cell(task), text_cell(names[model]), text_cell(model.tokens), text_cell(len(splits)), cell]
+        )
+    note = "Acc@1 for variants of Passkey and Needle, nDCG@10 for others, mean over the splits that were run; percent."
+    header = ("Task", "Model", "Tokens", "Splits", "Score")
+    return score_table("variants", "Variants of the tasks", header, rows, [note]) if rows else None
 
 
 def strategy_tables(lines: Iterable[Line]) -> list[Table]:
