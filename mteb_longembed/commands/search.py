@@ -28,7 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model", help="any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"
     )
     parser.add_argument("query", nargs="*", help="questions")
-    parser.add_argument("--corpus", required=True, help="documents: a file or folder as in compare")
+    parser.add_argument(
+        "--corpus",
+        required=True,
+        help="documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files",
+    )
     parser.add_argument("--index", metavar="DIR", help="keep the index here (default: the user's cache)")
     parser.add_argument("-k", type=int, default=5, help="documents for a question (default 5)")
     parser.add_argument("--device", help="where the model runs (default: the best device of this machine)")

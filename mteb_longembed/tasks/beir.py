@@ -68,7 +68,7 @@ def files_task(
 
     Args:
         corpus: rows with an id (`_id`, `id`, `doc_id` or `docid`), `text` and perhaps `title`: JSON Lines, CSV, TSV,
-            a Parquet file, or a folder that the `datasets` library has saved.
+            a Parquet file, a folder that the `datasets` library has saved, or a folder of `.txt` and `.md` files.
         queries: rows with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
         qrels: rows with the ids of a query and a document, and perhaps `score`; or without a heading, in BEIR's or
             TREC's order.

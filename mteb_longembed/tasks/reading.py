@@ -53,7 +53,8 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
     """Document id -> title and text.
 
     Args:
-        path: JSON Lines, CSV (RFC 4180) or TSV (no quotes) with a heading, each perhaps with gzip; or a table.
+        path: JSON Lines, CSV (RFC 4180) or TSV (no quotes) with a heading, each perhaps with gzip; a table; or a
+            folder of `.txt` and `.md` files, whose ids are their paths in the folder.
         shown: the file's name in messages; by default the path.
 
     Raises:
@@ -200,7 +201,8 @@ def _raw_rows(
     path: Path, name: str, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     if is_table(path):
-        yield from _table_rows(path, name)
+        files = _text_files(path) if columns is DOCUMENTS else []
+        yield from _file_rows(path, files, name) if files else _table_rows(path, name)
         return
     plain = path.name.removesuffix(".gz")
     first = next((line for _, line in _lines(path, name) if line.strip()), "")
@@ -355,6 +357,24 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str
         other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
         raise DataError(f"{place}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
     return implied[len(fields)]
+
+
+# ---- folders of text files -----------------------------------------------------------------------------
+
+
+def _text_files(folder: Path) -> list[Path]:
+    """All `.txt` and `.md` files below a folder, sorted, without hidden ones."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in (".txt", ".md") and path.is_file())
+    return sorted(
+        path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+
+
+def _file_rows(folder: Path, files: Sequence[Path], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, path in enumerate(files, start=1):
+        place = path.relative_to(folder).as_posix()
+        text = "".join(line for _, line in _lines(path, f"{name}/{place}"))
+        yield number, {"id": place, "text": text}
 
 
 # ---- tables --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task, files_task
+from mteb_longembed.tasks.reading import read_documents
 from mteb_longembed.tasks.scoring import data_identity, left_out, score_queries
 
 Rows = list[dict[str, Any]]
@@ -438,3 +439,17 @@ def test_csv_keeps_to_its_rules(tmp_path: Path, text: str) -> None:
 def test_a_csv_text_may_be_longer_than_pythons_limit(tmp_path: Path) -> None:
     root = write(tmp_path, [{"_id": "d0", "text": "long \n" * 50_000}], QUERY_ROWS[:1], JUDGED[:1], ".csv")
     assert len(content(beir_task(root))[0]["text"][0]) == 299_998
+
+
+def test_a_folder_of_text_files_reads_as_json_lines_with_their_paths_as_ids(tmp_path) -> None:
+    texts = {"a.txt": "One.\nTwo.\n", "more/b.md": "# Title\n\nText.", "more/é.TXT": ""}
+    for name, text in {**texts, ".git/c.txt": "hidden", ".d.md": "hidden", "e.pdf": "no text"}.items():
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    lines = tmp_path / "docs.jsonl"
+    lines.write_bytes(json_lines([{"_id": name, "text": texts[name]} for name in sorted(texts)]))
+    assert read_documents(tmp_path / "docs") == read_documents(lines)
+    (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"docs/a\.txt, line 1: expected UTF-8 text"):
+        read_documents(tmp_path / "docs")
