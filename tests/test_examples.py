@@ -16,8 +16,10 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Example -> what must be installed beside this package.
 NEEDS = {
+    "chroma_search": "chromadb",
     "faiss_search": "faiss",
     "haystack_search": "haystack",
+    "lancedb_search": "lancedb",
     "langchain_search": "langchain_huggingface",
     "llama_index_search": "llama_index",
     "onnx_export": "onnxruntime",
