@@ -7,7 +7,7 @@ on any SentenceTransformer.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -444,7 +444,7 @@ class WindowPooling(Pooling):
         pooled = features["sentence_embedding"]
         if keep:
             features["pooled_windows"] = list(pooled.split(counts.tolist()))
-        features["sentence_embedding"] = averaged(pooled, counts, features.pop("window_agg"))
+        features["sentence_embedding"] = aggregated(pooled, counts, features.pop("window_agg"))
         tokens = features["token_embeddings"]
         if tokens.shape[1] == index.shape[1]:
             # a token that is in several windows gets the mean of its embeddings in them
@@ -468,18 +468,37 @@ class WindowPooling(Pooling):
             task: `query` or `document`, if the call gives it.
         """
         counts = torch.tensor([len(each) for each in windows])
-        return {"sentence_embedding": averaged(torch.cat(list(windows)), counts, agg)}
+        return {"sentence_embedding": aggregated(torch.cat(list(windows)), counts, agg)}
 
 
-def averaged(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
-    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their numbers `[b]`, on the host."""
+def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
+    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their numbers `[b]`, on the host.
+
+    A document of one window keeps its vector, which is that of the base.
+    """
+    if agg in _JOINED:
+        return torch.stack([_JOINED[agg](own.float()) for own in pooled.split(counts.tolist())])
     document = torch.repeat_interleave(torch.arange(len(counts)), counts)
     if agg == "mean-normalized":
-        # a document of one window keeps its vector, which is that of the base
         unit = torch.nn.functional.normalize(pooled.float(), dim=1)
         several = to_device((counts[document] > 1)[:, None], pooled.device)
         pooled = torch.where(several, unit, pooled.float())
     return mean_by(document, pooled, len(counts))
+
+
+def _norm_topk(windows: Tensor) -> Tensor:
+    longest = windows.norm(dim=1).topk(min(TOP_WINDOWS, len(windows))).indices
+    return windows[longest].mean(0)
+
+
+#: How many windows `norm-topk` averages.
+TOP_WINDOWS = 3
+#: Aggregation -> one document's vector `[d]` from its windows `[w, d]`. Averages are computed for all documents at once.
+_JOINED: dict[str, Callable[[Tensor], Tensor]] = {
+    "max": lambda windows: windows.amax(0),
+    "norm-topk": _norm_topk,
+    "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
+}
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

@@ -13,7 +13,7 @@ from tests.limits import same_vectors
 
 from .test_span_pooling import TEXTS, base  # noqa: F401  (a fixture)
 
-WAYS = ("mean", "mean-normalized", "window")
+WAYS = ("mean", "mean-normalized", "max", "window")
 
 
 def extended(base, way, **params):  # noqa: F811

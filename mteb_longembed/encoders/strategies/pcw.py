@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+#: The values of `agg`.
+AGGREGATIONS = ("mean", "mean-normalized", "max", "norm-topk", "norm-softmax")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParallelContextWindows(Strategy):
     """Windows of `size` tokens, each with the special tokens and the prompt; pooled vectors are averaged.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. Small windows keep
-        more of a short passage than windows of the trained length. DICE (Lyu et al. 2026, arXiv:2606.18781) has the
-        same idea: it splits a document into chunks, encodes each with a frozen model and aggregates them into one
-        vector. We read only its abstract, so we claim nothing about its way to aggregate.
+        more of a short passage than windows of the trained length. DICE (Lyu et al. 2026, arXiv:2606.18781) is
+        `size=1024,agg=mean,short=cut` without overlap; `max`, `norm-topk` and `norm-softmax` are its other
+        aggregations, by its authors' code (PunchlineAAAA/DICE). We had its abstract and code, not its full text.
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
         loses about two tokens of each chunk. Here every token is read. By default, windows have the trained length
         and do not overlap, as in the paper. The last window moves back so that it is full. `size`, `overlap`, `agg`
@@ -29,7 +33,9 @@ class ParallelContextWindows(Strategy):
     Args:
         size: tokens of a window, with prompt and special tokens; default the trained length.
         overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
-        agg: `mean` averages the pooled vectors, `mean-normalized` first divides each by its length (norm).
+        agg: how the pooled vectors are joined: `mean`; `mean-normalized`, each divided by its length (norm) first; `max`
+            of each dimension; `norm-topk`, the mean of the three longest; `norm-softmax`, weighted by the softmax of
+            their lengths.
         short: `keep` never cuts documents of at most the trained length; `cut` never cuts documents of at most `size`
             tokens.
 
@@ -49,8 +55,8 @@ class ParallelContextWindows(Strategy):
         default=None, metadata={"help": "tokens of a window (default: the trained length)"}
     )
     overlap: int = field(default=0, metadata={"help": "content tokens shared with the window before"})
-    agg: Literal["mean", "mean-normalized"] = field(
-        default="mean", metadata={"help": "average the windows' vectors as they are, or normalised"}
+    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"] = field(
+        default="mean", metadata={"help": "how the windows' vectors are joined"}
     )
     short: Literal["keep", "cut"] = field(
         default="keep",
@@ -82,8 +88,8 @@ class ParallelContextWindows(Strategy):
             raise InputError(
                 f"pcw's overlap must be at least 0 and below its size of {self.size} tokens, got {self.overlap}."
             )
-        if self.agg not in ("mean", "mean-normalized"):
-            raise InputError(f"pcw's agg must be mean or mean-normalized, got {self.agg!r}.")
+        if self.agg not in AGGREGATIONS:
+            raise InputError(f"pcw's agg must be one of {', '.join(AGGREGATIONS)}, got {self.agg!r}.")
         if self.short not in ("keep", "cut"):
             raise InputError(f"pcw's short must be keep or cut, got {self.short!r}.")
 

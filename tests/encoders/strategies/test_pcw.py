@@ -106,7 +106,10 @@ def test_an_overlap_that_leaves_no_step_is_an_error():
             {"size": 8, "overlap": 8},
             "^pcw's overlap must be at least 0 and below its size of 8 tokens, got 8",
         ),
-        ({"agg": "max"}, "^pcw's agg must be mean or mean-normalized, got 'max'"),
+        (
+            {"agg": "min"},
+            "^pcw's agg must be one of mean, mean-normalized, max, norm-topk, norm-softmax, got",
+        ),
         ({"short": "scale"}, "^pcw's short must be keep or cut, got 'scale'"),
         ({"logn": True}, "pcw takes only logn=off"),
     ],
@@ -130,6 +133,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
 TEXTS = [tiny.text(n, n) for n in (2, 3, 8, 9, LO, LO + 1, 40, LT, LT + 5)]
 
 
+def joined(windows: list[torch.Tensor], agg: str) -> np.ndarray:
+    """The windows' vectors as one, from the words of the docstring."""
+    rows = np.stack([window.numpy() for window in windows])
+    norms = [float(np.sqrt((row**2).sum())) for row in rows]
+    if agg == "max":
+        return rows.max(0)
+    if agg == "norm-topk":
+        return rows[sorted(range(len(rows)), key=lambda i: -norms[i])[:3]].mean(0)
+    if agg == "norm-softmax":
+        weights = np.exp(norms) / np.exp(norms).sum()
+        return (weights[:, None] * rows).sum(0).astype(np.float32)
+    return rows.mean(0)
+
+
 def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: str, short: str, prompt: str):
     """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
     ids = base.tokenizer(prompt + text, truncation=True, max_length=LT)["input_ids"]
@@ -145,7 +162,7 @@ def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: s
         vector = out["sentence_embedding"][0]
         pooled.append(vector / vector.norm() if agg == "mean-normalized" and not whole else vector)
     with torch.no_grad():
-        features = {"sentence_embedding": torch.stack(pooled).mean(0)[None]}
+        features = {"sentence_embedding": torch.tensor(joined(pooled, agg))[None]}
         for module in list(base)[2:]:
             features = module(features)
     return features["sentence_embedding"][0].numpy()
@@ -158,6 +175,9 @@ def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: s
         (8, 3, "mean", "cut"),
         (9, 4, "mean-normalized", "keep"),
         (LO, 5, "mean-normalized", "cut"),
+        (8, 0, "max", "keep"),
+        (8, 3, "norm-topk", "cut"),
+        (9, 0, "norm-softmax", "keep"),
     ],
 )
 @pytest.mark.parametrize("prompt", ["", "query : "])
