@@ -123,15 +123,17 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, data, small, tmp_pa
 
 
 def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_path, monkeypatch) -> None:
-    speeds = iter([1e6, 1e6, 1e-3, 1e-3])  # the third candidate, and the one alone below, are too slow
-    monkeypatch.setattr(comparing, "probe", lambda *_: comparing.Cost(next(speeds), 1, 4, 1))
+    # the third candidate is too slow
+    monkeypatch.setattr(
+        comparing, "speed", lambda model, _: (1e-3 if model.first.strategy.key() == "rp" else 1e6, 4)
+    )
     found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
     assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
     with pytest.raises(
         InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
     ):
         compare(
-            small[:1], [task(data)], tmp_path / "x", budget=1, fuse=False, show=False, say=lambda text: None
+            small[2:], [task(data)], tmp_path / "x", budget=600, fuse=False, show=False, say=lambda text: None
         )
 
 
