@@ -96,7 +96,8 @@ def to_table(found: Diagnosis) -> Table:
         )
         for length in lengths
     ]
-    rows.append((text_cell("all"), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
+    everything = "as many as it reads" if found.stops_at else "all"
+    rows.append((text_cell(everything), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
     lens = found.document_lens
     spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
     notes = [

@@ -15,7 +15,6 @@ import mteb
 import torch
 from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.types import PromptType
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.comparing.candidates import BM25, Candidate, fused
@@ -25,6 +24,7 @@ from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import left_out
 
 _SECONDS_PER_MINUTE = 60.0
@@ -196,10 +196,11 @@ class _Work:
                 try:
                     encoder = _encoder(self.load(name))
                     if name not in self.costs:
-                        counts = count(encoder, self.corpora, reads[name])
-                        self.costs[name] = Cost(**vars(counts), measured=now)
+                        self.costs[name] = replace(count(encoder, self.corpora, reads[name]), measured=now)
                     if encoder is not None and texts:
-                        self._time(name, encoder, texts)
+                        cost, (rate, size) = self.costs[name], speed(encoder, texts)
+                        stored = None if cost.vectors is None else cost.vectors * size
+                        self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
                 except _LEFT_OUT:
                     del metas[name]
                 encoder = None
@@ -208,12 +209,6 @@ class _Work:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():
             self.cells.keep_cost(meta, self.tasks, self.costs[name])
-
-    def _time(self, name: str, encoder: Any, texts: Sequence[str]) -> None:
-        cost = self.costs[name]
-        rate, size = speed(encoder, texts)
-        stored = None if cost.vectors is None else cost.vectors * size
-        self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
 
     def load(self, name: str) -> Any:
         """mteb's object for a name. Small models stay in memory.
@@ -237,24 +232,20 @@ class _Work:
             ranked: the documents in all rankings of one candidate.
         """
         costs = [self.cost(candidate) for candidate in candidates]
-        total = sum(sum(cost.tokens.values()) for cost in costs)
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
-        one = len(candidates) == 1
-        what = (
-            f"{len(candidates)} {'candidate reads' if one else 'candidates read'} {total:,} tokens at most in "
-            f"{n_documents:,} documents"
-        )
-        timed = [(sum(cost.tokens.values()), cost.tokens_per_second) for cost in costs]
-        if not any(rate for _, rate in timed):
+        who = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
+        tokens = [sum(cost.tokens.values()) for cost in costs]
+        what = f"{who} {sum(tokens):,} tokens at most in {n_documents:,} documents"
+        seconds = sum(n / min(cost.speeds) for n, cost in zip(tokens, costs, strict=True) if cost.speeds)
+        if not seconds:
             return f"{what}."
-        minutes = sum(n / rate for n, rate in timed if rate) / _SECONDS_PER_MINUTE
         vectors = [(cost.bytes or 0) * n_documents for cost in costs]
         # texts are in the task and, while one candidate runs, in its blocks; vectors in the encoder and in the search
         memory = 2 * sum(corpus.data.nbytes for corpus in corpora) + 2 * max(vectors)
         disk = sum(vectors) + len(candidates) * ranked * _RANKED_BYTES
         return (
-            f"{what}: about {minutes:.1f} minutes at most here (shared work is done only once), "
+            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes at most here (shared work is done only once), "
             f"{memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
@@ -363,12 +354,7 @@ def _encoder(model: Any) -> Any:
 
 
 def _loaded(task: AbsTaskRetrieval, cells: Cells) -> Sequence[str]:
-    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
-        "text"
-    ]:
-        raise InputError(
-            f"compare takes text retrieval tasks, got {task.metadata.name} ({task.metadata.type})."
-        )
+    check_text_retrieval("compare", task)
     if not task.data_loaded:
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)

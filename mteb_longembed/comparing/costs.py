@@ -30,32 +30,23 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What a candidate reads and makes of all documents, counted with its own tokenizer.
+class Cost:
+    """The cost of a candidate, counted with its own tokenizer over all documents.
 
     Args:
         tokens: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
         share_read: the share of the documents' tokens that is read, from 0 to 1.
         vectors: mean number of vectors of a document, None if that is not known.
         enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
+        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
+        bytes: mean bytes of a document's vectors, as they are stored.
+        measured: when the speeds were measured. Only speeds of one measurement are compared.
     """
 
     tokens: Mapping[str, int] = field(default_factory=dict)
     share_read: float = 1.0
     vectors: float | None = None
     enough_len: int = 1
-
-
-@dataclass(frozen=True)
-class Cost(Counts):
-    """The cost of a candidate.
-
-    Args:
-        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
-        bytes: mean bytes of a document's vectors, as they are stored.
-        measured: when the speeds were measured. Only speeds of one measurement are compared.
-    """
-
     speeds: Sequence[float] = ()
     bytes: float | None = None
     measured: str = ""
@@ -128,7 +119,7 @@ def speed(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     return sum(map(len, rows)) / seconds, vector.nbytes
 
 
-def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Counts:
+def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Cost:
     """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding.
 
     Args:
@@ -143,11 +134,10 @@ def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | No
     prompt = document_prompt(model) if cutter else ""
     before = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0
     around = before + (len(cutter.before) + len(cutter.behind) if cutter else 0)
-    tokens: dict[str, int] = {}
+    tokens = {"/".join(key): 0 for key in corpora}
     whole: list[int] = []  # content tokens of each document
     n_read = n_vectors = 0
     for key, parts in corpora.items():
-        tokens["/".join(key)] = 0
         for texts in (texts for part in parts for texts in texts_of(part)):
             if cutter is None:
                 own = [words.ends(text, [])[0] for text in texts]
@@ -164,6 +154,5 @@ def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | No
     enough = 1
     while sum(min(n, max(enough - around, 0)) for n in whole) < ENOUGH * total:
         enough *= 2
-    return Counts(
-        tokens, n_read / total if total else 1.0, n_vectors / len(whole) if cutter else None, enough
-    )
+    vectors = n_vectors / len(whole) if cutter else None
+    return Cost(tokens, n_read / total if total else 1.0, vectors, enough)

@@ -68,11 +68,6 @@ class Row:
         return any(f"{key}=" in self.name for key in ("center", "fuse"))
 
     @property
-    def tokens_per_second(self) -> float | None:
-        """Tokens that are encoded in a second, the median of the rounds; None if nothing is encoded."""
-        return self.cost.tokens_per_second
-
-    @property
     def size(self) -> float | None:
         """Mean bytes of a document's vectors: 0 for BM25, None if it is not known."""
         return 0.0 if self.is_bm25 else self.cost.bytes

@@ -65,7 +65,7 @@ def recommend(
     near = [row for row in able[1:] if row.loss is None or row.loss.low > -LOSS]
     faster = [row for row in near if row.is_bm25 or row.cost.is_faster_than(best.cost)]
     smaller = [row for row in near if row.size is not None and best.size is not None and row.size < best.size]
-    fastest = max(faster, key=lambda row: (row.is_bm25, row.tokens_per_second or 0.0), default=best)
+    fastest = max(faster, key=lambda row: (row.is_bm25, row.cost.tokens_per_second or 0.0), default=best)
     smallest = min(smaller, key=lambda row: row.size or 0.0, default=best)
     verdict, first = _verdict(best, f"{n_queries:,} {'query' if n_queries == 1 else 'queries'}")
     if expected is not None and len(set(expected.choices)) > 1:
@@ -149,7 +149,11 @@ def _length(tokens: int) -> str:
 
 
 def _speed(row: Row) -> str:
-    return "no encoding" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f} tokens a second"
+    return (
+        "no encoding"
+        if row.cost.tokens_per_second is None
+        else f"{row.cost.tokens_per_second:,.0f} tokens a second"
+    )
 
 
 def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:

@@ -70,9 +70,8 @@ def ranking_table(found: Comparison) -> Table:
 
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
-    "to base": "To base: paired difference to the base in points, with its interval.",
-    "p adj.": "P adj.: paired randomisation test, adjusted (Benjamini-Hochberg).",
-    "to best": "To best: paired difference to the best in points, with its interval.",
+    "to best": "To base, to best: paired differences in points, with their intervals.",
+    "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",
     "tokens/s": f"Tokens/s: median, slowest and fastest of {ROUNDS} rounds on the same documents; ranges that overlap "
     "do not differ.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
@@ -81,10 +80,10 @@ _LEGEND = {
 
 
 def _speed(row: Row) -> Cell:
-    if row.tokens_per_second is None:
+    if row.cost.tokens_per_second is None:
         return Cell(MISSING)
     ends = f"[{min(row.cost.speeds):.0f},{max(row.cost.speeds):.0f}]"
-    return Cell(f"{row.tokens_per_second:,.0f} {ends}", row.tokens_per_second)
+    return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
 
 
 def _metric(found: Comparison) -> str:
@@ -118,13 +117,13 @@ def as_json(found: Comparison) -> str:
 
 
 def drawings(found: Comparison) -> list[Drawing]:
-    """The figures: score by length, score against cost, and the share of the text that is read.
+    """The figures: score by length for each task, and score against speed.
 
     Raises:
         InputError: if matplotlib is not installed.
     """
     by_length = [_by_length(found, task) for task in dict.fromkeys(found.tasks)]
-    return [drawing for drawing in (*by_length, _cost(found), _read(found)) if drawing is not None]
+    return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
 
 def page(found: Comparison, pictures: list[Drawing]) -> str:
@@ -185,7 +184,7 @@ def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:
         "p_adjusted": row.p_value,
         "difference_to_best": _ends(row.loss),
         "other_metrics": {name: _ends(interval) for name, interval in row.others.items()},
-        "tokens_per_second": row.tokens_per_second,
+        "tokens_per_second": row.cost.tokens_per_second,
         **asdict(row.cost),
         "seconds": seconds,
         "by_split": {f"{task}/{split}": _ends(interval) for (task, split), interval in row.by_split.items()},
@@ -229,7 +228,7 @@ def _cost(found: Comparison) -> Drawing | None:
     """Score against speed. The numbers at the points are those of the table's rows; BM25 is a line."""
     from mteb_longembed.reports.figures.drawing import COLOURS, draw_interval, new_drawing
 
-    if sum(row.tokens_per_second is not None for row in found.rows) < 2:
+    if sum(row.cost.tokens_per_second is not None for row in found.rows) < 2:
         return None
     drawing, (axes,) = new_drawing(
         "cost", f"{_metric(found)} against speed: up and to the right is better", 7, 4.6
@@ -241,8 +240,8 @@ def _cost(found: Comparison) -> Drawing | None:
             line = axes.axhline(row.score.mean, color=COLOURS[3], lw=1.2, ls="--", zorder=1)
             drawing.tip(line, f"{tip}, encodes nothing")
             axes.plot([], [], color=COLOURS[3], ls="--", label=f"{number} {row.name} (encodes nothing)")
-        elif row.tokens_per_second is not None:
-            x, y = row.tokens_per_second, row.score.mean
+        elif row.cost.tokens_per_second is not None:
+            x, y = row.cost.tokens_per_second, row.score.mean
             draw_interval(axes, x, row.score, "#bbbbbb")
             axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
             (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
@@ -261,48 +260,14 @@ def _cost(found: Comparison) -> Drawing | None:
 def _number(drawing: Drawing, axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
     """Write a number beside each point, at the nearest place where no other number or point is."""
     drawing.figure.draw_without_rendering()  # now the places on paper are known
-    taken = [tuple(axes.transData.transform((x, y))) for _, x, y in points]
     unit = drawing.figure.dpi / 72
-    for text, x, y in points:
-        at = axes.transData.transform((x, y))
-        tried = [(r * math.cos(a), r * math.sin(a)) for r in range(9, 60, 6) for a in _ANGLES]
-        free = [
-            (dx, dy)
-            for dx, dy in tried
-            if all(
-                max(abs(at[0] + dx * unit - u) / 11, abs(at[1] + dy * unit - v) / 8) >= unit for u, v in taken
-            )
-        ]
-        dx, dy = (free or tried)[0]
-        taken.append((at[0] + dx * unit, at[1] + dy * unit))
-        line = {"arrowstyle": "-", "color": "#bbbbbb", "lw": 0.5, "shrinkB": 0}
-        axes.annotate(
-            text,
-            (x, y),
-            textcoords="offset points",
-            xytext=(dx, dy),
-            fontsize=7,
-            ha="center",
-            va="center",
-            arrowprops=line if math.hypot(dx, dy) > 12 else None,
-        )
-
-
-def _read(found: Comparison) -> Drawing:
-    from mteb_longembed.reports.figures.drawing import COLOURS, new_drawing
-
-    rows = found.rows[::-1]
-    drawing, (axes,) = new_drawing(
-        "read", "Share of the documents' tokens that is read", 7, 0.6 + 0.25 * len(rows)
-    )
-    for y, row in enumerate(rows):
-        (bar,) = axes.barh([y], [100 * row.cost.share_read], color=COLOURS[1], height=0.6)
-        drawing.tip(bar, f"{row.name} reads {row.cost.share_read:.0%}")
-        axes.text(100 * row.cost.share_read + 1, y, f"{row.cost.share_read:.0%}", va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [short(row.name) for row in rows])
-    axes.set_xlim(0, 112)
-    axes.set_xlabel("% of the tokens")
-    return drawing
+    taken = [axes.transData.transform((x, y)) / unit for _, x, y in points]
+    for (text, x, y), at in zip(points, list(taken), strict=True):
+        tried = [at + (r * math.cos(a), r * math.sin(a)) for r in range(9, 60, 6) for a in _ANGLES]
+        free = (to for to in tried if all((abs(to - other) >= (11, 8)).any() for other in taken))
+        taken.append(next(free, tried[0]))
+        where: Any = {"textcoords": "offset points", "xytext": taken[-1] - at, "ha": "center", "va": "center"}
+        axes.annotate(text, (x, y), fontsize=7, **where)
 
 
 def short(name: str) -> str:

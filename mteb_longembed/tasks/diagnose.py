@@ -22,8 +22,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, ModelError
-from mteb_longembed.statistics.bootstrap import queries_interval
-from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
+from mteb_longembed.statistics.bootstrap import mean_of_means_interval
+from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
 from mteb_longembed.tasks.scoring import left_out, score_queries
@@ -100,7 +100,7 @@ def diagnose(
     if not lengths or min(lengths) < 1:
         raise InputError(f"lengths must be whole numbers of at least 1 token, got {list(lengths)}.")
     chosen = find_task(task, splits) if isinstance(task, str) else task
-    _check(chosen)
+    check_text_retrieval("diagnose", chosen)
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
     whole = _load(chosen)
@@ -177,13 +177,14 @@ def load_model(name: str) -> Any:
 _Data = dict[str, dict[str, RetrievalSplitData]]
 
 
-def _check(task: Any) -> None:
+def check_text_retrieval(command: str, task: Any) -> None:
+    """Raise InputError if a task is not text retrieval."""
     if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
         "text"
     ]:
+        name, kind = task.metadata.name, task.metadata.type
         raise InputError(
-            "diagnose needs a text retrieval task, "
-            f"got {task.metadata.name}, which is {task.metadata.type} ({task.metadata.category})."
+            f"{command} needs a text retrieval task, got {name} ({kind}, {task.metadata.category})."
         )
 
 
@@ -255,11 +256,11 @@ def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> Interval:
         (path,) = Path(folder).glob("*_predictions.json")
         found = json.loads(path.read_bytes())
     _put(task, data)  # mteb has replaced some entries
-    parts = []
-    for split in task.eval_splits:
-        scores = score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
-        parts.append(queries_interval(list(scores.values()), task.metadata.main_score))
-    return mean_of_intervals(parts).scaled(100)
+    scores = [
+        score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
+        for split in task.eval_splits
+    ]
+    return mean_of_means_interval([list(each.values()) for each in scores]).scaled(100)
 
 
 def _reads_at_most(model: Any) -> int | None:
