@@ -142,7 +142,3 @@ def test_halves_that_choose_differently_are_said() -> None:
     assert said[1].startswith("On new queries expect 71.0")
     assert "half" not in recommend([BEST], [], 50, Expected(71.0, (BEST.name,) * 2)).sentences[0]
     assert "needs 40 queries" in recommend([BEST], [], 39).sentences[1]
-
-
-def test_drawn_queries_are_called_a_proxy() -> None:
-    assert any("a proxy for real queries" in each for each in recommend([BEST], [], 50, proxy=True).sentences)
