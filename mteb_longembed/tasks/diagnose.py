@@ -184,7 +184,7 @@ def check_text_retrieval(command: str, task: Any) -> None:
     ]:
         name, kind = task.metadata.name, task.metadata.type
         raise InputError(
-            f"{command} needs a text retrieval task, got {name} ({kind}, {task.metadata.category})."
+            f"{command} needs a text retrieval task, got {name}, which is {kind} ({task.metadata.category})."
         )
 
 
