@@ -4,8 +4,9 @@
 
 It runs the same candidates, documents and queries in three ways: with `compare`; with mteb for each candidate alone,
 as with `mteb run`; and with only the forward passes of `compare`, which are those of the distinct rows. Each way
-starts with empty stores. Probes are counted separately. Each probe takes about a second for every corpus. All figures
-are processor seconds with one torch thread, so that other work on the machine does not change them.
+starts with empty stores. The measurement of costs (three rounds of each encoder, and the count of tokens) is counted
+separately. All figures are processor seconds with one torch thread, so that other work on the machine does not change
+them.
 """
 
 from __future__ import annotations
@@ -78,18 +79,16 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
         candidates = candidates_of(str(folder / "base"), None, target)
         os.environ[STORE_VARIABLE] = str(folder / "store")
         started = time.process_time()
-        with Watch(comparison._Work, "_probe") as probes, Watch(Engine, "_forward") as passes:
+        with Watch(comparison._Work, "measure") as measuring, Watch(Engine, "_forward") as passes:
+            measure = comparison._Work.measure
             inside = 0.0
-            original = comparison.probe
 
-            def probe(*args: Any) -> Any:
+            def measured(*args: Any) -> None:
                 nonlocal inside
-                before = passes.seconds
-                found = original(*args)
-                inside += passes.seconds - before
-                return found
+                measure(*args)
+                inside = passes.seconds
 
-            comparison.probe = probe  # type: ignore[attr-defined]
+            comparison._Work.measure = measured  # type: ignore[method-assign]
             try:
                 comparison.compare_candidates(
                     candidates,
@@ -100,8 +99,8 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
                     say=lambda text: None,
                 )
             finally:
-                comparison.probe = original  # type: ignore[attr-defined]
-        whole = time.process_time() - started - probes.seconds
+                comparison._Work.measure = measure  # type: ignore[method-assign]
+        whole = time.process_time() - started - measuring.seconds
         distinct = passes.seconds - inside
         started = time.process_time()
         for number, candidate in enumerate(candidates):
@@ -110,7 +109,7 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
             mteb.evaluate(model, files_task(*files), cache=None, co2_tracker=False, show_progress_bar=False)
         single = time.process_time() - started
     return [
-        mix, len(candidates), whole, distinct, whole / distinct, single, whole / single, probes.seconds
+        mix, len(candidates), whole, distinct, whole / distinct, single, whole / single, measuring.seconds
     ]  # fmt: skip
 
 
@@ -126,7 +125,7 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [measure(args.size, mix, args.documents, args.queries, args.target) for mix in args.mixes]
     head = ["mix", "candidates", "compare, s", "distinct rows, s", "ratio"]
-    print(table([*head, "single runs, s", "ratio", "probes, s"], rows))
+    print(table([*head, "single runs, s", "ratio", "costs, s"], rows))
 
 
 if __name__ == "__main__":

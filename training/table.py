@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mteb_longembed.reports.scores.significance import Comparison, compare
-from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.bootstrap import mean_interval
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]
@@ -32,7 +32,7 @@ def mean_of(scores: dict[str, float]) -> Mean:
     >>> str(mean_of({"q1": 1.0, "q2": 1.0}))
     '100 (34–100)'
     """
-    found = queries_interval([scores[query] for query in sorted(scores)], "ndcg_at_1").scaled(100)
+    found = mean_interval([scores[query] for query in sorted(scores)]).scaled(100)
     return Mean(found.mean, found.low, found.high, len(scores))
 
 

@@ -27,7 +27,7 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval.fusion import convex_combination
-from mteb_longembed.statistics.bootstrap import queries_interval
+from mteb_longembed.statistics.bootstrap import mean_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.paired import randomisation_test
 from training.retrieval import QMSUM_VARIABLE, Retrieval, generated, qmsum, titles
@@ -79,7 +79,7 @@ def scores_of(found: Mapping[str, Mapping[str, float]], task: Retrieval) -> np.n
 
 def interval(scores: np.ndarray, task: Retrieval) -> Interval:
     """The score in percent with its 95 % interval over queries."""
-    return queries_interval(scores.tolist(), "ndcg_at_1" if task.first_only else "ndcg_at_10").scaled(100)
+    return mean_interval(scores.tolist()).scaled(100)
 
 
 def names_of(model: str, target: int) -> list[str]:

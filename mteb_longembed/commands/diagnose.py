@@ -96,7 +96,8 @@ def to_table(found: Diagnosis) -> Table:
         )
         for length in lengths
     ]
-    rows.append((text_cell("all"), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
+    everything = "as many as it reads" if found.stops_at else "all"
+    rows.append((text_cell(everything), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
     lens = found.document_lens
     spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
     notes = [
@@ -120,13 +121,16 @@ def _cell(score: Interval | None) -> Cell:
 
 def _verdict(found: Diagnosis, model: str) -> str:
     enough = found.enough(model, _SHARE)
-    whole = found.whole[model].mean
-    if whole == 0:
-        return f"{model} finds nothing even in whole documents, so it says nothing about the task."
+    score = found.whole[model].mean
+    most = found.stops_at.get(model)
+    what = "whole documents" if most is None else f"the {most:,} tokens that it reads at most"
+    said = "." if most is None else f"; it says nothing about what comes after {most:,} tokens."
+    if score == 0:
+        return f"{model} finds nothing even in {what}, so it says nothing about the task."
     if enough is None:
-        tried = max(found.curves[model])
-        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on whole documents."
-    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on whole documents ({whole:.1f})."
+        tried = max(found.curves[model], default=0)
+        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on {what}{said}"
+    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on {what} ({score:.1f}){said}"
 
 
 def _lengths(text: str) -> list[int]:

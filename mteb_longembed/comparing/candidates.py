@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
@@ -43,6 +43,20 @@ class Candidate:
     is_base: bool = False
     trained_len: int | None = None
     target_len: int | None = None
+
+    @property
+    def encoder(self) -> str:
+        """Its name without search parameters, empty for BM25. Candidates with one encoder have one cost."""
+        if self.name == BM25:
+            return ""
+        spec = ModelSpec.parse(self.name)
+        plain: dict[str, Any] = dict.fromkeys(spec.search)
+        return str(replace(spec, **plain))
+
+    @property
+    def matches_words(self) -> bool:
+        """Whether it is BM25, or a candidate with BM25's scores added."""
+        return self.name == BM25 or _FUSED in self.name
 
 
 def candidates_of(

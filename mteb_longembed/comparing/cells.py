@@ -122,7 +122,7 @@ class Cells:
         try:
             return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
         except (OSError, ValueError, TypeError, RecursionError):
-            return None
+            return None  # there is none, or another version wrote it
 
     def keep_cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
         """Keep a measured cost for later runs.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,25 @@ import mteb
 import torch
 from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.types import PromptType
+from sentence_transformers.util import get_device_name
 
 from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells, CellScores
-from mteb_longembed.comparing.costs import Cost, Texts, probe, share_read, texts_of, tokens_of
-from mteb_longembed.comparing.ranking import Row, rank
+from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
+from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import left_out
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
 _RANKED_BYTES = 40
+#: Models stay in memory together while their weights are no larger.
+_KEPT_BYTES = 1 << 30
+#: A candidate with one of these errors is left out. OSError: a name too long for mteb's folder.
+_LEFT_OUT = (LongEmbedError, ImportError, OSError)
 
 
 @dataclass
@@ -100,41 +106,34 @@ def compare_candidates(
         raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder), metrics)
     loaded = [(task, split) for task in tasks for split in _loaded(task, cells)]
-    corpora = {(task.metadata.name, split): _corpus(task, split) for task, split in loaded}
+    corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
     sentences = [*counted, *(sentence for task, split in loaded for sentence in left_out(task, split))]
     for sentence in sentences:
         say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
-    total = sum(
-        tokens_of(texts.chars, c.target_len)
-        for c in candidates
-        if c.name != BM25
-        for texts in corpora.values()
-    )
-    n_documents = sum(len(texts.chars) for texts in corpora.values())
+    work.measure(candidates)
     n_queries = sum(
         len(task.dataset[subset][split]["queries"]) for task, split in loaded for subset in task.hf_subsets
     )
-    ahead = work.estimate(candidates, total, n_queries * max(task._top_k for task in tasks))
-    one = len(candidates) == 1
-    say(
-        f"{len(candidates)} {'candidate reads' if one else 'candidates read'} {total:,} tokens at most in "
-        f"{n_documents:,} documents{ahead}"
-    )
+    say(work.estimate(candidates, n_queries * max(task._top_k for task in tasks)))
+    total = sum(sum(work.cost(c).tokens.values()) for c in candidates)
     with one_bar(total, "Comparing", show=show):
         for candidate in candidates:
             work.run(candidate, say)
         if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
             work.run(joined, say)
     scores = work.complete()
-    rows = rank(scores, work.costs, others=work.others)
+    costs = {candidate: work.cost(candidate) for candidate in scores}
+    rows = rank(scores, costs, others=work.others, proxy=proxy)
     names = [task.metadata.name for task in tasks]
     # `mteb run` does not know the names of tasks from local files
     corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
+    able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
+    expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
     return Comparison(
         rows,
-        recommend(rows, names, n_queries, proxy=proxy, corpus=corpus),
+        recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus),
         names,
         n_queries,
         work.skipped,
@@ -154,54 +153,100 @@ class _Work:
 
     cells: Cells
     tasks: Sequence[AbsTaskRetrieval]
-    corpora: Mapping[tuple[str, str], Texts]
+    corpora: Mapping[Key, Sequence[Any]]
     started: float
     budget: float | None
     device: str | None
-    scores: dict[Candidate, dict[tuple[str, str], dict[str, float]]] = field(default_factory=dict)
-    others: dict[Candidate, dict[tuple[str, str], CellScores]] = field(default_factory=dict)
-    costs: dict[Candidate, Cost] = field(default_factory=dict)
+    scores: dict[Candidate, dict[Key, dict[str, float]]] = field(default_factory=dict)
+    others: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
+    #: By encoder: search parameters change no vector, and no speed of encoding.
+    costs: dict[str, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     tokens_encoded: int = 0
     tokens_shared: int = 0
+    #: Models that stay in memory until their cells have run.
+    kept: dict[str, Any] = field(default_factory=dict)
 
-    #: The model that `estimate` has loaded; `run` uses it again.
-    loaded: tuple[Candidate, Any] | None = None
+    def cost(self, candidate: Candidate) -> Cost:
+        """The cost of a candidate; that of BM25 is nothing."""
+        return self.costs.get(candidate.encoder, Cost())
 
-    def estimate(self, candidates: Sequence[Candidate], total: int, ranked: int) -> str:
-        """A sentence about time, memory and disk at most; "." if the first candidate cannot load.
+    def measure(self, candidates: Sequence[Candidate]) -> None:
+        """Measure each encoder, unless earlier runs measured all of them together.
+
+        The rounds are interleaved, so that other work on the machine slows all candidates and not one of them.
+        """
+        metas: dict[str, Any] = {}
+        for name in dict.fromkeys(candidate.encoder for candidate in candidates if candidate.encoder):
+            with suppress(*_LEFT_OUT):  # `run` will say so
+                metas[name] = mteb.get_model_meta(name)
+        known = {name: self.cells.find_cost(meta, self.tasks) for name, meta in metas.items()}
+        found = {name: cost for name, cost in known.items() if cost is not None}
+        if len(found) == len(metas) and len({cost.measured for cost in found.values()}) < 2:
+            self.costs = found
+            return
+        device = torch.device(self.device or get_device_name()).type
+        texts = sample([corpus for parts in self.corpora.values() for corpus in parts], device)
+        reads = {candidate.encoder: candidate.target_len for candidate in candidates}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        for _ in range(ROUNDS):
+            for name in list(metas):
+                try:
+                    encoder = _encoder(self.load(name))
+                    if name not in self.costs:
+                        self.costs[name] = replace(count(encoder, self.corpora, reads[name]), measured=now)
+                    if encoder is not None and texts:
+                        cost, (rate, size) = self.costs[name], speed(encoder, texts)
+                        stored = None if cost.vectors is None else cost.vectors * size
+                        self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
+                except _LEFT_OUT:
+                    del metas[name]
+                encoder = None
+                _free_memory()
+            if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
+                break  # what is left of the budget is for scores; such speeds never count as different
+        for name, meta in metas.items():
+            self.cells.keep_cost(meta, self.tasks, self.costs[name])
+
+    def load(self, name: str) -> Any:
+        """mteb's object for a name. Small models stay in memory.
+
+        Large ones are loaded again for every round: with all of them in memory, a comparison would need the memory
+        of many models, while loading costs seconds.
+        """
+        if name in self.kept:
+            return self.kept[name]
+        model: Any = mteb.get_model(name, device=self.device)
+        encoders = [_encoder(each) for each in (model, *self.kept.values())]
+        if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
+            self.kept[name] = model
+        return model
+
+    def estimate(self, candidates: Sequence[Candidate], ranked: int) -> str:
+        """A sentence about time, memory and disk at most.
 
         Args:
-            candidates: the candidates; the first one is measured.
-            total: the tokens that all of them read.
+            candidates: the candidates.
             ranked: the documents in all rankings of one candidate.
         """
-        first = next((candidate for candidate in candidates if candidate.name != BM25), None)
-        if first is None:
-            return "."
-        try:
-            meta = mteb.get_model_meta(first.name)
-            cost = self.cells.find_cost(meta, self.tasks)
-            if cost is None:
-                model: Any = mteb.get_model(first.name, device=self.device)
-                self.loaded = first, model
-                cost = self._probe(first, meta, model)
-        except (LongEmbedError, ImportError, OSError):  # `run` will say so
-            return "."
-        if not cost.tokens_per_second:
-            return "."
-        chars = [n for texts in self.corpora.values() for n in texts.chars]
-        one = (cost.bytes or 0) / max(cost.vectors or 1, 1)
-        vectors = [one * sum(vectors_of(n, candidate) for n in chars) for candidate in candidates]
+        costs = [self.cost(candidate) for candidate in candidates]
+        corpora = [corpus for parts in self.corpora.values() for corpus in parts]
+        n_documents = sum(map(len, corpora))
+        who = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
+        tokens = [sum(cost.tokens.values()) for cost in costs]
+        what = f"{who} {sum(tokens):,} tokens at most in {n_documents:,} documents"
+        seconds = sum(n / min(cost.speeds) for n, cost in zip(tokens, costs, strict=True) if cost.speeds)
+        if not seconds:
+            return f"{what}."
+        vectors = [(cost.bytes or 0) * n_documents for cost in costs]
         # texts are in the task and, while one candidate runs, in its blocks; vectors in the encoder and in the search
-        memory = 2 * sum(chars) + 2 * max(vectors)
+        memory = 2 * sum(corpus.data.nbytes for corpus in corpora) + 2 * max(vectors)
         disk = sum(vectors) + len(candidates) * ranked * _RANKED_BYTES
         return (
-            f": {first.name} encodes {cost.tokens_per_second:,.0f} tokens a second here, so about "
-            f"{total / cost.tokens_per_second / _SECONDS_PER_MINUTE:.1f} minutes at most (shared work is done only "
-            f"once), {memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
+            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes at most here (shared work is done only once), "
+            f"{memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
     def run(self, candidate: Candidate, say: Callable[[str], None]) -> None:
@@ -209,14 +254,9 @@ class _Work:
         began = time.monotonic()
         try:
             meta = mteb.get_model_meta(candidate.name)
-            model: Any = None
             if not self._take_finished(candidate, meta, say):
-                if self.loaded is not None and self.loaded[0] is candidate:
-                    model = self.loaded[1]
-                else:
-                    model = mteb.get_model(candidate.name, device=self.device)
-                self._cells(candidate, meta, model)
-        except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
+                self._cells(candidate, meta, self.load(candidate.name))
+        except _LEFT_OUT as error:
             reason = str(error).partition("\n")[0]
             if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
@@ -225,14 +265,11 @@ class _Work:
             say(self.left_out[-1])
         finally:
             self.seconds[candidate.name] = time.monotonic() - began
-            self.loaded = model = None
-            gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            self.kept.pop(candidate.name, None)
+            _free_memory()
 
     def _take_finished(self, candidate: Candidate, meta: Any, say: Callable[[str], None]) -> bool:
         """Take all cells from an earlier run, if all are there. Then the weights need not load."""
-        cost = self.cells.find_cost(meta, self.tasks)
         found = {}
         for task in self.tasks:
             for split in task.eval_splits:
@@ -242,9 +279,8 @@ class _Work:
                         f"The ranking of {candidate.name} on {task.metadata.name}, {split} is not complete, so it "
                         "runs again."
                     )
-        if cost is None or None in found.values():
+        if None in found.values():
             return False
-        self.costs[candidate] = replace(cost, share_read=share_read(self._all().chars, candidate.target_len))
         for key, scores in found.items():
             self._take(candidate, key, scores or {})
         return True
@@ -253,52 +289,25 @@ class _Work:
         self.others.setdefault(candidate, {})[key] = scores
         self.scores.setdefault(candidate, {})[key] = next(iter(scores.values()))
 
-    def _all(self) -> Texts:
-        """All corpora as one."""
-        parts = self.corpora.values()
-        return Texts(
-            [n for texts in parts for n in texts.chars], [text for texts in parts for text in texts.middle]
-        )
-
     def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
-        cost = self.costs[candidate] = self._probe(candidate, meta, model)
         store = getattr(_encoder(model), "store", None)
         if store is not None:
             store.keeps_windows = True
         try:
-            self._run_splits(candidate, meta, model, cost)
+            self._run_splits(candidate, meta, model)
         finally:
             if store is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
 
-    def _probe(self, candidate: Candidate, meta: Any, model: Any) -> Cost:
-        """The cost of a candidate: measured now, or known from `estimate`."""
-        if (
-            self.loaded is not None
-            and self.loaded[0] is candidate
-            and (known := self.cells.find_cost(meta, self.tasks))
-        ):
-            return known
-        encoder = _encoder(model)
-        store = getattr(encoder, "store", None)
-        if encoder is not None:
-            encoder.store = None  # a probe must not read embeddings that another candidate has stored
-        cost = probe(encoder, self._all(), candidate.target_len)
-        if encoder is not None:
-            encoder.store = store
-        self.cells.keep_cost(meta, self.tasks, cost)
-        return cost
-
-    def _run_splits(self, candidate: Candidate, meta: Any, model: Any, cost: Cost) -> None:
+    def _run_splits(self, candidate: Candidate, meta: Any, model: Any) -> None:
+        cost = self.cost(candidate)
         for task in self.tasks:
             for split in task.eval_splits:
                 key = (task.metadata.name, split)
                 expected = 0.0
                 if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-                    expected = (
-                        tokens_of(self.corpora[key].chars, candidate.target_len) / cost.tokens_per_second
-                    )
+                    expected = cost.tokens["/".join(key)] / cost.tokens_per_second
                 if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
                     self.skipped.append(
                         f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
@@ -332,6 +341,12 @@ class _Work:
         return complete
 
 
+def _free_memory() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 def _encoder(model: Any) -> Any:
     """Our encoder inside an mteb model, None if there is none."""
     inner = getattr(model, "embedder", None) or getattr(model, "model", None)
@@ -339,12 +354,7 @@ def _encoder(model: Any) -> Any:
 
 
 def _loaded(task: AbsTaskRetrieval, cells: Cells) -> Sequence[str]:
-    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
-        "text"
-    ]:
-        raise InputError(
-            f"compare takes text retrieval tasks, got {task.metadata.name} ({task.metadata.type})."
-        )
+    check_text_retrieval("compare", task)
     if not task.data_loaded:
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
@@ -352,18 +362,8 @@ def _loaded(task: AbsTaskRetrieval, cells: Cells) -> Sequence[str]:
     return task.eval_splits
 
 
-def _corpus(task: AbsTaskRetrieval, split: str) -> Texts:
-    parts = [texts_of(task.dataset[subset][split]["corpus"]) for subset in task.hf_subsets]
-    chars = [n for part in parts for n in part.chars]
-    if not chars:
+def _corpora(task: AbsTaskRetrieval, split: str) -> list[Any]:
+    found = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
+    if not any(map(len, found)):
         raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
-    return Texts(chars, [text for part in parts for text in part.middle])
-
-
-def vectors_of(n_chars: int, candidate: Candidate) -> int:
-    """About how many vectors a document with so many characters has, at most."""
-    if (found := re.search("vectors=(window|[0-9]+)", candidate.name)) is None:
-        return 1
-    size = re.search("size=([0-9]+)", candidate.name)
-    tokens = int(found[1]) if found[1].isdigit() else int(size[1]) if size else candidate.trained_len or 1
-    return 1 + tokens_of([n_chars], candidate.target_len) // tokens
+    return found

@@ -2,106 +2,157 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN
+from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
+from mteb_longembed.encoders.engine.tokenizing import cutter_of
+from mteb_longembed.encoders.spans import document_prompt
+from mteb_longembed.retrieval.passages import tokens_of_vectors
+from mteb_longembed.tasks.cutting import counter_of
 
-#: A probe encodes documents until this time is over, in seconds.
-_PROBE_SECONDS = 1.0
-_PROBE_DOCUMENTS = 16
+#: How often the speed of every candidate is measured. Below that, two speeds never count as different.
+ROUNDS = 3
+#: A measurement encodes at least so many documents.
+_LEAST_DOCUMENTS = 2
+#: The share of the text that a target length should read.
+ENOUGH = 0.9
+
+#: (task, split).
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a candidate.
+    """The cost of a candidate, counted with its own tokenizer over all documents.
 
     Args:
-        tokens_per_second: speed on documents, without stored embeddings; None if nothing is encoded.
-        vectors: mean number of vectors for each document, None if there are none.
-        bytes: mean bytes of a document's vectors in fp32.
-        share_read: the share of the corpus' text that is read, from 0 to 1.
+        tokens: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
+        share_read: the share of the documents' tokens that is read, from 0 to 1.
+        vectors: mean number of vectors of a document, None if that is not known.
+        enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
+        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
+        bytes: mean bytes of a document's vectors, as they are stored.
+        measured: when the speeds were measured. Only speeds of one measurement are compared.
     """
 
-    tokens_per_second: float | None
-    vectors: float | None
-    bytes: float | None
-    share_read: float
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    share_read: float = 1.0
+    vectors: float | None = None
+    enough_len: int = 1
+    speeds: Sequence[float] = ()
+    bytes: float | None = None
+    measured: str = ""
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The median speed, None if there is none."""
+        return median(self.speeds) if self.speeds else None
+
+    def is_faster_than(self, other: Cost) -> bool:
+        """Whether the slowest round is faster than the other one's fastest round."""
+        both = (self, other)
+        together = self.measured == other.measured and all(len(cost.speeds) >= ROUNDS for cost in both)
+        return together and min(self.speeds) > max(other.speeds)
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What a comparison keeps of a corpus: not its texts, which the task has already.
-
-    Args:
-        chars: the characters of each document.
-        middle: a few documents of middle length, for probes.
-    """
-
-    chars: list[int]
-    middle: list[str]
-
-
-def texts_of(rows: Any) -> Texts:
-    """The lengths of a corpus' documents, title included, and a few of them.
+def texts_of(rows: Any) -> Iterator[list[str]]:
+    """The documents of a corpus in batches, as models read them: title first.
 
     Args:
         rows: mteb's corpus.
     """
     columns = [name for name in ("title", "text") if name in rows.column_names]
-
-    def join(values: Sequence[str | None]) -> str:
-        return " ".join(value or "" for value in values).strip()
-
-    chars = [
-        len(join(values))
-        for batch in rows.select_columns(columns).iter(batch_size=256)
-        for values in zip(*(batch[name] for name in columns), strict=True)
-    ]
-    places = sorted(range(len(chars)), key=chars.__getitem__)[len(chars) // 2 :][:_PROBE_DOCUMENTS]
-    return Texts(chars, [join([rows[place][name] for name in columns]) for place in places])
+    for batch in rows.select_columns(columns).iter(batch_size=64):
+        yield [
+            " ".join(value or "" for value in values).strip()
+            for values in zip(*(batch[name] for name in columns), strict=True)
+        ]
 
 
-def tokens_of(chars: Sequence[int], target_len: int | None) -> int:
-    """An estimate of the number of tokens that are read of texts with these lengths."""
-    longest = sys.maxsize if target_len is None else target_len
-    return sum(min(int(n / CHARS_PER_TOKEN) + 2, longest) for n in chars)
-
-
-def share_read(chars: Sequence[int], target_len: int | None) -> float:
-    """An estimate of the share of texts with these lengths that is read."""
-    total = tokens_of(chars, None)
-    return tokens_of(chars, target_len) / total if total else 1.0
-
-
-def probe(model: Any, texts: Texts, target_len: int | None) -> Cost:
-    """Measure a model on a few documents of middle length.
+def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
+    """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
 
     Args:
-        model: a SentenceTransformer or MultiVectorEncoder; None if nothing is encoded (BM25), or if the model runs
-            elsewhere (an API).
-        texts: the corpus.
-        target_len: how many tokens of a document the model reads.
+        corpora: mteb's corpora.
+        device_type: such as cpu. Other devices are fast only with many documents.
     """
-    read = share_read(texts.chars, target_len)
-    if model is None or not texts.chars:
-        return Cost(None, None, None, read)
-    # the first call makes things that are made only once: do not measure it
-    model.encode_document(texts.middle[:1], show_progress_bar=False)
-    speeds, vectors, started = [], [], time.perf_counter()
-    for text in texts.middle:
-        before = time.perf_counter()
-        (found,) = model.encode_document([text], show_progress_bar=False)
-        vectors.append(np.atleast_2d(found.cpu() if hasattr(found, "cpu") else found))
-        after = time.perf_counter()
-        speeds.append(tokens_of([len(text)], target_len) / (after - before))
-        if after - started > _PROBE_SECONDS:
+    places = [(corpus, place) for corpus in corpora for place in range(len(corpus))]
+    limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
+    drawn: dict[str, None] = {}
+    for corpus, place in random.Random(0).sample(places, len(places)):
+        ((text,),) = texts_of(corpus.select([place]))
+        if text:
+            drawn[text] = None
+        if len(drawn) >= _LEAST_DOCUMENTS and sum(map(len, drawn)) >= limit:
             break
-    count = float(np.mean([len(rows) for rows in vectors]))
-    # the median: other work on the machine may stop one document for a while
-    return Cost(float(np.median(speeds)), count, count * vectors[0].shape[1] * 4, read)
+    return list(drawn)
+
+
+def speed(model: Any, texts: Sequence[str]) -> tuple[float, int]:
+    """Tokens of documents that a model encodes in a second, and the bytes of one vector.
+
+    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
+
+    Args:
+        model: a SentenceTransformer or MultiVectorEncoder of ours.
+        texts: documents, all different.
+    """
+    rows = model.first.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
+    store, model.store = model.store, None  # embeddings that are stored already would say nothing about speed
+    try:
+        # the first call makes things that are made only once: do not measure it
+        model.encode_document([min(texts, key=len)], show_progress_bar=False)
+        started = time.perf_counter()
+        found = model.encode_document(texts, show_progress_bar=False)
+        seconds = time.perf_counter() - started
+    finally:
+        model.store = store
+    vector = np.atleast_2d(found[0].cpu() if hasattr(found[0], "cpu") else found[0])[0]
+    return sum(map(len, rows)) / seconds, vector.nbytes
+
+
+def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Cost:
+    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding.
+
+    Args:
+        model: a SentenceTransformer or MultiVectorEncoder of ours, or any model of mteb. Without a fast tokenizer,
+            0.75 words count as a token.
+        corpora: mteb's corpora of each task and split.
+        target_len: how many tokens of a document the model reads, None for all.
+    """
+    first: Any = getattr(model, "first", None)
+    cutter = cutter_of(first.tokenizer) if first is not None and first.token_ids(["a"]) is not None else None
+    words = counter_of(model, "")
+    prompt = document_prompt(model) if cutter else ""
+    before = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0
+    around = before + (len(cutter.before) + len(cutter.behind) if cutter else 0)
+    tokens = {"/".join(key): 0 for key in corpora}
+    whole: list[int] = []  # content tokens of each document
+    n_read = n_vectors = 0
+    for key, parts in corpora.items():
+        for texts in (texts for part in parts for texts in texts_of(part)):
+            if cutter is None:
+                own = [words.ends(text, [])[0] for text in texts]
+                lengths = [min(n, target_len or n) for n in own]
+            else:
+                own = [len(ids) - before for ids in cutter.contents([prompt + t for t in texts], sys.maxsize)]
+                rows = first.token_ids(texts, prompt or None)
+                lengths = [len(row) for row in rows]
+                n_vectors += sum(len(each) for each in tokens_of_vectors(model, rows, prompt or None))
+            whole += own
+            n_read += sum(min(max(n - around, 0), all_) for n, all_ in zip(lengths, own, strict=True))
+            tokens["/".join(key)] += sum(lengths)
+    total = sum(whole)
+    enough = 1
+    while sum(min(n, max(enough - around, 0)) for n in whole) < ENOUGH * total:
+        enough *= 2
+    vectors = n_vectors / len(whole) if cutter else None
+    return Cost(tokens, n_read / total if total else 1.0, vectors, enough)

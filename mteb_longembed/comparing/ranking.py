@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,10 @@ from mteb_longembed.statistics.paired import adjust, randomisation_test
 Scores = Mapping[tuple[str, str], Mapping[str, float]]
 
 
+#: With fewer queries, half of them say too little.
+LEAST_QUERIES = 40
+
+
 @dataclass(frozen=True)
 class Row:
     """One candidate's row.
@@ -27,7 +32,7 @@ class Row:
         score: in percent; the mean over splits is taken first, then the mean over tasks.
         gain: paired difference to its base, in points; None for a base, and if there is no base.
         p_value: p-value of that difference, adjusted for the number of candidates.
-        loss: paired difference to the best candidate, in points; None for the best.
+        loss: paired difference to the best that may be recommended, in points; None for the best.
         cost: the cost of encoding.
         by_split: score in percent by task and split, with its interval.
         others: the other metrics in percent, with their intervals.
@@ -58,26 +63,14 @@ class Row:
         return self.candidate.name == BM25
 
     @property
-    def matches_words(self) -> bool:
-        """Whether this is BM25, or a candidate with BM25's scores added."""
-        return self.is_bm25 or "fuse=bm25" in self.name
-
-    @property
     def searches(self) -> bool:
         """Whether the name has search parameters, so that it is a search and not a model."""
         return any(f"{key}=" in self.name for key in ("center", "fuse"))
 
     @property
-    def tokens_per_second(self) -> float | None:
-        """Tokens that are encoded in a second, None if nothing is encoded."""
-        return self.cost.tokens_per_second
-
-    @property
-    def seconds_per_million(self) -> float | None:
-        """Seconds for a million tokens of documents: 0 for BM25, None if it was not measured."""
-        if self.is_bm25:
-            return 0.0
-        return None if self.tokens_per_second is None else 1e6 / self.tokens_per_second
+    def size(self) -> float | None:
+        """Mean bytes of a document's vectors: 0 for BM25, None if it is not known."""
+        return 0.0 if self.is_bm25 else self.cost.bytes
 
 
 def rank(
@@ -85,6 +78,7 @@ def rank(
     costs: Mapping[Candidate, Cost],
     *,
     others: Mapping[Candidate, Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]] | None = None,
+    proxy: bool = False,
     seed: int = 0,
 ) -> list[Row]:
     """The candidates, the best first. All must have answered the same queries.
@@ -94,6 +88,8 @@ def rank(
     Args:
         scores: scores by candidate.
         costs: costs by candidate.
+        proxy: whether the queries were drawn from the documents. That helps candidates that match words, so none of
+            them is the best.
         others: for each candidate, task and split, the scores of each metric, the ranking one among them first.
         seed: seed of the resampling.
     """
@@ -104,6 +100,7 @@ def rank(
         for candidate, groups in order.items()
     }
     ranked = sorted(order, key=lambda candidate: -means[candidate])
+    best = next((c for c in ranked if not (proxy and c.matches_words)), ranked[0])
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
     # The test gives all groups the same weight.
@@ -122,7 +119,7 @@ def rank(
                 score=mean_of_means_interval(order[candidate], weights, seed=seed).scaled(100),
                 gain=_difference(order, weights, base, candidate, seed),
                 p_value=p_values.get(candidate),
-                loss=_difference(order, weights, ranked[0], candidate, seed),
+                loss=_difference(order, weights, best, candidate, seed),
                 cost=costs[candidate],
                 by_split={
                     key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
@@ -132,6 +129,52 @@ def rank(
             )
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The score to expect of the winner on new queries: one half of the queries chooses, the other half scores.
+
+    Args:
+        score: in percent, the mean of both ways.
+        choices: the name that each half chooses.
+    """
+
+    score: float
+    choices: tuple[str, str]
+
+
+def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
+    """The score to expect; None if there are fewer than `LEAST_QUERIES` queries.
+
+    The highest of many scores is too high: part of it is luck on the very queries that chose it.
+
+    Args:
+        scores: scores of the candidates that may win, in the order in which ties are decided.
+    """
+    found = next(iter(scores.values()))
+    if sum(map(len, found.values())) < LEAST_QUERIES:
+        return None
+    halves: list[dict[tuple[str, str], list[str]]] = [{}, {}]
+    for key, by_query in found.items():
+        # by a hash, because neighbouring ids may be of one kind or of one document
+        drawn = sorted(by_query, key=lambda query: hashlib.sha256(query.encode("utf-8", "replace")).digest())
+        for half, queries in zip(halves, (drawn[::2], drawn[1::2]), strict=True):
+            if queries:
+                half[key] = queries
+    means = [
+        {
+            candidate: sum(
+                weight * float(np.mean([own[key][query] for query in half[key]]))
+                for weight, key in zip(_weights(half), sorted(half), strict=True)
+            )
+            for candidate, own in scores.items()
+        }
+        for half in halves
+    ]
+    chosen = [max(half, key=half.__getitem__) for half in means]
+    score = (means[1][chosen[0]] + means[0][chosen[1]]) / 2
+    return Expected(100 * score, (chosen[0].name, chosen[1].name))
 
 
 def _difference(
@@ -163,7 +206,7 @@ def _groups(found: Scores) -> list[NDArray[np.float64]]:
     return [np.array([found[key][query] for query in sorted(found[key])]) for key in sorted(found)]
 
 
-def _weights(found: Scores) -> list[float]:
+def _weights(found: Iterable[tuple[str, str]]) -> list[float]:
     """The weight of each split in the mean: all tasks weigh the same, and all splits of a task."""
     tasks = [task for task, _ in sorted(found)]
     return [1 / len(set(tasks)) / tasks.count(task) for task in tasks]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
+from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.reports.tables.table import Cell, Table, number_cell, text_cell
+from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, text_cell
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from mteb_longembed.reports.figures.drawing import Drawing
 
 _LENGTH = "test_"
+#: Directions in which a number may stand beside its point, the usual one first.
+_ANGLES = [math.pi / 4 + k * math.pi / 4 for k in range(8)]
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 
 
@@ -24,10 +31,12 @@ def ranking_table(found: Comparison) -> Table:
     """The candidates, the best first."""
     others = list(found.rows[0].others)
     header = (
+        "#",
         "candidate",
         _metric(found),
         "to base",
         "p adj.",
+        "to best",
         *others,
         "tokens/s",
         "vectors",
@@ -36,31 +45,45 @@ def ranking_table(found: Comparison) -> Table:
     )
     rows = tuple(
         (
+            text_cell(number),
             text_cell(row.name),
             number_cell(row.score.mean, interval=row.score),
             _difference(row.gain),
             _p_value(row.p_value),
+            _difference(row.loss),
             *(number_cell(row.others[name].mean, interval=row.others[name]) for name in others),
-            number_cell(row.tokens_per_second, 0),
-            number_cell(row.cost.vectors, 1),
-            number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 1),
+            _speed(row),
+            number_cell(row.cost.vectors, 2),
+            number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 2),
             Cell(f"{row.cost.share_read:.0%}", 100 * row.cost.share_read),
         )
-        for row in found.rows
+        for number, row in enumerate(found.rows, start=1)
     )
+    made = Table("compare", f"Candidates on {', '.join(found.tasks)}", header, rows).without_empty_columns()
     notes = [
         f"{_metric(found)}: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the "
-        "brackets show the 95 % interval. To base: paired difference to the base in points, with its "
-        "interval. p adj.: paired randomisation test, adjusted (Benjamini-Hochberg). Read: the share of the "
-        "documents' text.",
+        "brackets show the 95 % interval."
     ]
-    notes += found.counted
-    if found.proxy:
-        notes.append(
-            "The queries are sentences drawn from the documents. They are only a proxy for real queries, and they "
-            "help methods that match words, so we recommend nothing about BM25."
-        )
-    return Table("compare", f"Candidates on {', '.join(found.tasks)}", header, rows, tuple(notes))
+    notes += [text for column, text in _LEGEND.items() if column in made.header]
+    return replace(made, notes=(*notes, *found.counted))
+
+
+#: What a column is, for the columns that not everybody can guess.
+_LEGEND = {
+    "to best": "To base, to best: paired differences in points, with their intervals.",
+    "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",
+    "tokens/s": f"Tokens/s: median, slowest and fastest of {ROUNDS} rounds on the same documents; ranges that overlap "
+    "do not differ.",
+    "vectors": "Vectors and KB/doc: the mean of all documents.",
+    "read": "Read: the share of the documents' tokens that is read.",
+}
+
+
+def _speed(row: Row) -> Cell:
+    if row.cost.tokens_per_second is None:
+        return Cell(MISSING)
+    ends = f"[{min(row.cost.speeds):.0f},{max(row.cost.speeds):.0f}]"
+    return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
 
 
 def _metric(found: Comparison) -> str:
@@ -94,12 +117,13 @@ def as_json(found: Comparison) -> str:
 
 
 def drawings(found: Comparison) -> list[Drawing]:
-    """The figures: score by length, score against cost, and the share of the text that is read.
+    """The figures: score by length for each task, and score against speed.
 
     Raises:
         InputError: if matplotlib is not installed.
     """
-    return [drawing for drawing in (_by_length(found), _cost(found), _read(found)) if drawing is not None]
+    by_length = [_by_length(found, task) for task in dict.fromkeys(found.tasks)]
+    return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
 
 def page(found: Comparison, pictures: list[Drawing]) -> str:
@@ -160,6 +184,7 @@ def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:
         "p_adjusted": row.p_value,
         "difference_to_best": _ends(row.loss),
         "other_metrics": {name: _ends(interval) for name, interval in row.others.items()},
+        "tokens_per_second": row.cost.tokens_per_second,
         **asdict(row.cost),
         "seconds": seconds,
         "by_split": {f"{task}/{split}": _ends(interval) for (task, split), interval in row.by_split.items()},
@@ -173,83 +198,76 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
     return [interval.mean, low, high]
 
 
-def _by_length(found: Comparison) -> Drawing | None:
+def _by_length(found: Comparison, task: str) -> Drawing | None:
     from mteb_longembed.reports.figures.drawing import draw_lines, new_drawing, style
 
-    lengths: dict[int, list[tuple[str, str]]] = {}
-    for task, split in found.rows[0].by_split:
-        if split.removeprefix(_LENGTH).isdigit():
-            lengths.setdefault(int(split.removeprefix(_LENGTH)), []).append((task, split))
+    splits = {s.removeprefix(_LENGTH): s for name, s in found.rows[0].by_split if name == task}
+    lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
     if len(lengths) < 2:
         return None
-    drawing, (axes,) = new_drawing("by-length", "Score by length of the documents, with 95 % intervals", 7, 4)
+    title = f"{task}: {_metric(found)} by length of the documents, with 95 % intervals"
+    drawing, (axes,) = new_drawing(f"by-length-{task}", title, 7, 4)
     series = []
     for number, row in enumerate(found.rows[:7]):
         look = style(number)
-        means, lows, highs = {}, [], []
-        for length in sorted(lengths):
-            parts = [row.by_split[key] for key in lengths[length]]
-            means[length] = sum(part.mean for part in parts) / len(parts)
-            lows.append(sum(part.low for part in parts) / len(parts))
-            highs.append(sum(part.high for part in parts) / len(parts))
-        axes.fill_between(sorted(lengths), lows, highs, color=look.colour, alpha=0.12, lw=0)
+        parts = {length: row.by_split[lengths[length]] for length in sorted(lengths)}
+        lows, highs = ([getattr(part, end) for part in parts.values()] for end in ("low", "high"))
+        axes.fill_between(list(parts), lows, highs, color=look.colour, alpha=0.12, lw=0)
+        means = {length: part.mean for length, part in parts.items()}
         tips = {length: f"{row.name}, {length} tokens: {value:.1f}" for length, value in means.items()}
         series.append((short(row.name), means, tips, look))
     draw_lines(drawing, axes, series)
     axes.set_xlabel("tokens of a document")
-    axes.set_ylabel("score (%)")
+    axes.set_ylabel(f"{_metric(found)} (%)")
     axes.set_ylim(0, 102)
     drawing.legend(axes)
     return drawing
 
 
 def _cost(found: Comparison) -> Drawing | None:
-    from mteb_longembed.reports.figures.drawing import COLOURS, new_drawing
+    """Score against speed. The numbers at the points are those of the table's rows; BM25 is a line."""
+    from mteb_longembed.reports.figures.drawing import COLOURS, draw_interval, new_drawing
 
-    rows = [row for row in found.rows if row.seconds_per_million is not None and not row.is_bm25]
-    if len(rows) < 2:
+    if sum(row.cost.tokens_per_second is not None for row in found.rows) < 2:
         return None
-    front: list[Row] = []
-    for row in sorted(rows, key=lambda row: (row.seconds_per_million, -row.score.mean)):
-        if not front or row.score.mean > front[-1].score.mean:
-            front.append(row)
     drawing, (axes,) = new_drawing(
-        "cost", "Score against cost: no candidate is both cheaper and better than one on the line", 7, 4.2
+        "cost", f"{_metric(found)} against speed: up and to the right is better", 7, 4.6
     )
-    costs = [float(row.seconds_per_million or 0) for row in front]
-    axes.plot(costs, [row.score.mean for row in front], color=COLOURS[1], lw=1.2, zorder=1)
-    for number, row in enumerate(rows, start=1):
-        x = float(row.seconds_per_million or 0)
-        if row.score.is_known:
-            axes.plot([x, x], [row.score.low, row.score.high], color="#bbbbbb", lw=1, zorder=1)
-        (point,) = axes.plot(
-            [x], [row.score.mean], "o", color=COLOURS[1 if row in front else 0], ms=5, zorder=3
-        )
-        drawing.tip(point, f"{row.name}: {row.score.mean:.1f}, {x:.0f} s per million tokens")
-        axes.annotate(str(number), (x, row.score.mean), textcoords="offset points", xytext=(4, 4), fontsize=7)
-        axes.plot([], [], " ", label=f"{number} {short(row.name)}")
+    points = []
+    for number, row in enumerate(found.rows, start=1):
+        tip = f"{row.name}: {row.score.mean:.1f}"
+        if row.is_bm25:
+            line = axes.axhline(row.score.mean, color=COLOURS[3], lw=1.2, ls="--", zorder=1)
+            drawing.tip(line, f"{tip}, encodes nothing")
+            axes.plot([], [], color=COLOURS[3], ls="--", label=f"{number} {row.name} (encodes nothing)")
+        elif row.cost.tokens_per_second is not None:
+            x, y = row.cost.tokens_per_second, row.score.mean
+            draw_interval(axes, x, row.score, "#bbbbbb")
+            axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
+            (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
+            drawing.tip(point, f"{tip}, {x:,.0f} tokens a second")
+            axes.plot([], [], " ", label=f"{number} {short(row.name)}")
+            points.append((str(number), x, y))
+    axes.margins(0.1)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("seconds per million tokens of documents")
-    axes.set_ylabel("score (%)")
+    axes.set_xlabel("tokens/s (bar: slowest to fastest round)")
+    axes.set_ylabel(f"{_metric(found)} (%), bar: 95 % interval")
     drawing.legend(axes)
+    _number(drawing, axes, points)
     return drawing
 
 
-def _read(found: Comparison) -> Drawing:
-    from mteb_longembed.reports.figures.drawing import COLOURS, new_drawing
-
-    rows = found.rows[::-1]
-    drawing, (axes,) = new_drawing(
-        "read", "Share of the documents' text that is read", 7, 0.6 + 0.25 * len(rows)
-    )
-    for y, row in enumerate(rows):
-        (bar,) = axes.barh([y], [100 * row.cost.share_read], color=COLOURS[1], height=0.6)
-        drawing.tip(bar, f"{row.name} reads {row.cost.share_read:.0%}")
-        axes.text(100 * row.cost.share_read + 1, y, f"{row.cost.share_read:.0%}", va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [short(row.name) for row in rows])
-    axes.set_xlim(0, 112)
-    axes.set_xlabel("% of the text")
-    return drawing
+def _number(drawing: Drawing, axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
+    """Write a number beside each point, at the nearest place where no other number or point is."""
+    drawing.figure.draw_without_rendering()  # now the places on paper are known
+    unit = drawing.figure.dpi / 72
+    taken = [axes.transData.transform((x, y)) / unit for _, x, y in points]
+    for (text, x, y), at in zip(points, list(taken), strict=True):
+        tried = [at + (r * math.cos(a), r * math.sin(a)) for r in range(9, 60, 6) for a in _ANGLES]
+        free = (to for to in tried if all((abs(to - other) >= (11, 8)).any() for other in taken))
+        taken.append(next(free, tried[0]))
+        where: Any = {"textcoords": "offset points", "xytext": taken[-1] - at, "ha": "center", "va": "center"}
+        axes.annotate(text, (x, y), fontsize=7, **where)
 
 
 def short(name: str) -> str:

@@ -493,7 +493,7 @@ def _norm_topk(windows: Tensor) -> Tensor:
 
 #: How many windows `norm-topk` averages.
 TOP_WINDOWS = 3
-#: Aggregation -> one document's vector `[d]` from its windows `[w, d]`. Averages are computed for all documents at once.
+#: Aggregation -> one document's vector `[d]` from its windows `[w, d]`; averages are made for all documents at once.
 _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
     "max": lambda windows: windows.amax(0),
     "norm-topk": _norm_topk,

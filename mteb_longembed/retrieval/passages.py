@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.encoders.span_pooling import SpanPooling
 from mteb_longembed.encoders.spans import document_prompt
 
@@ -29,20 +31,29 @@ def passages_of(model: Any, text: str) -> list[Passage]:
         return [(0, len(text))]
     read = tokenizer(prompt + text, return_offsets_mapping=True, truncation=True, max_length=first.longest)
     offsets = np.array(read["offset_mapping"]).reshape(-1, 2) - len(prompt)
-    n = len(offsets)
-    pooling = model[1]
-    vectors = pooling.vectors if isinstance(pooling, SpanPooling) else None
-    ((_, *around),) = first.row_settings([np.array(read["input_ids"], np.int32)], prompt or None) or ((0,),)
-    prefix, behind = around or (0, 0)
-    if vectors is None or n - prefix - behind < 1:
-        groups = [np.arange(n)]
-    elif vectors != "window":
-        groups = np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
-    elif first.leaves_unchanged(n):
-        groups = [np.arange(n)]
-    else:
-        groups = [window.numpy() for window in first.strategy.windows(n, prefix, behind)]
+    (groups,) = tokens_of_vectors(model, [np.array(read["input_ids"], np.int32)], prompt or None)
     return [_passage(offsets[group]) for group in groups]
+
+
+def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
+    """For each document, the places of the tokens of each of its vectors.
+
+    Args:
+        model: what `extend` or `load` returned.
+        rows: token ids of each document, special tokens and prompt included.
+        prompt: the text that was put before each document.
+    """
+    first, pooling = model.first, model[1]
+    vectors = pooling.vectors if isinstance(pooling, SpanPooling) else None
+    settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
+    for n, (_, *around) in zip(map(len, rows), settings, strict=True):
+        prefix, behind = around or (0, 0)
+        if vectors is None or n - prefix - behind < 1 or (vectors == "window" and first.leaves_unchanged(n)):
+            yield [np.arange(n)]
+        elif vectors == "window":
+            yield [window.numpy() for window in first.strategy.windows(n, prefix, behind)]
+        else:
+            yield np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
 
 
 def _passage(offsets: np.ndarray) -> Passage:

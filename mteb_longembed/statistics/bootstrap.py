@@ -40,11 +40,6 @@ def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:
     return mean_of_means_interval([scores], seed=seed)
 
 
-def queries_interval(scores: Sequence[float], metric: str = "") -> Interval:
-    """`mean_interval`, for callers that also name the metric. The scores themselves say if they are right answers."""
-    return mean_interval(scores)
-
-
 def mean_of_means_interval(
     groups: Sequence[ArrayLike],
     weights: Sequence[float] | None = None,

@@ -7,6 +7,7 @@ long context. The paper (section 3) uses this argument against BEIR and LoCo.
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.types import PromptType
 
 from mteb_longembed.errors import InputError, ModelError
-from mteb_longembed.statistics.bootstrap import queries_interval
-from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
+from mteb_longembed.statistics.bootstrap import mean_of_means_interval
+from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
 from mteb_longembed.tasks.scoring import left_out, score_queries
@@ -40,10 +41,12 @@ class Diagnosis:
         score: name of the score, e.g. `nDCG@10`.
         curves: for each model, the score in percent by the number of tokens read of each document, with its 95 %
             interval over queries.
-        whole: for each model, the score in percent on whole documents, with its interval.
+        whole: for each model, the score in percent on documents that we do not cut, with its interval.
         document_lens: the length of every document in tokens, counted for the first model.
         counted_by: for each model, how tokens are counted.
         counted: one sentence for each kind of query or document that is not scored.
+        stops_at: for each model that does not read the longest documents to their end, the tokens that it reads at
+            most, special tokens and prompts included.
     """
 
     task: str
@@ -53,6 +56,7 @@ class Diagnosis:
     document_lens: list[int]
     counted_by: dict[str, str]
     counted: list[str] = field(default_factory=list)
+    stops_at: dict[str, int] = field(default_factory=dict)
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The smallest tried length that gives this share of the score on whole documents, None if none does."""
@@ -80,6 +84,8 @@ def diagnose(
 ) -> Diagnosis:
     """Score a task with its documents cut after each of these lengths, and whole.
 
+    A length beyond what a model reads at most is not tried with it, because it would not read so much.
+
     Args:
         task: an mteb retrieval task or its name, or a folder in BEIR's file format.
         models: names that `mteb.get_model` knows (ours among them), or loaded models.
@@ -94,7 +100,7 @@ def diagnose(
     if not lengths or min(lengths) < 1:
         raise InputError(f"lengths must be whole numbers of at least 1 token, got {list(lengths)}.")
     chosen = find_task(task, splits) if isinstance(task, str) else task
-    _check(chosen)
+    check_text_retrieval("diagnose", chosen)
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
     whole = _load(chosen)
@@ -103,6 +109,7 @@ def diagnose(
     wholes: dict[str, Interval] = {}
     document_lens: list[int] = []
     counted_by: dict[str, str] = {}
+    stops_at: dict[str, int] = {}
     for given in models:
         model = load_model(given) if isinstance(given, str) else given
         name = given if isinstance(given, str) else _name(given)
@@ -112,14 +119,21 @@ def diagnose(
         counted_by[name] = counter.name
         wholes[name] = _score(chosen, model, whole)
         curves[name] = {}
+        most = _reads_at_most(model)
+        if most is not None and most < max(found_lens):
+            stops_at[name] = most
         for place, length in enumerate(sorted(set(lengths))):
+            if length > stops_at.get(name, length):
+                break
             nothing_cut = length >= max(found_lens)
             curves[name][length] = (
                 wholes[name] if nothing_cut else _score(chosen, model, _cut(whole, cuts, place))
             )
     _put(chosen, whole)
     score = chosen.metadata.main_score.replace("ndcg_at_", "nDCG@").replace("_at_", "@")
-    return Diagnosis(chosen.metadata.name, score, curves, wholes, document_lens, counted_by, counted)
+    return Diagnosis(
+        chosen.metadata.name, score, curves, wholes, document_lens, counted_by, counted, stops_at
+    )
 
 
 def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieval:
@@ -163,13 +177,14 @@ def load_model(name: str) -> Any:
 _Data = dict[str, dict[str, RetrievalSplitData]]
 
 
-def _check(task: Any) -> None:
+def check_text_retrieval(command: str, task: Any) -> None:
+    """Raise InputError if a task is not text retrieval."""
     if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
         "text"
     ]:
+        name, kind = task.metadata.name, task.metadata.type
         raise InputError(
-            "diagnose needs a text retrieval task, "
-            f"got {task.metadata.name}, which is {task.metadata.type} ({task.metadata.category})."
+            f"{command} needs a text retrieval task, got {name}, which is {kind} ({task.metadata.category})."
         )
 
 
@@ -241,11 +256,20 @@ def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> Interval:
         (path,) = Path(folder).glob("*_predictions.json")
         found = json.loads(path.read_bytes())
     _put(task, data)  # mteb has replaced some entries
-    parts = []
-    for split in task.eval_splits:
-        scores = score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
-        parts.append(queries_interval(list(scores.values()), task.metadata.main_score))
-    return mean_of_intervals(parts).scaled(100)
+    scores = [
+        score_queries(task, split, {subset: found[subset][split] for subset in task.hf_subsets})
+        for split in task.eval_splits
+    ]
+    return mean_of_means_interval([list(each.values()) for each in scores]).scaled(100)
+
+
+def _reads_at_most(model: Any) -> int | None:
+    """How many tokens of a document a model reads, None if it reads all or does not say."""
+    inner = getattr(model, "embedder", None) or getattr(model, "model", None) or model
+    first = getattr(inner, "first", None)
+    most = getattr(inner, "max_seq_length", None) if first is None else first.longest
+    most = most or getattr(getattr(model, "mteb_model_meta", None), "max_tokens", None)
+    return None if most is None or math.isinf(most) else int(most)
 
 
 def _name(model: Any) -> str:

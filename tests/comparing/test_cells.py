@@ -242,15 +242,15 @@ GROWTH = """
 import json, resource, sys
 from pathlib import Path
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import _corpus, _loaded
+from mteb_longembed.comparing.comparison import _corpora, _loaded
 from mteb_longembed.tasks.beir import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
 cells = Cells(folder / "out")
 for split in _loaded(task, cells):
-    texts = _corpus(task, split)
+    corpora = _corpora(task, split)
     cells.identity(task, split)
-print(len(texts.chars), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(sum(map(len, corpora)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 

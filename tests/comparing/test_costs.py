@@ -1,35 +1,114 @@
-"""What a probe says of a candidate's cost."""
+"""What is said of a candidate's cost, compared with all documents encoded and tokenised one by one."""
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mteb_longembed.comparing import costs
-
-
-class Model:
-    """Needs one second for each document, or more where it is stopped. The clock is its own."""
-
-    def __init__(self, stops: dict[int, float]) -> None:
-        self.now, self.calls, self.stops = 0.0, 0, stops
-
-    def encode_document(self, texts: list[str], **_: object) -> list[np.ndarray]:
-        self.calls += 1
-        self.now += 1.0 + self.stops.get(self.calls, 0.0)
-        return [np.zeros((2, 4), np.float32) for _ in texts]
+import mteb_longembed
+from mteb_longembed.comparing import comparison, costs
+from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.tasks.beir import files_task
+from tests import tiny
 
 
-def probed(model: Model, monkeypatch: pytest.MonkeyPatch) -> costs.Cost:
-    monkeypatch.setattr(costs.time, "perf_counter", lambda: model.now)
-    monkeypatch.setattr(costs, "_PROBE_SECONDS", 60.0)
-    return costs.probe(model, costs.Texts([4500] * 11, ["word " * 900] * 11), 512)
+def corpora(n: int = 25, seed: int = 0) -> dict[tuple[str, str], list[Dataset]]:
+    """Documents of 0 to 200 words in two splits, one of them with titles."""
+    rng = random.Random(seed)
+    texts = ["", *(tiny.text(rng.randint(1, 200), i) for i in range(n))]
+    titled = {"title": ["a title", "", None], "text": [tiny.text(70, 90), tiny.text(3, 91), tiny.text(9, 92)]}
+    return {("A", "test"): [Dataset.from_dict({"text": texts})], ("B", "test"): [Dataset.from_dict(titled)]}
 
 
-def test_a_document_during_which_the_machine_does_something_else_does_not_count(monkeypatch) -> None:
-    assert probed(Model({3: 20.0, 5: 7.0}), monkeypatch) == probed(Model({}), monkeypatch)
-    assert probed(Model({}), monkeypatch) == costs.Cost(512.0, 2.0, 2 * 4 * 4, costs.share_read([4500], 512))
+def joined(found: dict[Any, list[Dataset]]) -> list[str]:
+    rows = [row for parts in found.values() for part in parts for row in part]
+    return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
 
 
-def test_the_first_call_is_not_measured(monkeypatch) -> None:
-    assert probed(Model({1: 1000.0}), monkeypatch).tokens_per_second == 512
+@pytest.mark.parametrize("prompt", ["", "passage: "])
+@pytest.mark.parametrize(
+    "tail",
+    ["none", "gp@64", "pi@64:vectors=5", "pcw@64:vectors=window", "pcw@128:size=10,short=cut,vectors=window"],
+)
+def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, prompt) -> None:
+    model: Any = mteb_longembed.load(f"{base}+{tail}")
+    model.prompts["document"] = prompt
+    found, texts = corpora(), joined(corpora())
+    counted = costs.count(model, found, None)
+    encoded = model.encode_document(texts, show_progress_bar=False)
+    assert counted.vectors == np.mean([len(np.atleast_2d(np.asarray(rows))) for rows in encoded])
+
+    target = model.first.longest
+    around = len(model.tokenizer(prompt)["input_ids"])  # special tokens and the prompt
+    lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
+    assert sum(counted.tokens.values()) == sum(min(n, target) for n in lengths)
+    assert counted.tokens["B/test"] == sum(min(n, target) for n in lengths[-3:])
+    whole = sum(n - around for n in lengths)
+
+    def share(length: int) -> float:
+        return sum(max(min(n, length) - around, 0) for n in lengths) / whole
+
+    assert counted.share_read == share(target)
+    assert share(counted.enough_len) >= costs.ENOUGH > share(counted.enough_len // 2)
+
+
+def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
+    texts = [tiny.text(40, 1), tiny.text(9, 2)]
+    for tail in ("gp@64", "gp@64:vectors=5"):
+        model: Any = mteb_longembed.load(f"{base}+{tail}")
+        rate, size = costs.speed(model, texts)
+        assert rate > 0 and size == np.asarray(model.encode_document(texts)[0]).nbytes / len(
+            np.atleast_2d(np.asarray(model.encode_document(texts)[0]))
+        )
+
+
+speeds = st.lists(st.floats(1, 1e6), min_size=1, max_size=4)
+
+
+@given(speeds, speeds, st.booleans())
+def test_speeds_differ_only_if_ranges_of_one_measurement_do_not_overlap(first, second, together) -> None:
+    a, b = Cost(speeds=first, measured="x"), Cost(speeds=second, measured="x" if together else "y")
+    apart = all(x > y for x in first for y in second)
+    assert a.is_faster_than(b) == (together and apart and min(len(first), len(second)) >= 3)
+
+
+def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
+    parts = [Dataset.from_dict({"text": [f"text {i} of {part}" for i in range(9)] * 2}) for part in "ab"]
+    drawn = costs.sample(parts, "cpu")
+    assert drawn == costs.sample(parts, "cpu") and len(drawn) == len(set(drawn)) == 18
+    long = Dataset.from_dict({"text": ["word " * 50_000] * 3 + ["other " * 50_000] * 3})
+    assert len(costs.sample([long], "cpu")) == 2
+
+
+def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encoders_speed(
+    base, data: Path, tmp_path, monkeypatch
+) -> None:
+    pytest.importorskip("bm25s")
+    calls: list[tuple[str, tuple[str, ...]]] = []
+    measure = comparison.speed
+
+    def recorded(model: Any, texts: list[str]) -> tuple[float, int]:
+        calls.append((str(model.resolved.spec.strategy), tuple(texts)))
+        return measure(model, texts)
+
+    monkeypatch.setattr(comparison, "speed", recorded)
+    tails = ("none@16", "gp@128", "gp@128,center=corpus")
+    who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
+    task = files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+    found = comparison.compare_candidates(
+        [*who, Candidate(BM25, "")], [task], tmp_path, show=False, say=lambda text: None
+    )
+    assert [name for name, _ in calls] == ["none", "gp"] * 3 and len({texts for _, texts in calls}) == 1
+    by_name = {row.name: row.cost for row in found.rows}
+    (fusion,) = [name for name in by_name if "fuse=bm25" in name]
+    encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)
+    assert by_name[fusion] == by_name[encoder] and len(by_name[fusion].speeds) == 3
+    assert by_name[f"{base}+{tails[1]}"] == by_name[f"{base}+{tails[2]}"]

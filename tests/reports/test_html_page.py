@@ -56,6 +56,13 @@ def test_nothing_is_loaded_from_elsewhere(page):
     assert not re.search(r"@import|url\((?!#)", page)
 
 
+def test_only_marks_that_are_on_the_page_are_explained():
+    assert not re.search("<dt[> ]", html_page.write([FOLDED], []))
+    marked = Table("marked", "Marked", ("Score",), ((Cell("5.0‡", 5.0, is_best=True),),))
+    written = html_page.write([marked], [])
+    assert re.findall("<dt.*?>(.)", written) == ["6", "‡"]
+
+
 def test_ids_are_unique_and_every_reference_has_one(page):
     parsed = _Ids(page)
     assert len(parsed.ids) == len(set(parsed.ids))

@@ -125,6 +125,21 @@ def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
     assert next(iter(found.counted_by.values())).startswith("tokens of ")
 
 
+def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path) -> None:
+    from mteb_longembed.commands.diagnose import to_table
+    from tests.tiny import sentence_transformer, text
+
+    sentence_transformer("bert", tmp_path / "base")
+    name = f"{tmp_path / 'base' / 'model'}+none"
+    texts = [text(n, n) for n in (5, 30, 60)]
+    found = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
+    assert found.stops_at == {name: 16} and set(found.curves[name]) == {4, 16}
+    said = " ".join(to_table(found).notes)
+    assert "the 16 tokens that it reads at most" in said and "whole documents" not in said
+    short = diagnose(str(beir(tmp_path / "short", texts[:1], ["a"])), [name], (4, 32))
+    assert not short.stops_at and set(short.curves[name]) == {4, 32}
+
+
 def test_nothing_is_read_from_or_written_to_mtebs_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,9 +33,9 @@ class ParallelContextWindows(Strategy):
     Args:
         size: tokens of a window, with prompt and special tokens; default the trained length.
         overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
-        agg: how the pooled vectors are joined: `mean`; `mean-normalized`, each divided by its length (norm) first; `max`
-            of each dimension; `norm-topk`, the mean of the three longest; `norm-softmax`, weighted by the softmax of
-            their lengths.
+        agg: how the pooled vectors are joined: `mean`; `mean-normalized`, each divided by its length (norm) first;
+            `max` of each dimension; `norm-topk`, the mean of the three longest; `norm-softmax`, weighted by the softmax
+            of their lengths.
         short: `keep` never cuts documents of at most the trained length; `cut` never cuts documents of at most `size`
             tokens.
 

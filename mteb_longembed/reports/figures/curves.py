@@ -200,7 +200,7 @@ class DiagnosisData:
     task: str
     score: str  # its name, e.g. `nDCG@10`
     curves: Mapping[str, Curve]  # by the number of tokens read of each document
-    whole: Mapping[str, Interval]  # on whole documents
+    whole: Mapping[str, Interval]  # on as much as it reads
     document_lens: Sequence[int]
 
     def longer_than(self, length: int) -> float:
@@ -233,14 +233,14 @@ def draw_diagnosis(data: DiagnosisData) -> Drawing:
         tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}{ends(score)}" for n, score in curve.items()}
         series.append((model, {n: score.mean for n, score in curve.items()}, tips, look))
         line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, whole documents: {whole.mean:.1f}{ends(whole)}")
+        drawing.tip(line, f"{model}, not cut by us: {whole.mean:.1f}{ends(whole)}")
         if whole.is_known:
             above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
     draw_lines(drawing, above, series, _known(data.curves))
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)
     above.set_ylabel(f"{data.score} (%)")
-    above.set_xlabel("Tokens read of each document (dotted: whole documents; bars and bands: 95 %)")
+    above.set_xlabel("Tokens read of each document (dotted: as many as it reads; bars and bands: 95 %)")
     n_documents = len(data.document_lens)
     for length in lengths:
         share = data.longer_than(length)

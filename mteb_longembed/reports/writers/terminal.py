@@ -84,7 +84,7 @@ def _drawn(table: Table, sign: str, name_width: int | None = None, break_at: int
         if is_words:
             drawn.add_column(Text(title), overflow="fold", max_width=name_width)
         else:
-            broken = Text(re.sub("(?<=[a-z])(?=[A-Z])| ", "\n", title))
+            broken = Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title))  # and nDCG stays whole
             drawn.add_column(broken, justify="right", no_wrap=True, overflow="fold")
     for row in table.rows:
         cells = []
