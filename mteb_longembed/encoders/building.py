@@ -25,6 +25,7 @@ from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names.zoo import ZooEntry
 
+from .adapters import copy_adapters
 from .bases.base import Base, loaded_base
 from .bases.e5rope import MODEL_TYPE, native_folder
 from .bases.files import unreachable
@@ -165,6 +166,8 @@ def _private_base(
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
     base = _load_base(resolved, str(loaded.device))
+    if getattr(loaded.first.model, "peft_config", None):
+        copy_adapters(loaded.first.model, base[0].model)
     base.load_state_dict(loaded.state_dict())
     for key, value in settings_of(loaded).items():
         setattr(base, key, copy.deepcopy(value))

@@ -19,6 +19,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
@@ -77,6 +78,11 @@ class Embedder:
         """Keep every module after the transformer in fp32. The transformer returns fp32, whatever its dtype is."""
         for module in self._modules_in_order()[1:]:
             module.float()
+        return self
+
+    def merge_adapters(self) -> Self:
+        """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
+        merge_adapters(self.first.model)
         return self
 
     @property
