@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers
+from mteb_longembed.hub import hub_answers, one_sentence
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
@@ -75,7 +75,8 @@ def build(
 def _one_sentence(path: str) -> Iterator[None]:
     """Turn the error of any library into one sentence that says why a base cannot be loaded."""
     try:
-        yield
+        with contextlib.nullcontext() if Path(path).is_dir() else one_sentence():
+            yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:

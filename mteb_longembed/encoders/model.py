@@ -35,9 +35,7 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError, LongEmbedError
 
 #: What transformers says of a model with several vectors that is opened as one with a single vector.
-_SEVERAL = (
-    "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
-)
+_SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
 #: The oldest version of this package that reads what we save.
 _READ_SINCE = "0.1.0"
 

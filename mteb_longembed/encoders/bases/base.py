@@ -17,7 +17,8 @@ from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
@@ -331,12 +332,15 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
     try:
         if raw.get("model_type") == MODEL_TYPE:
             return native_config(raw)
-        return AutoConfig.from_pretrained(
-            path,
-            revision=files.commit,
-            subfolder=inside.rstrip("/"),
-            trust_remote_code=trust_remote_code,
-        )
+        with one_sentence():
+            return AutoConfig.from_pretrained(
+                path,
+                revision=files.commit,
+                subfolder=inside.rstrip("/"),
+                trust_remote_code=trust_remote_code,
+            )
+    except LongEmbedError:
+        raise
     except (ValueError, KeyError, ImportError) as error:
         if "auto_map" in raw and not trust_remote_code:
             raise ModelError(

@@ -149,6 +149,8 @@ class Files:
             return file if file.is_file() else None
         try:
             return download(self.path, name, revision=self.commit)
+        except HubError:
+            raise
         except LocalEntryNotFoundError as error:
             if optional:
                 return None
