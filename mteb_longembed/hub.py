@@ -87,7 +87,7 @@ def one_sentence() -> Iterator[None]:
 
     def look(response: Any) -> None:
         request, status = response.request, response.status_code
-        file = request.method, str(request.url), request.headers.get("range")
+        file: Any = request.method, str(request.url), request.headers.get("range")
         wait = response.headers.get("retry-after", "")
         if status == 429 or status >= 500:
             later = f", and asks to wait {wait} seconds" if wait else ""

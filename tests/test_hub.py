@@ -97,12 +97,13 @@ def login_page(handler: Any) -> None:
 def cut_off(handler: Any) -> None:
     """Half of what the headers announce, again and again from the start."""
     if handler.command == "HEAD":
-        return handler._file(handler.path.strip("/"))
-    handler.send_response(200)
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
-    handler.wfile.write(b"x" * 500)
-    handler.close_connection = True
+        handler._file(handler.path.strip("/"))
+    else:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"x" * 500)
+        handler.close_connection = True
 
 
 FAULTS = {
