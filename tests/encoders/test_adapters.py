@@ -46,6 +46,7 @@ def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key,
     assert model.identity().name == f"local/{before.name.rpartition('/')[2]}"
     folder = tmp_path / "saved"
     model.save_pretrained(str(folder))
+    assert "pip install 'mteb-longembed[peft]'" in (folder / "README.md").read_text()
     ours = longembed.load(folder)
     same_vectors(ours.encode(TEXTS), want)
     theirs = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
