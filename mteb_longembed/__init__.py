@@ -13,8 +13,6 @@ from . import autoload
 # This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .comparing.calling import compare
     from .encoders.export import export
     from .encoders.extend import extend, load
@@ -51,12 +49,14 @@ _LATER = {
 autoload.install()
 
 
-def __getattr__(name: str) -> "Any":
-    if name in _LATER:
-        from importlib import import_module
+if not TYPE_CHECKING:  # type checkers would take every name for one of ours
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _LATER:
+            from importlib import import_module
+
+            return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,22 +1,29 @@
-"""Does the Hugging Face hub answer? Each process asks once, so that no user waits for many retries.
+"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries.
 
 This module may import only `errors`. Every module that reads from the hub may use it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from mteb_longembed.errors import HubError
+
 logger = logging.getLogger(__name__)
 #: Seconds to wait for an answer (HF_HUB_ETAG_TIMEOUT can set more), and seconds after which a warning tells the
 #: user that we are waiting.
 WAIT, SILENT = 5.0, 1.0
+#: How often the hub may refuse one request, cut one answer off at the same place, or redirect before we give up.
+TRIES, REDIRECTS = 3, 10
 
 _ANSWERS: dict[str, bool] = {}
 _LOCK = threading.Lock()
@@ -57,12 +64,68 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
             return Path(known)
     answers = hub_answers()
     try:
-        return Path(
-            hf_hub_download(repository, name, revision=revision, local_files_only=not answers, **options)
-        )
+        with one_sentence() if answers else contextlib.nullcontext():
+            return Path(
+                hf_hub_download(repository, name, revision=revision, local_files_only=not answers, **options)
+            )
     except LocalEntryNotFoundError:
         _ANSWERS[constants.ENDPOINT] = False  # the hub answered before, but it does not answer now
         raise
+
+
+@contextlib.contextmanager
+def one_sentence() -> Iterator[None]:
+    """Inside this context, answers that are no files end in one sentence with the server's name and what it said.
+
+    Differs: `huggingface_hub` asks up to eleven times for each file, for a minute in all, and has no setting for it.
+
+    Raises:
+        HubError: after a few refusals, or for a time to wait longer than ours.
+    """
+    said: list[str] = []
+    seen: Counter[Any] = Counter()
+
+    def look(response: Any) -> None:
+        request, status = response.request, response.status_code
+        file: Any = request.method, str(request.url), request.headers.get("range")
+        wait = response.headers.get("retry-after", "")
+        if status == 429 or status >= 500:
+            later = f", and asks to wait {wait} seconds" if wait else ""
+            what = f"{status} {response.reason_phrase}{later}"
+            stop = seen[file] + 1 >= TRIES or (wait.isdigit() and int(wait) > WAIT)
+        elif response.is_redirect:
+            file, what = None, "with redirects that do not end"
+            stop = seen[file] + 1 >= REDIRECTS
+        elif "text/html" in response.headers.get("content-type", ""):
+            what, stop = "with a web page instead of a file, as a login page does", False
+        elif request.method == "GET" and "/api/" not in str(request.url):
+            what = "with a file that is cut off"
+            stop = seen[file] + 1 > TRIES
+        else:
+            seen[None] = 0
+            return
+        seen[file] += 1
+        if stop or "web page" in what or status >= 400:
+            server = f"{request.url.scheme}://{request.url.netloc.decode()}"
+            said.append(f"the hub at {server} answered {what} ({request.url.path}): try again later.")
+        if stop:
+            raise HubError(said[-1])
+
+    session = get_session()
+    before = session.event_hooks
+    session.event_hooks = {**before, "response": [*before["response"], look]}
+    try:
+        yield
+    except OSError as error:
+        if "Consistency check failed" in str(error):  # huggingface_hub's words for a short file
+            said.append(
+                f"the hub at {constants.ENDPOINT} answered with a file that is cut off: try again later."
+            )
+        if said:
+            raise HubError(said[-1]) from error
+        raise
+    finally:
+        session.event_hooks = before
 
 
 def _ask(endpoint: str) -> bool:
@@ -72,7 +135,7 @@ def _ask(endpoint: str) -> bool:
 
     def ask() -> None:
         try:
-            found.append(get_session().head(endpoint, timeout=wait).status_code < 500)
+            found.append(bool(get_session().head(endpoint, timeout=wait).status_code))
         except Exception:  # look-up, proxy, certificate, time-out: HTTP libraries share no class of errors
             found.append(False)
 

@@ -21,7 +21,7 @@ import re
 import struct
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -117,6 +117,8 @@ class LoopbackHub:
         self.requests: list[str] = []
         #: Large files by SHA-256. They are uploaded before the commit that names them.
         self.uploaded: dict[str, bytes] = {}
+        #: Answers a request in another way than a hub does, if it returns True.
+        self.fault: Callable[[Any, str], bool] | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -294,6 +296,8 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         path = unquote(url.path).strip("/")
         self.hub.requests.append(f"{self.command} /{path}")
+        if self.hub.fault is not None and self.hub.fault(self, path):
+            return None
         try:
             if path == "api/validate-yaml":
                 return self._json({"errors": [], "warnings": []})

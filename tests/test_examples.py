@@ -21,6 +21,7 @@ NEEDS = {
     "haystack_search": "haystack",
     "lancedb_search": "lancedb",
     "langchain_search": "langchain_huggingface",
+    "lora_training": "peft",
     "llama_index_search": "llama_index",
     "onnx_export": "onnxruntime",
     "qdrant_search": "qdrant_client",
@@ -66,3 +67,8 @@ def test_the_right_document_comes_first(name, run) -> None:
 )
 def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
     assert run("onnx_export", f"{name}@2k:logn=off")["DIFFERENCE"] < 1e-4
+
+
+def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
+    found = run("lora_training", "2")
+    assert found["FOUND"][0] == "library" and found["DIFFERENCE"] < 1e-6

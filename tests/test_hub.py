@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+import mteb_longembed as longembed
 from mteb_longembed import hub
+from mteb_longembed.errors import HubError
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 
@@ -79,3 +82,56 @@ def test_a_hub_that_stops_answering_is_remembered(tmp_path: Path, monkeypatch) -
     with pytest.raises(LocalEntryNotFoundError):
         hub.download("somebody/something", "config.json", cache_dir=tmp_path)
     assert not hub.hub_answers()
+
+
+def refuse(status: int, **headers: str):
+    return lambda handler: handler._send(
+        status, b"no", {name.replace("_", "-"): v for name, v in headers.items()}
+    )
+
+
+def login_page(handler: Any) -> None:
+    handler._send(200, b"<html>log in</html>", {"Content-Type": "text/html"})
+
+
+def cut_off(handler: Any) -> None:
+    """Half of what the headers announce, again and again from the start."""
+    if handler.command == "HEAD":
+        handler._file(handler.path.strip("/"))
+    else:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"x" * 500)
+        handler.close_connection = True
+
+
+FAULTS = {
+    "500": (refuse(500), "500"),
+    "429": (refuse(429, Retry_After="60"), "429 .*wait 60 seconds"),
+    "429 without a time": (refuse(429), "429"),
+    "a redirect loop": (lambda handler: handler._send(307, b"", {"Location": handler.path}), "redirects"),
+    "a login page": (login_page, "web page"),
+    "a cut-off file": (cut_off, "cut off"),
+}
+
+
+@pytest.mark.parametrize("place", ["model.safetensors", "config.json", "modules.json"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(
+    tmp_path, monkeypatch, fault, place
+) -> None:
+    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
+    answer, words = FAULTS[fault]
+    slept: list[float] = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", slept.append)
+    with LoopbackHub() as online:
+        online.add("somebody/tiny", tmp_path / "tiny" / "model")
+        online.patch(monkeypatch, tmp_path / "home")
+        online.fault = lambda handler, path: path.endswith(f"/{place}") and (answer(handler), True)[1]
+        with pytest.raises(HubError, match=words) as told:
+            longembed.load("somebody/tiny+pi@64:trained_len=16")
+        assert online.url in str(told.value) and str(told.value).count(". ") == 0
+        assert sum(slept) < 15
+        online.fault = None
+        assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)

@@ -22,9 +22,10 @@ from transformers import PreTrainedModel
 
 from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers
+from mteb_longembed.hub import hub_answers, one_sentence
 from mteb_longembed.names.zoo import ZooEntry
 
+from .adapters import copy_adapters
 from .bases.base import Base, loaded_base
 from .bases.e5rope import MODEL_TYPE, native_folder
 from .bases.files import unreachable
@@ -74,7 +75,8 @@ def build(
 def _one_sentence(path: str) -> Iterator[None]:
     """Turn the error of any library into one sentence that says why a base cannot be loaded."""
     try:
-        yield
+        with contextlib.nullcontext() if Path(path).is_dir() else one_sentence():
+            yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
@@ -165,6 +167,8 @@ def _private_base(
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
     base = _load_base(resolved, str(loaded.device))
+    if getattr(loaded.first.model, "peft_config", None):
+        copy_adapters(loaded.first.model, base[0].model)
     base.load_state_dict(loaded.state_dict())
     for key, value in settings_of(loaded).items():
         setattr(base, key, copy.deepcopy(value))

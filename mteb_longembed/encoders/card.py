@@ -13,6 +13,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import results_folder
 
+from .adapters import adapters_on
 from .bases.facts import card_data
 from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
@@ -65,12 +66,13 @@ def extended_card(
         if is_repository
         else " Run the code in the directory that holds this folder, or use the folder's path."
     )
+    package = "'mteb-longembed[peft]'" if adapters_on(model.first.model) else "mteb-longembed"
     parts = [
         f"# {place}",
         _made_of(model) + _trained(model),
         f"It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody can mistake it for "
         f"its base.{where}",
-        "```console\n$ pip install mteb-longembed\n```",
+        f"```console\n$ pip install {package}\n```",
         _PYTHON.format(lines=ours),
         f"`{cls}` loads it too, if the package is installed:",
         _PYTHON.format(lines=theirs),
@@ -141,7 +143,8 @@ def _trained(model: Any) -> str:
     if not _was_trained(model):
         was = model.identity().changed_from
         return f" It was changed after it was made as `{was}`." if was else ""
-    named = [str(each.get("name") or each.get("id")) for each in model.model_card_data.train_datasets or ()]
+    sets = model.model_card_data.train_datasets or ()
+    named = [str(name) for each in sets if (name := each.get("name") or each.get("id"))]
     return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
@@ -16,6 +16,39 @@ from .bases.spec import ModelSpec
 from .building import base_of, build
 from .model import LongSentenceTransformer
 from .modules import LongTransformer
+from .strategies.spelled import StrategyName, StrategyParameters
+
+
+@overload
+def extend(
+    base: str | Path | SentenceTransformer,
+    strategy: StrategyName = "none",
+    target_len: int | None = None,
+    trained_len: int | None = None,
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: None = None,
+    **params: Unpack[StrategyParameters],
+) -> SentenceTransformer: ...
+
+
+@overload
+def extend(
+    base: str | Path | SentenceTransformer,
+    strategy: StrategyName = "none",
+    target_len: int | None = None,
+    trained_len: int | None = None,
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | Literal["window"],
+    **params: Unpack[StrategyParameters],
+) -> MultiVectorEncoder: ...
 
 
 def extend(
@@ -87,12 +120,35 @@ def extend(
     return build(resolve(spec, base_of(loaded)), loaded, device)
 
 
+@overload
 def load(
     name: str | Path,
     *,
     revision: str | None = None,
     device: str | None = None,
     trust_remote_code: bool = False,
+    vectors: None = None,
+) -> SentenceTransformer: ...
+
+
+@overload
+def load(
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | Literal["window"],
+) -> MultiVectorEncoder: ...
+
+
+def load(
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | str | None = None,
 ) -> SentenceTransformer | MultiVectorEncoder:
     """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
 
@@ -101,6 +157,7 @@ def load(
         revision: commit, branch or tag of the repository on the hub.
         device: where the model goes. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
+        vectors: as in `extend`, and as `vectors` in a name. Type checkers see a `MultiVectorEncoder` only with it.
 
     Raises:
         LongEmbedError: for the same reasons as `extend`.
@@ -114,6 +171,7 @@ def load(
         spec,
         revision=revision or spec.revision,
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
+        vectors=spec.vectors if vectors is None else vectors,
     )
     _check_no_search(spec)
     return build(resolve(spec), device=device)

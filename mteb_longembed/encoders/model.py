@@ -7,6 +7,7 @@ happens to a document.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
@@ -32,6 +34,8 @@ from mteb_longembed.encoders.span_pooling import RaggedVectors
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError, LongEmbedError
 
+#: What transformers says of a model with several vectors that is opened as one with a single vector.
+_SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
 #: The oldest version of this package that reads what we save.
 _READ_SINCE = "0.1.0"
 
@@ -77,6 +81,11 @@ class Embedder:
         """Keep every module after the transformer in fp32. The transformer returns fp32, whatever its dtype is."""
         for module in self._modules_in_order()[1:]:
             module.float()
+        return self
+
+    def merge_adapters(self) -> Self:
+        """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
+        merge_adapters(self.first.model)
         return self
 
     @property
@@ -332,6 +341,13 @@ def _finisher(
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
+
+    def save_pretrained(
+        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
+    ) -> None:
+        """Save as `Embedder` does, with a sentence for other classes, which ask transformers for the model's type."""
+        super().save_pretrained(path, *args, results=results, **kwargs)
+        Path(path, "config.json").write_text(json.dumps({"model_type": _SEVERAL}) + "\n", encoding="utf-8")
 
     @property
     def dimensions(self) -> int | None:

@@ -6,9 +6,10 @@ on any SentenceTransformer.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Self, cast
 
 import numpy as np
@@ -20,10 +21,11 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
+from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.devices import to_device
-from .attention.documents import Documents, PackedDocuments, encoding
-from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
+from .attention.documents import Documents, PackedDocuments, encoding, with_documents
+from .bases.saved import STRATEGY_FILE, Origin, adapters_in, origin_in, strategy_in, what_is_saved
 from .engine.engine import DOCUMENT_LENGTHS, POOLING
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
@@ -292,10 +294,21 @@ class LongTransformer(Transformer):
                 **features,
                 self.module_output_name: unpacked(tokens, documents, features["input_ids"].shape),
             }
+        self._keep_documents()
         with encoding(Documents(lengths.tolist(), device)):
             out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
+
+    def _keep_documents(self) -> None:
+        """Let layers that gradient checkpointing runs again, after the forward pass, know their documents."""
+        if not (torch.is_grad_enabled() and self.model.training):
+            return
+        module: Any
+        for module in self.model.modules():
+            own = vars(module).get("_gradient_checkpointing_func")
+            if own is not None and getattr(own, "func", None) is not with_documents:
+                module._gradient_checkpointing_func = functools.partial(with_documents, own)
 
     def packs_on(self, device: torch.device) -> bool:
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
@@ -376,8 +389,14 @@ class LongTransformer(Transformer):
             raise InputError(
                 "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
             )
-        super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        config = what_is_saved(self.strategy, self.origin)
+        adapters: list[str] = []
+        if getattr(self.model, "peft_config", None):
+            adapters = save_with_adapters(self.model, output_path, safe_serialization=safe_serialization)
+            self.processor.save_pretrained(output_path)
+            self.save_config(output_path)
+        else:
+            super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+        config = what_is_saved(self.strategy, self.origin, adapters)
         path = Path(output_path, STRATEGY_FILE)
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -412,6 +431,9 @@ class LongTransformer(Transformer):
             raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
         strategy = strategy_in(config, file)
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
+        if adapters := adapters_in(config):
+            place["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
+            load_adapters(transformer.model, Module.load_dir_path(model_name_or_path, **place), adapters)
         loaded = cls.from_transformer(transformer, strategy, extended=True)
         loaded.origin = origin_in(config)
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision

@@ -34,11 +34,12 @@ def _models() -> tuple[Register, ...]:
 
 
 def _tasks_and_writers() -> tuple[Register, ...]:
+    from .leaderboard.shown import register_summaries
     from .naming import register_names
     from .results_on_disk import register_writers
     from .tasks import register_tasks
 
-    return (register_tasks, register_writers, register_names, _check_watched)
+    return (register_tasks, register_writers, register_names, register_summaries, _check_watched)
 
 
 def _benchmark() -> tuple[Register, ...]:

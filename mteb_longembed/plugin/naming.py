@@ -27,6 +27,11 @@ def register_names(mteb: ModuleType) -> None:
     described = vars(meta)["from_sentence_transformer_model"].__func__
     if not hasattr(described, "__wrapped__"):
         meta.from_sentence_transformer_model = classmethod(naming_saved(described))
+    cached = part("mteb.models.cache_wrappers", "CachedEmbeddingWrapper")
+    if not hasattr(cached, "_experiment_name"):
+        raise moved("mteb.models.CachedEmbeddingWrapper._experiment_name")
+    if not hasattr(cached._experiment_name, "__wrapped__"):
+        cached._experiment_name = with_identity(cached._experiment_name)
     find = part("mteb.models.get_model_meta", "get_model_meta")
     if not hasattr(find, "__wrapped__"):
         rebind("get_model_meta", find, asking_hub(find))
@@ -56,6 +61,31 @@ def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
         return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
 
     return get_model_meta
+
+
+def with_identity(key: Callable[..., str | None]) -> Callable[..., str | None]:
+    """`CachedEmbeddingWrapper._experiment_name`, changed so that a model of ours has a part of the cache of its own.
+
+    The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
+
+    Args:
+        key: mteb's method.
+    """
+
+    @functools.wraps(key)
+    def _experiment_name(self: Any, *args: Any) -> str | None:
+        found = key(self, *args)
+        if "mteb_longembed.encoders.modules" not in sys.modules:
+            return found
+        from mteb_longembed.encoders.building import identity_of
+
+        model = getattr(self._model, "model", None)
+        who = identity_of(model) if hasattr(model, "_modules") else None
+        if who is None:
+            return found
+        return "__".join(filter(None, (results_folder(who.name), who.revision, found)))
+
+    return _experiment_name
 
 
 def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
@@ -161,6 +161,9 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
         same_vectors(ours, theirs)
     with pytest.raises(Exception, match=r"trust_remote_code"):
         MultiVectorEncoder(str(tmp_path / "saved"))
+    for other in (SentenceTransformer, CrossEncoder):
+        with pytest.raises(ValueError, match=r"load it with .*MultiVectorEncoder or mteb_longembed\.load"):
+            other(str(tmp_path / "saved"), trust_remote_code=True)
 
 
 def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):

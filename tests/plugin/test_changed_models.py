@@ -9,6 +9,7 @@ import mteb
 import pytest
 import torch
 from mteb.cache import ResultCache
+from mteb.models import CachedEmbeddingWrapper
 
 import mteb_longembed as longembed
 
@@ -86,3 +87,20 @@ def _nothing() -> Any:
     import contextlib
 
     return contextlib.nullcontext()
+
+
+def test_mtebs_cache_of_embeddings_keeps_strategies_apart(tmp_path: Path) -> None:
+    task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_1024"])
+
+    def score(name: str, *wrappers: Any) -> float:
+        model = mteb.get_model(name)
+        for wrapper in wrappers:
+            model = wrapper(model, tmp_path / "cache")
+        return mteb.evaluate(model, task, cache=None, show_progress_bar=False).task_results[0].get_score()
+
+    names = ["mini-rope+ntk@1k", "mini-rope+none@512"]
+    want = [score(name) for name in names]
+    assert want[0] != want[1]
+    assert [score(name, CachedEmbeddingWrapper) for name in names] == want
+    assert [score(name, CachedEmbeddingWrapper) for name in names] == want  # from the cache
+    assert len(list((tmp_path / "cache").glob("*/experiments/*"))) == 2

@@ -117,7 +117,7 @@ _OF_THREAD = threading.local()
 
 
 def current() -> Documents | None:
-    """The documents of the forward pass that this thread runs. None outside one, as in a recomputed layer."""
+    """The documents of the forward pass that this thread runs. None outside one."""
     return getattr(_OF_THREAD, "documents", None)
 
 
@@ -128,7 +128,7 @@ def current_packed() -> PackedDocuments | None:
 
 
 @contextlib.contextmanager
-def encoding(documents: Documents) -> Iterator[None]:
+def encoding(documents: Documents | None) -> Iterator[None]:
     """Inside this context, the model of this thread gets these documents."""
     before = current()
     _OF_THREAD.documents = documents
@@ -136,3 +136,23 @@ def encoding(documents: Documents) -> Iterator[None]:
         yield
     finally:
         _OF_THREAD.documents = before
+
+
+def with_documents(
+    checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Gradient checkpointing that runs a layer again with the documents of its forward pass.
+
+    Args:
+        checkpoint: transformers' own function, which runs the layer again in the backward pass.
+        layer: the layer's forward pass.
+        args: of the layer.
+        kwargs: of the layer.
+    """
+    documents = current()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with encoding(documents):
+            return layer(*args, **kwargs)
+
+    return checkpoint(run, *args, **kwargs)

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 from sentence_transformers import SentenceTransformer
@@ -17,7 +17,8 @@ from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
@@ -142,19 +143,31 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
             f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {base}."
         )
-    if entry is None:
-        return _read(Files.open(base, revision), None, trust_remote_code)
-    return _read(Files.open(entry.path, revision or entry.revision), entry, trust_remote_code)
+    place = (base, revision) if entry is None else (entry.path, revision or entry.revision)
+    files = Files.open(*place)
+    modules = _modules(files)
+    return _read(files.on_its_base(_inside(modules)), entry, trust_remote_code)
+
+
+def _modules(files: Files) -> list[dict[str, Any]] | None:
+    modules = files.json("modules.json", list)
+    check_modules(files.path, modules)
+    return cast("list[dict[str, Any]] | None", modules)
+
+
+def _inside(modules: list[dict[str, Any]] | None) -> str:
+    """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
+    return f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
 
 
 @functools.lru_cache(maxsize=128)
 def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base:
     path = files.path
     # first all files, then all decisions
-    modules = files.json("modules.json", list)
-    check_modules(path, modules)
-    inside = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
-    raw = files.json(f"{inside}config.json", optional=False)
+    modules = _modules(files)
+    inside = _inside(modules)
+    whole, folder = (files, inside) if files.under is None else (files.under, "")
+    raw = whole.json(f"{folder}config.json", optional=False)
     limits = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
     settings = files.json("config_sentence_transformers.json") or {}
@@ -170,7 +183,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
             "transformers model and cannot be extended."
         )
     _check_embedding_model(path, raw, modules)
-    config = _config(files, inside, raw, trust_remote_code)
+    config = _config(whole, folder, raw, trust_remote_code)
     family = family_of(config)
     has_code = not ours and _has_code(raw, modules, tokenizer)
     runs_code = has_code and trust_remote_code
@@ -197,7 +210,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
-        dtype=_said_dtype(raw) or (_weights_dtype(Path(path, inside)) if files.local else None),
+        dtype=_said_dtype(raw) or (_weights_dtype(Path(whole.path, folder)) if whole.local else None),
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
@@ -319,12 +332,15 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
     try:
         if raw.get("model_type") == MODEL_TYPE:
             return native_config(raw)
-        return AutoConfig.from_pretrained(
-            path,
-            revision=files.commit,
-            subfolder=inside.rstrip("/"),
-            trust_remote_code=trust_remote_code,
-        )
+        with one_sentence():
+            return AutoConfig.from_pretrained(
+                path,
+                revision=files.commit,
+                subfolder=inside.rstrip("/"),
+                trust_remote_code=trust_remote_code,
+            )
+    except LongEmbedError:
+        raise
     except (ValueError, KeyError, ImportError) as error:
         if "auto_map" in raw and not trust_remote_code:
             raise ModelError(

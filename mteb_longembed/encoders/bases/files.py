@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from mteb_longembed.encoders.adapters import check_peft
 from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
@@ -47,11 +48,13 @@ class Files:
         path: folder or hub id; empty for a model that was made in memory.
         commit: the commit on the hub. None for a folder.
         stamp: what the folder held. None on the hub, because commits do not change.
+        under: the files of the base on which an adapter stands. None for a model that is whole.
     """
 
     path: str
     commit: str | None = None
     stamp: Stamp | None = None
+    under: Files | None = None
     _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -102,11 +105,29 @@ class Files:
             with file.open("rb") as stream:
                 while chunk := stream.read(1 << 20):
                     digest.update(chunk)
+        if self.under is not None:
+            digest.update(str(self.under.revision(code=code)).encode())
         return digest.hexdigest()[:40]
 
     def are_unchanged(self) -> bool:
         """Whether a folder still holds the files that it held. No file is read."""
-        return not self.local or _stamp(self.path) == self.stamp
+        above = self.under is None or self.under.are_unchanged()
+        return above and (not self.local or _stamp(self.path) == self.stamp)
+
+    def on_its_base(self, inside: str) -> Files:
+        """These files, with those of the base if they are only an adapter of PEFT.
+
+        Args:
+            inside: the folder of the transformer in them, with a slash, or empty.
+        """
+        adapter = None
+        if self.find(f"{inside}config.json", optional=True) is None:
+            adapter = self.json(f"{inside}adapter_config.json")
+        base = None if adapter is None else adapter.get("base_model_name_or_path")
+        if adapter is None or not isinstance(base, str):
+            return self
+        check_peft(self.path)
+        return replace(self, under=Files.open(base, adapter.get("revision")))
 
     def load_options(self) -> dict[str, Any]:
         """The options with which transformers and sentence-transformers load these files and no others."""
@@ -128,6 +149,8 @@ class Files:
             return file if file.is_file() else None
         try:
             return download(self.path, name, revision=self.commit)
+        except HubError:
+            raise
         except LocalEntryNotFoundError as error:
             if optional:
                 return None

@@ -101,6 +101,8 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     carried: Any = base.carried
     strategy: Strategy = carried.strategy
     published = ModelSpec(base.name, **spec.search)
+    if spec.vectors == carried.vectors:
+        spec = replace(spec, vectors=None)
     if replace(spec, base=base.name, revision=None, trust_remote_code=False) != published:
         raise InputError(
             f"{base.name} is extended already and accepts no strategy, length, dtype or other parameter except a "

@@ -28,6 +28,8 @@ OUR_CLASSES = frozenset(
 STRATEGY_FILE = "longembed_config.json"
 #: The key of that file that holds the base.
 _BASE = "base"
+#: The key that holds the names of adapters that are beside the weights.
+_ADAPTERS = "adapters"
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,11 @@ def _is_well_formed(entry: Any) -> bool:
     return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
 
 
-def what_is_saved(strategy: Strategy, origin: Origin | None) -> dict[str, Any]:
-    """What `LongTransformer.save` writes: the strategy with its parameters, and the base."""
+def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]) -> dict[str, Any]:
+    """What `LongTransformer.save` writes: the strategy with its parameters, the adapters and the base."""
     config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
+    if adapters:
+        config[_ADAPTERS] = adapters
     return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}
 
 
@@ -119,11 +123,18 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
     try:
         values = {**config}
         values.pop(_BASE, None)
+        if not all(isinstance(name, str) for name in values.pop(_ADAPTERS, ())):
+            raise TypeError(f"{_ADAPTERS} must be names")
         return get_strategy(values.pop("strategy"))(**values)
     except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
             f"{where} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error
+
+
+def adapters_in(config: dict[str, Any]) -> list[str]:
+    """The names of the adapters that `what_is_saved` describes."""
+    return list(config.get(_ADAPTERS, ()))
 
 
 def origin_in(config: Any) -> Origin | None:

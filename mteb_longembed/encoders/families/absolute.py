@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, current
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
@@ -66,18 +67,19 @@ class Absolute(Family):
             self._grow(model, table)
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
         self.check_target(strategy, rows)
-        self._query_scale: Tensor | None = None
         self.packs = install_packed(model)
+        self._query = layout.query
+        self._owners: list[nn.Module] = []
+        self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
             # by name, not by class: a projection may be in int8, or have an adapter around it
-            queries = [m for name, m in model.named_modules() if name.rpartition(".")[2] == layout.query]
-            if len(queries) < model.config.num_hidden_layers:
+            self._owners = [module for module in model.modules() if layout.query in module._modules]
+            if len(self._owners) < model.config.num_hidden_layers:
                 raise ModelError(
                     f"{type(model).__name__} must have one query projection for each of its "
-                    f"{model.config.num_hidden_layers} layers, got {len(queries)}: use logn=off."
+                    f"{model.config.num_hidden_layers} layers, got {len(self._owners)}: use logn=off."
                 )
-            for query in queries:
-                query.register_forward_hook(self._scale_queries)
+            self._hook_queries()
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -114,18 +116,33 @@ class Absolute(Family):
                 embeddings.register_buffer(name, fresh[None].to(weight.device), persistent=False)
         model.config.max_position_embeddings = len(weight)
 
+    def _hook_queries(self) -> None:
+        """Scale what each layer's query projection returns, also if an adapter was put around it meanwhile."""
+        queries: list[Any] = [getattr(owner, self._query) for owner in self._owners]
+        if queries != [module for module, _ in self._hooked]:
+            for _, handle in self._hooked:
+                handle.remove()
+            self._hooked = [(query, query.register_forward_hook(self._scale_queries)) for query in queries]
+
     def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
-        if self._query_scale is None:
+        documents = current()
+        if documents is None or documents.longest <= self.strategy.trained_len:
             return None
-        return (output * self._query_scale).to(output.dtype)
+        scale = documents.once("query scale", lambda: self._query_scale(documents))
+        return (output * scale).to(output.dtype)
+
+    def _query_scale(self, documents: Documents) -> Tensor:
+        """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
+        factors = self.strategy.query_scale(documents.n)[:, None]
+        if isinstance(documents, PackedDocuments):
+            return documents.each_token(factors)[None]
+        return to_device(factors[:, None], documents.device)
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy
         ids = features["input_ids"]
         n = to_device(lengths, ids.device)[:, None]
-        self._query_scale = None
-        if strategy.logn and int(lengths.max()) > strategy.trained_len:
-            self._query_scale = to_device(strategy.query_scale(lengths)[:, None, None], ids.device)
+        self._hook_queries()
         if "windows" in strategy.hooks() or strategy.key() == "none":
             return features
         if self.padding_idx is None:
@@ -140,8 +157,6 @@ class Absolute(Family):
         return {**features, "position_ids": rows.long()}
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
-        if self._query_scale is not None:
-            self._query_scale = documents.each_token(self._query_scale[:, 0])[None]
         if "position_ids" not in features:
             ids = features["input_ids"]
             p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)

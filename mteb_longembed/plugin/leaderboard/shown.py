@@ -1,4 +1,4 @@
-"""Makes `mteb leaderboard` show our benchmark and extended models.
+"""Makes `mteb leaderboard` and `get_benchmark_result` show our benchmark and extended models.
 
 The leaderboard shows only the benchmarks in its own menu. It shows only results whose model is an entry of mteb's
 registry. That registry cannot list extended models, because their entries are made when they are looked up.
@@ -7,6 +7,7 @@ registry. That registry cannot list extended models, because their entries are m
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import re
@@ -141,3 +142,51 @@ def register_shown_models(board: ModuleType) -> None:
 
     make_app = part(board.__name__, "get_leaderboard_app")
     rebind("get_leaderboard_app", make_app, learning_first(make_app, learn))
+
+
+def register_summaries(mteb: ModuleType) -> None:
+    """Make `BenchmarkResults.get_benchmark_result` list our models."""
+    results = part("mteb.results", "BenchmarkResults")
+    if not hasattr(results, "get_benchmark_result"):
+        raise moved("mteb.results.BenchmarkResults.get_benchmark_result")
+    if not hasattr(results.get_benchmark_result, "__wrapped__"):  # registering again changes nothing
+        results.get_benchmark_result = listing_ours(results.get_benchmark_result)
+
+
+def listing_ours(summarise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`BenchmarkResults.get_benchmark_result`, changed so that its table has a row for each model of ours.
+
+    mteb joins results with its registry, which it reads once in a process. So our models enter it for this table only.
+
+    Args:
+        summarise: mteb's method.
+    """
+
+    def forget() -> None:
+        importlib.import_module("mteb.benchmarks._create_table")
+        for cached in ("_static_model_meta", "_meta_df_no_zs", "_meta_df_with_zs"):
+            part("mteb.benchmarks._create_table", cached).cache_clear()
+
+    @functools.wraps(summarise)
+    def get_benchmark_result(self: Any) -> Any:
+        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+        known = {
+            each.model_name: each.model_meta or registry.get(each.model_name)
+            for each in self.model_results
+            if is_extended_name(each.model_name) or _OURS.fullmatch(str(each.model_revision))
+        }
+        ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
+        forget()
+        for name, meta in ours.items():
+            if meta.training_datasets is not None:  # a list if it comes from a file
+                read = set(meta.training_datasets)
+                ours[name] = meta.model_copy(update={"training_datasets": read})
+        registry.update(ours)
+        try:
+            return summarise(self)
+        finally:
+            for name in ours:
+                del registry[name]
+            forget()
+
+    return get_benchmark_result

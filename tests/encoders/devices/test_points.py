@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mteb_longembed.encoders.attention import devices, kernels
-from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, encoding
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.plans import DualChunkPlan
@@ -89,8 +89,9 @@ def test_half_precision_on_an_old_device_stays_in_half_precision_inside_attentio
 
 def test_the_log_n_factor_is_not_rounded_to_the_models_type():
     family = extended("bert", "pi")[0].family
-    family._query_scale = torch.tensor([1.006])  # 1.0078 in bf16
-    out = family._scale_queries(torch.nn.Identity(), None, torch.tensor([100.0], dtype=torch.bfloat16))
+    family._query_scale = lambda documents: torch.tensor([1.006])  # 1.0078 in bf16
+    with encoding(Documents([10**4], torch.device("cpu"))):
+        out = family._scale_queries(torch.nn.Identity(), None, torch.tensor([100.0], dtype=torch.bfloat16))
     assert out.dtype == torch.bfloat16 and float(out) == 100.5
 
 

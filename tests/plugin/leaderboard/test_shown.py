@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import mteb
 import pytest
+from mteb.cache import ResultCache
 from mteb.models import model_implementations
 from mteb.models.get_model_meta import get_model_metas
 from mteb.models.model_meta import ModelMeta
@@ -19,6 +20,7 @@ from mteb_longembed.plugin import after_import
 from mteb_longembed.plugin.leaderboard.shown import add_to_menu
 from mteb_longembed.plugin.metadata import load_named
 from mteb_longembed.plugin.models import ModelRegistry
+from tests.plugin.results import write_results
 
 NAME = "org/base+pi@4096"
 
@@ -199,3 +201,19 @@ except ImportError as error:
     assert done.returncode == 0, done.stderr
     assert "mteb-longembed" not in done.stderr
     assert "gradio" in done.stdout or "cachetools" in done.stdout
+
+
+def test_the_table_of_a_benchmark_lists_our_models_beside_mtebs(tmp_path):
+    """Also after mteb has read its registry, which it does once in a process."""
+    benchmark = mteb.get_benchmark("LongEmbed+")
+    scores = {task.metadata.name: 0.5 for task in benchmark.tasks}
+    names = ["intfloat/e5-base-v2", "intfloat/e5-base-v2+pi@4096", "local/mini-rope+ntk@1024"]
+
+    def listed() -> list[str]:
+        return sorted(ResultCache(tmp_path).load_results(tasks=benchmark).get_benchmark_result()["Model"])
+
+    before = len(get_model_metas())
+    for number, name in enumerate(names, 1):
+        write_results(tmp_path, name, scores)
+        assert listed() == names[:number]
+    assert len(get_model_metas()) == before

@@ -1,0 +1,155 @@
+"""Adapters of PEFT, such as LoRA, on a transformers model: they are saved beside its whole weights, and read again.
+
+transformers saves an adapter alone and reads the base by its name. The base of ours has changed position tables, and
+may be a folder that nobody else has, so we keep both.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.import_utils import is_peft_available
+
+from mteb_longembed.errors import ModelError
+
+#: The folder of adapters beside the weights. Each one is in a folder with its number.
+ADAPTERS = "adapters"
+#: What PEFT puts before the names of weights in its files.
+_PREFIX = "base_model.model."
+#: Where a module with an adapter around it keeps the module that it had before.
+_INNER = ("base_layer", "original_module")
+
+
+def check_peft(path: str) -> None:
+    """Raise ModelError if a model has an adapter and PEFT is not installed."""
+    if not is_peft_available():
+        raise ModelError(
+            f"{path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
+        )
+
+
+def adapters_on(model: Any) -> list[str]:
+    """The names of the adapters that act on a model. Those whose weights were merged are part of the model."""
+    merged = {name for module in model.modules() for name in getattr(module, "merged_adapters", ())}
+    if not getattr(model, "peft_config", None) or merged >= set(model.peft_config):
+        return []
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layer = next(module for module in model.modules() if isinstance(module, BaseTunerLayer))
+    return [] if layer.disable_adapters else [name for name in layer.active_adapters if name not in merged]
+
+
+def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
+    """Save a model without its adapters, as if it had none, and each adapter beside it. Returns their names.
+
+    Args:
+        model: a transformers model with adapters, or PEFT's model around one.
+        folder: where to write.
+        kwargs: for transformers' `save_pretrained`.
+    """
+    from peft import get_peft_model_state_dict
+    from safetensors.torch import save_file
+
+    names = adapters_on(model)
+    for number, name in enumerate(names):
+        own = Path(folder, ADAPTERS, str(number))
+        config = copy.copy(model.peft_config[name])
+        config.base_model_name_or_path = None  # a path of this machine; its base is beside it
+        config.save_pretrained(str(own))
+        state = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
+        state = {_PREFIX + key.removeprefix(_PREFIX): value.contiguous() for key, value in state.items()}
+        save_file(state, own / "adapter_model.safetensors", metadata={"format": "pt"})
+    inner: Any = model if isinstance(model, PreTrainedModel) else model.get_base_model()
+    flag = inner._hf_peft_config_loaded
+    _forget_adapters(inner)
+    try:
+        inner.save_pretrained(folder, state_dict=_without_adapters(inner), **kwargs)
+    finally:
+        inner._hf_peft_config_loaded = flag
+    return names
+
+
+def load_adapters(model: Any, folder: str | None, names: list[str]) -> None:
+    """Put saved adapters on a model.
+
+    Args:
+        model: a transformers model.
+        folder: the one of the adapters that `save_with_adapters` made.
+        names: what it returned.
+
+    Raises:
+        ModelError: if PEFT is not installed, or weights of an adapter are missing.
+    """
+    check_peft(str(folder))
+    from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    for number, name in enumerate(names):
+        own = Path(str(folder), str(number))
+        config = PeftConfig.from_pretrained(str(own))
+        config.inference_mode = False  # its training can go on
+        inject_adapter_in_model(config, model, name)
+        state = load_file(own / "adapter_model.safetensors")
+        state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
+        found: Any = set_peft_model_state_dict(model, state, adapter_name=name)
+        if lost := [key for key in found.missing_keys if name in key.split(".")]:
+            raise ModelError(f"the adapter in {own} lacks weights that it needs: {', '.join(lost[:3])}.")
+    model._hf_peft_config_loaded = True
+    model.set_adapter(names)
+    model.eval()
+
+
+def copy_adapters(source: Any, target: Any) -> None:
+    """Put adapters of the same form on another model of the same class. Their weights are not copied."""
+    from peft import inject_adapter_in_model
+
+    for name, config in source.peft_config.items():
+        inject_adapter_in_model(config, target, name)
+        target._hf_peft_config_loaded = True
+    target.set_adapter(adapters_on(source))
+
+
+def merge_adapters(model: Any) -> None:
+    """Add the adapters that act on a model to its weights, in place, and take them off."""
+    wrapped = [name for name, module in model.named_modules() if any(hasattr(module, key) for key in _INNER)]
+    for name in reversed(wrapped):  # inner ones first
+        parent, _, leaf = name.rpartition(".")
+        module = model.get_submodule(name)
+        if hasattr(module, "unload_and_optionally_merge_module"):
+            plain = module.unload_and_optionally_merge_module(
+                merge=True, safe_merge=False, adapter_names=None
+            )
+        else:
+            if not module.disable_adapters:
+                module.merge()
+            plain = module.get_base_layer()
+        setattr(model.get_submodule(parent), leaf, plain)
+    if wrapped:
+        del model.peft_config
+        _forget_adapters(model)
+
+
+def _forget_adapters(model: Any) -> None:
+    """Let transformers save a model as one without adapters."""
+    model._hf_peft_config_loaded = False
+    # those of an adapter that was loaded would put PEFT's prefix before every name; None stands for the model's own
+    model._weight_conversions = None
+
+
+def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
+    """The weights of a model by the names that they have without adapters."""
+    state = model.state_dict()
+    for name, module in model.named_modules():
+        inner = next((key for key in _INNER if hasattr(module, key)), None)
+        if inner is None:
+            continue
+        kept = f"{name}.{inner}."
+        for key in [key for key in state if key.startswith(f"{name}.")]:
+            weight = state.pop(key)
+            if key.startswith(kept):
+                state[f"{name}.{key.removeprefix(kept)}"] = weight
+    return state

@@ -1,0 +1,28 @@
+"""mteb's own check of a model, `mteb mock-run`, on one model of each kind of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mteb
+import pytest
+from mteb.results import TaskResult
+
+#: Each kind, and how many of mteb's mock tasks it can run: one without `encode` runs only those that search.
+#: `fuse=bm25` is missing, because mteb's own BM25 cannot read the task with dialogues.
+KINDS = {
+    "mini-rope+ntk@1k": 28,
+    "mini-ape+pcw@1k:size=128": 28,
+    "mini-ape+pcw@1k:vectors=window": 9,
+    "mini-rope+ntk@1k:center=corpus": 9,
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mtebs_own_check_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "off")
+    found: dict[str, Any] = {
+        task: result for task, result in mteb.mock_run(mteb.get_model(name)).task_results.items() if result
+    }
+    wrong = {task: result.exception for task, result in found.items() if not isinstance(result, TaskResult)}
+    assert not wrong and len(found) == KINDS[name]

@@ -1,0 +1,62 @@
+"""What an editor and a type checker know about our functions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies.spelled import StrategyName, StrategyParameters
+
+#: A user's script. Lines with `# wrong` are mistakes.
+SCRIPT = """\
+import mteb_longembed as longembed
+
+reveal_type(longembed.extend("e5-base", "se", 4096, g=9, logn=False))
+reveal_type(longembed.extend("e5-base", "pcw", vectors="window", size=512, overlap=16))
+reveal_type(longembed.load("e5-base+ntk"))
+reveal_type(longembed.load("e5-base+ntk", vectors=64))
+longembed.foo  # wrong: no such function
+longembed.extend("e5-base", "yarm")  # wrong: no such strategy
+longembed.extend("e5-base", "se", group=9)  # wrong: no such parameter
+longembed.extend("e5-base", "pcw", size="512")  # wrong: not a number
+longembed.load("e5-base", target_len=4096)  # wrong: part of the name
+"""
+#: Libraries whose types play no part. Reading them takes a minute.
+SKIPPED = "[mypy]\n[mypy-torch.*,transformers.*,mteb.*,datasets.*,numpy.*,huggingface_hub.*]\nfollow_imports = skip\n"
+
+
+def test_a_type_checker_finds_five_mistakes_and_knows_both_kinds_of_models(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "mypy.ini").write_text(SKIPPED)
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "script.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    wrong = {place for place, line in enumerate(SCRIPT.splitlines(), 1) if "# wrong" in line}
+    assert {int(line) for line in re.findall(r"script\.py:(\d+): error", told)} == wrong and len(wrong) == 5
+    kinds = re.findall(r'Revealed type is ".*\.(\w+)"', told)
+    assert kinds == ["SentenceTransformer", "MultiVectorEncoder"] * 2
+
+
+def test_the_types_know_every_strategy_and_every_value_of_its_parameters() -> None:
+    assert typing.get_args(StrategyName) == tuple(STRATEGIES)
+    known = typing.get_type_hints(StrategyParameters)
+    values: dict[str, set[object]] = {}
+    for strategy in STRATEGIES.values():
+        hints = typing.get_type_hints(strategy)
+        for name in strategy.parameters():
+            values.setdefault(name, set()).update(_alternatives(hints[name]) - {type(None)})
+    assert {name: _alternatives(kind) for name, kind in known.items()} == values
+
+
+def _alternatives(kind: object) -> set[object]:
+    """The types and literal values that a type allows."""
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        return set(inner)
+    return set().union(*map(_alternatives, inner)) if inner else {kind}
