@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +37,9 @@ def test_a_type_checker_finds_five_mistakes_and_knows_both_kinds_of_models(tmp_p
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "mypy.ini").write_text(SKIPPED)
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "script.py"]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    # mypy does not find a package that is installed as editable
+    env = {**os.environ, "MYPYPATH": str(Path(__file__).parents[1])}
+    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True).stdout
     wrong = {place for place, line in enumerate(SCRIPT.splitlines(), 1) if "# wrong" in line}
     assert {int(line) for line in re.findall(r"script\.py:(\d+): error", told)} == wrong and len(wrong) == 5
     kinds = re.findall(r'Revealed type is ".*\.(\w+)"', told)
