@@ -30,6 +30,10 @@ runpy.run_path("benchmarks/accelerator.py", run_name="__main__")
 """
 
 
+#: Half a minute for a kit that is made for machines with an accelerator.
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("kit")

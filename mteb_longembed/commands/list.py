@@ -44,9 +44,9 @@ def main(args: argparse.Namespace) -> int:
         return 0
     chosen = [args.what] if args.what else list(_PARTS)
     if args.json:
-        print(json.dumps({part: _DATA[part]() for part in chosen}, indent=2))
+        print(json.dumps({part: _PARTS[part][1]() for part in chosen}, indent=2))
         return 0
-    print("\n\n".join(_PARTS[part]() for part in chosen))
+    print("\n\n".join(_PARTS[part][0]() for part in chosen))
     return 0
 
 
@@ -72,52 +72,44 @@ def strategies() -> str:
 
 def models() -> str:
     """Every alias with its model."""
-    from mteb_longembed.names.zoo import ZOO
-
     rows = [("alias", "model", "trained on", "")]
-    for alias, entry in ZOO.items():
-        length = f"{entry.trained_len:,} tokens" if entry.trained_len else ""
-        note = "shipped with this package" if entry.bundled else ""
-        rows.append((alias, entry.hub_id, length, "run by mteb" if entry.kind == "mteb" else note))
-    return "Models: these aliases, any name that mteb knows, hub id or folder\n" + _table(rows)
+    for each in _model_data():
+        length = f"{each['trained_len']:,} tokens" if each["trained_len"] else ""
+        note = (
+            "shipped with this package" if each["shipped"] else "run by mteb" if each["run_by_mteb"] else ""
+        )
+        rows.append((each["alias"], each["model"], length, note))
+    return (
+        "Models: these aliases, any name that mteb knows, hub id or folder. Only those shipped with this package were\n"
+        f"run with their real weights by us, the others with small random ones.\n{_table(rows)}"
+    )
 
 
 def tasks() -> str:
     """All our tasks and benchmarks."""
-    from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.benchmark import NAME
-    from mteb_longembed.tasks.benchmark import WIDER_NAME as WIDER
-    from mteb_longembed.tasks.benchmark import WIDER_TASKS as OTHERS
+    from mteb_longembed.tasks.benchmark import NAME, QUICK_NAME, WIDER_NAME, WIDER_TASKS
 
     rows = [("task", "score", "splits")]
-    for task in TASKS:
-        splits = task.metadata.eval_splits
+    for each in _task_data():
+        splits = each["splits"]
         shown = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
-        rows.append((task.metadata.name, task.metadata.main_score, shown))
-    others = f"The benchmark {WIDER} has these tasks of mteb: {', '.join(OTHERS)}"
-    return f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n{others}"
+        rows.append((each["task"], each["score"], shown))
+    return (
+        f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n"
+        f"The benchmark {QUICK_NAME} has a tenth of their queries (TASK-quick). "
+        "Variants: docs/tasks.md\n"
+        f"The benchmark {WIDER_NAME} has these tasks of mteb: {', '.join(WIDER_TASKS)}"
+    )
 
 
 def fit() -> str:
     """Which strategy fits which family: those that share a hook."""
-    from mteb_longembed.encoders.families import FAMILIES
     from mteb_longembed.encoders.strategies import STRATEGIES
 
     rows = [("positions", *STRATEGIES)]
-    for family in FAMILIES:
-        rows.append((family.name, *("yes" if family.fits(kind) else "-" for kind in STRATEGIES.values())))
-    # two families with the same kind of positions and the same strategies are one line
-    return "Which strategy fits which models, by the kind of their positions\n" + _table(
-        list(dict.fromkeys(rows))
-    )
-
-
-_PARTS: dict[str, Callable[[], str]] = {
-    "strategies": strategies,
-    "models": models,
-    "tasks": tasks,
-    "fit": fit,
-}
+    for each in _fit_data():
+        rows.append((each["positions"], *("yes" if key in each["strategies"] else "-" for key in STRATEGIES)))
+    return "Which strategy fits which models, by the kind of their positions\n" + _table(rows)
 
 
 def _strategy_data() -> list[dict[str, Any]]:
@@ -159,17 +151,19 @@ def _fit_data() -> list[dict[str, Any]]:
     from mteb_longembed.encoders.families import FAMILIES
     from mteb_longembed.encoders.strategies import STRATEGIES
 
+    # families with the same kind of positions have the same strategies
     by_name: dict[str, list[str]] = {}
     for family in FAMILIES:
         by_name.setdefault(family.name, [key for key, kind in STRATEGIES.items() if family.fits(kind)])
     return [{"positions": name, "strategies": keys} for name, keys in by_name.items()]
 
 
-_DATA: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "strategies": _strategy_data,
-    "models": _model_data,
-    "tasks": _task_data,
-    "fit": _fit_data,
+#: Part -> its text, and its data for JSON.
+_PARTS: dict[str, tuple[Callable[[], str], Callable[[], list[dict[str, Any]]]]] = {
+    "strategies": (strategies, _strategy_data),
+    "models": (models, _model_data),
+    "tasks": (tasks, _task_data),
+    "fit": (fit, _fit_data),
 }
 
 
