@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
+from tokenizers import processors
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
@@ -209,3 +210,29 @@ def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base,
 def test_an_unknown_parameter_names_those_of_pcw(base):
     with pytest.raises(UnknownNameError, match="unknown parameter of pcw 'sise': did you mean 'size'"):
         longembed.extend(base, "pcw", sise=8)
+
+
+def vllm_chunks(base: SentenceTransformer, text: str) -> np.ndarray:
+    """vLLM's `enable_chunked_processing`: the tokens in chunks, their unit vectors averaged with their sizes."""
+    ids = base.tokenizer(text)["input_ids"]
+    chunks = [ids[start : start + LO] for start in range(0, len(ids), LO)]
+    vectors = []
+    for chunk in chunks:
+        row = torch.tensor([chunk])
+        with torch.no_grad():
+            features = base({"input_ids": row, "attention_mask": torch.ones_like(row)})
+        vectors.append(torch.nn.functional.normalize(features["sentence_embedding"][0], dim=0).numpy())
+    return np.average(vectors, axis=0, weights=list(map(len, chunks)))
+
+
+@pytest.mark.parametrize(("n", "equal"), [(2 * LO, True), (4 * LO, True), (2 * LO + 3, False)])
+def test_whole_windows_without_special_tokens_are_the_chunks_of_vllm(tmp_path: Path, n: int, equal: bool):
+    base = tiny.sentence_transformer("bert", tmp_path)
+    # a tokenizer without special tokens
+    base.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", special_tokens=[]
+    )
+    text = tiny.text(n + 2)
+    got = longembed.extend(base, "pcw", 4 * LO, agg="mean-normalized").encode(text)
+    cosine = got @ vllm_chunks(base, text) / np.linalg.norm(vllm_chunks(base, text))
+    assert (cosine > 1 - 1e-6) == equal
