@@ -130,9 +130,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run `report`.
 
-    Args:
-        args: The arguments of `add_arguments`.
-
     Returns:
         The exit status: 0, also if some files were skipped (each is named on standard error).
 

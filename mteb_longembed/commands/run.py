@@ -35,13 +35,7 @@ options that only mteb-longembed run has:
 
 @dataclass
 class Outcome:
-    """The outcome of a run.
-
-    Args:
-        results: mteb's results, in the order of the run.
-        readings: for each model and task, a line about how much of the documents was read.
-        failures: tasks and models that did not run, with their errors.
-    """
+    """The outcome of a run."""
 
     results: list[ModelResult] = field(default_factory=list)
     readings: list[str] = field(default_factory=list)

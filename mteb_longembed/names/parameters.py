@@ -93,11 +93,6 @@ def read_parameters(
 ) -> dict[str, Any]:
     """The typed values of all given parameters.
 
-    Args:
-        owner: the strategy that has these parameters, for messages.
-        declared: the allowed values of each parameter, by its name.
-        given: the values as they were written or given, by name.
-
     Raises:
         UnknownNameError: if the owner has no such parameter.
         InputError: if a parameter may not have its value.

@@ -72,10 +72,6 @@ def write_file(path: Path, content: str | bytes) -> None:
 def make_folder(what: str, folder: Path) -> None:
     """Make a folder for files.
 
-    Args:
-        what: What it is, for the error message, such as `--output`.
-        folder: Its path.
-
     Raises:
         InputError: If it is a file, or cannot be made.
     """

@@ -34,15 +34,7 @@ def overview(
     public: PublicResults | None = None,
     comparisons: Sequence[Comparison] = (),
 ) -> Overview:
-    """Make the head.
-
-    Args:
-        results: Rows of result files.
-        lines: Their score lines.
-        written: The date of the report, and the program that wrote it.
-        public: The public results, if they are shown.
-        comparisons: The comparisons in the significance table.
-    """
+    """Make the head."""
     facts = [("Written", written)]
     if results:
         names = sorted({shortened(row.model.name.full) for row in results})

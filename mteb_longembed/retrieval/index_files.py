@@ -60,12 +60,6 @@ class StoredIndex:
 def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Iterable[Block] | None) -> None:
     """Write an index. A process that reads meanwhile gets the state before.
 
-    Args:
-        folder: new, empty, or an index.
-        meta: mteb's description of the model.
-        texts: document by id.
-        blocks: the vectors of the documents. None for a search without vectors.
-
     Raises:
         InputError: if the folder holds something else.
         StorageError: if the disk refuses a write.

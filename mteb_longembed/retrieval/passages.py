@@ -19,10 +19,6 @@ def passages_of(model: Any, text: str) -> list[Passage]:
     """Start and end of the text of each vector of a document, in the order of its vectors.
 
     With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
-
-    Args:
-        model: what `extend` or `load` returned.
-        text: a document.
     """
     prompt = document_prompt(model)
     first = model.first

@@ -78,12 +78,7 @@ def _metadata() -> Any:
 
 
 def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
-    """The search around an encoder that a name asks for.
-
-    Args:
-        encoder: one of mteb's encoders around one of our models.
-        settings: the search parameters of the name, at least one.
-    """
+    """The search around an encoder that a name asks for."""
     inner = encoder
     if "center" in settings or "index" in settings:
         inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))

@@ -85,14 +85,7 @@ class VectorSearch:
         return found
 
     def index(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
-        """Encode the corpus.
-
-        Args:
-            corpus: mteb's, with `id` and `text`.
-            encode_kwargs: what mteb hands to encoders.
-            num_proc: processes that prepare texts.
-            where: task_metadata, hf_split, hf_subset.
-        """
+        """Encode the corpus."""
         self._forget()
         self.add(corpus, encode_kwargs=encode_kwargs, num_proc=num_proc, **where)
         self.refresh(corpus)
@@ -121,11 +114,7 @@ class VectorSearch:
         return self._vectors.blocks()
 
     def refresh(self, corpus: Any, **_: Any) -> None:
-        """Compute again what depends on all documents.
-
-        Args:
-            corpus: all documents, with `text`.
-        """
+        """Compute again what depends on all documents."""
         self._index = None
         if self._center is not None:
             self._document_mean = self._vectors.mean()

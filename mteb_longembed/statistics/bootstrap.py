@@ -149,12 +149,6 @@ def difference_interval(
 ) -> Interval:
     """The 95 % interval of `second - first`. Both must have the same queries in the same order.
 
-    Args:
-        first: For each group (each split is one), one score for each query; `paired.pair` makes them.
-        second: The same for the other model.
-        weights: The weight of each group, as in `mean_of_means_interval`.
-        seed: Seed of the resampling; the same seed gives the same answer.
-
     Raises:
         DataError: If the numbers of groups or of queries differ, or if there is no score.
     """

@@ -21,10 +21,6 @@ def pair(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The scores of two models, with the queries in the same order.
 
-    Args:
-        first: Score by query id.
-        second: Score by query id for the other model.
-
     Raises:
         DataError: If the models do not have the same queries, or have none.
 
@@ -44,11 +40,6 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
     """The two-sided p-value of a mean difference: how often do random signs give a difference as large?
 
     If there are at most 9,999 sign patterns, all are tried; otherwise 9,999 random ones.
-
-    Args:
-        first: For each group (each split is one), one score for each query; all groups have the same weight.
-        second: The same for the other model, with the same queries in the same order.
-        seed: Seed of the random signs; the same seed gives the same answer.
 
     Raises:
         DataError: If the numbers of groups or of queries differ.

@@ -56,12 +56,6 @@ def score_queries(
 ) -> dict[str, float]:
     """Each judged query's score by trec_eval, as in mteb. Equal scores of documents are ordered by their ids.
 
-    Args:
-        task: the task, with its data loaded.
-        split: one of its splits.
-        rankings: the scores of documents.
-        metric: the metric; default that of the task's main score.
-
     Returns:
         Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
 

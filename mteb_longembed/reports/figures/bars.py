@@ -55,10 +55,6 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
 def tuning(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[Bars]:
     """Compare each tuned model with the extended model before tuning.
 
-    Args:
-        lines: The score lines.
-        pairs: Pairs of model names as in the results: before tuning, after tuning.
-
     Raises:
         UnknownNameError: If no result has one of the names.
     """

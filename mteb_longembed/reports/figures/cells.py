@@ -40,10 +40,6 @@ def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
     """One heat map for each task and kind of data.
 
     The best row is first, by the mean over the eight lengths; a length that was not measured counts as 0.
-
-    Args:
-        lines: The score lines.
-        with_authors: Add the authors' own results, only to the published data.
     """
     found = []
     for data, group in groupby(lines, key=lambda line: line.data):

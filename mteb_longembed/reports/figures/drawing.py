@@ -139,14 +139,6 @@ def new_drawing(
 ) -> tuple[Drawing, list[Axes]]:
     """An empty figure with a grid of axes.
 
-    Args:
-        key: A short name; it is made fit for file names and ids.
-        title: The title.
-        width: In inches, as the height.
-        height: In inches.
-        n_rows: Rows of axes.
-        n_columns: Columns of axes.
-
     Raises:
         InputError: If matplotlib is not installed.
     """
@@ -169,14 +161,7 @@ def draw_lines(
     series: Iterable[tuple[str, dict[int, float], dict[int, str], Style]],
     intervals: Mapping[str, Mapping[int, Interval]] | None = None,
 ) -> None:
-    """Draw lines over lengths in tokens, on a logarithmic axis with one tick for each length.
-
-    Args:
-        drawing: The drawing, for the tips.
-        axes: Where to draw.
-        series: For each line: label, values by length, tips by length, and look.
-        intervals: 95 % intervals by label and length, drawn as thin bars.
-    """
+    """Draw lines over lengths in tokens, on a logarithmic axis with one tick for each length."""
     lengths: set[int] = set()
     lines = list(series)
     for number, (label, values, tips, style) in enumerate(lines):

@@ -48,10 +48,6 @@ class DepthPoint(NamedTuple):
 def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
     """An mteb retrieval task with `dataset["default"][split]` filled.
 
-    Args:
-        name: The MTEB task's name.
-        splits: Load only these splits, if the task can do that.
-
     Raises:
         DataError: If mteb does not know the task, or cannot load its data.
     """
@@ -71,9 +67,6 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
 
 def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
     """Read every `<Task>_predictions.json` below the folders.
-
-    Args:
-        folders: Prediction folders, one for each model.
 
     Returns:
         What was read, and one sentence for each file that was skipped.
@@ -174,10 +167,6 @@ def _check(predictions: Predictions, split: str, metric: str, mean: float, resul
 
 def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> list[DepthPoint]:
     """Outcome, context length and depth of the answer for every query of Passkey or Needle.
-
-    Args:
-        predictions: The rankings.
-        results: Rows to check against.
 
     Raises:
         DataError: If the task's documents do not say the depth of their answers.

@@ -98,10 +98,6 @@ def refresh(clone: Path, path: Path = PATH) -> str:
 
     The facts about models (longest input, parameters, open weights) come from the installed mteb.
 
-    Args:
-        clone: The clone's folder.
-        path: The packed file to write.
-
     Returns:
         The clone's commit.
 

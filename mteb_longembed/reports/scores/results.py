@@ -63,9 +63,6 @@ class Results:
 def load_results(folders: Sequence[Path | str]) -> Results:
     """Read every result file below the folders.
 
-    Args:
-        folders: Result folders, or single result files.
-
     Returns:
         The rows, sorted by path, and a sentence for each skipped file.
 

@@ -79,12 +79,7 @@ class Line:
 
 
 def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) -> list[Line]:
-    """Make lines from results. They are sorted by kind of data, and otherwise keep their order.
-
-    Args:
-        results: Rows of result files, of all tasks.
-        by_query: Scores of single queries, for the intervals.
-    """
+    """Make lines from results. They are sorted by kind of data, and otherwise keep their order."""
     by_model: dict[Model, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for row in results:
         by_model[row.model][row.task].append(row)

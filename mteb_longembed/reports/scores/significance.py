@@ -41,13 +41,6 @@ def compare(
 ) -> Comparison:
     """Compare the scores of two models on the same queries. The mean is that of the groups' means.
 
-    Args:
-        task: The task's name, for the answer.
-        split: The split's name, for the answer.
-        first: For each group (each split is one), scores from 0 to 1 by query id.
-        second: The same for the other model.
-        seed: Seed of the resampling; the same seed gives the same answer.
-
     Raises:
         DataError: If the models do not have the same queries.
     """
@@ -73,12 +66,6 @@ def compare_models(
     predictions: Sequence[Predictions], results: Sequence[Result], models: tuple[str, str], seed: int = 0
 ) -> list[Comparison]:
     """Compare two models on every task that both have predictions for.
-
-    Args:
-        predictions: The loaded predictions.
-        results: Rows of result files, to check the predictions.
-        models: The full names of the two models.
-        seed: Seed of the resampling.
 
     Raises:
         UnknownNameError: If a model has no predictions.

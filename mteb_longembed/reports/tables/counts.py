@@ -103,11 +103,6 @@ def beir_table(
 ) -> Table | None:
     """Two models side by side on BEIR's 15 tasks.
 
-    Args:
-        results: Rows of result files.
-        models: Their names as in the results; by default the first two that have any BEIR result.
-        by_query: Scores of single queries, for the intervals.
-
     Returns:
         The table; None if no model has a BEIR result and `models` is None.
 

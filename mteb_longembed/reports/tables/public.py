@@ -107,13 +107,7 @@ class _Row:
 
 
 def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = Filter()) -> Table:
-    """All rows sorted by average, the best first. Incomplete rows are last and have no rank.
-
-    Args:
-        public: The public results.
-        lines: Our own score lines.
-        chosen: The rows to show; ranks always count all rows.
-    """
+    """All rows sorted by average, the best first. Incomplete rows are last and have no rank."""
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))

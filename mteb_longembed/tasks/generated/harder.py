@@ -24,14 +24,7 @@ def most_documents(language: Language) -> int:
 
 
 def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidden]:
-    """The texts that n documents hide.
-
-    Args:
-        kind: one of `KINDS`.
-        language: the language of the texts.
-        draws: the random draws of people and of questions.
-        n: number of documents, at most `most_documents`.
-    """
+    """The texts that n documents hide."""
     first, last = draws.shuffled(language.first_names), draws.shuffled(language.last_names)
     data = language.harder
     places, things = _fours(draws.shuffled(data.places)), _fours(draws.shuffled(data.things))

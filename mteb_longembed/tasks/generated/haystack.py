@@ -14,13 +14,7 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Hidden:
-    """The texts that one document hides, and the query that only this document answers.
-
-    Args:
-        text: the text to find.
-        query: the query; only this document answers it.
-        others: more texts that the document hides, each at its own place.
-    """
+    """The texts that one document hides, and the query that only this document answers."""
 
     text: str
     query: str

@@ -16,7 +16,7 @@ from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documen
 from mteb_longembed.tasks.generated.haystack import Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
-from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
+from mteb_longembed.tasks.metadata import generated
 
 DATA = Path(__file__).parent / "data"
 ESSAYS = DATA / "essays"
@@ -49,28 +49,17 @@ class LongEmbedNeedle(SyntheticRetrieval):
     published data, the hundred documents of a split share one text, and only the fact is different.
     """
 
-    metadata = LongEmbedMetadata(
+    metadata = generated(
+        __name__,
+        "g2-81f4a65fbaa5",
+        [f"test_{length}" for length in LENGTHS],
         name="LongEmbedNeedle",
         description=(
             "Find the document that holds the one fact answering a question, in 256 to 32,768 tokens of "
             "essays; generated offline by mteb-longembed after the LongEmbed paper."
         ),
-        dataset={"path": "mteb_longembed.tasks.generated.needle", "revision": "g2-81f4a65fbaa5"},
-        reference=PAPER,
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=[f"test_{length}" for length in LENGTHS],
-        eval_langs=["eng-Latn"],
-        main_score="ndcg_at_1",
-        date=("2026-01-01", "2026-11-21"),
         domains=["Constructed", "Encyclopaedic", "Written"],
         task_subtypes=["Article retrieval", "Question answering"],
-        license="apache-2.0",
-        annotations_creators="algorithmic",
-        dialect=[],
-        sample_creation="created",
-        bibtex_citation=CITATION,
     )
     generator = "g2"
     essays: ClassVar[Path] = ESSAYS
@@ -161,13 +150,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
-    """All sentences of a prose in random order, in paragraphs of four to eight, again and again.
-
-    Args:
-        prose: the parts.
-        space: the text between two sentences.
-        draws: the random draws of the order.
-    """
+    """All sentences of a prose in random order, in paragraphs of four to eight, again and again."""
     used: set[int] = set()
     left = 0
     while True:

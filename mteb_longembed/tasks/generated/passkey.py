@@ -9,7 +9,7 @@ from mteb_longembed.tasks.generated.draws import Draws
 from mteb_longembed.tasks.generated.haystack import Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
-from mteb_longembed.tasks.metadata import CITATION, PAPER, LongEmbedMetadata
+from mteb_longembed.tasks.metadata import generated
 
 _WORDS_PER_TOKEN = 0.75
 # Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the
@@ -24,28 +24,17 @@ class LongEmbedPasskey(SyntheticRetrieval):
     Differs: names and keys are our own. Counts and lengths follow the statistics of the published data.
     """
 
-    metadata = LongEmbedMetadata(
+    metadata = generated(
+        __name__,
+        "g1-b375e51c72dc",
+        [f"test_{length}" for length in LENGTHS],
         name="LongEmbedPasskey",
         description=(
             "Find the document that tells a person's pass key, in 256 to 32,768 tokens of filler sentences; "
             "generated offline by mteb-longembed after the LongEmbed paper."
         ),
-        dataset={"path": "mteb_longembed.tasks.generated.passkey", "revision": "g1-b375e51c72dc"},
-        reference=PAPER,
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=[f"test_{length}" for length in LENGTHS],
-        eval_langs=["eng-Latn"],
-        main_score="ndcg_at_1",
-        date=("2026-01-01", "2026-11-21"),
         domains=["Constructed", "Written"],
         task_subtypes=["Article retrieval"],
-        license="apache-2.0",
-        annotations_creators="algorithmic",
-        dialect=[],
-        sample_creation="created",
-        bibtex_citation=CITATION,
     )
     generator = "g1"
 

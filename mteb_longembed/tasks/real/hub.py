@@ -32,14 +32,7 @@ _ENDINGS = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True)
 class Size:
-    """The size of the published data. With it we check that a task never runs on other data under the same name.
-
-    Args:
-        n_documents: number of documents.
-        document_chars: characters of a document on average.
-        n_queries: number of queries.
-        query_chars: characters of a query on average.
-    """
+    """The size of the published data. With it we check that a task never runs on other data under the same name."""
 
     n_documents: int
     document_chars: float
