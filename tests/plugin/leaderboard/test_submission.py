@@ -34,14 +34,18 @@ def only(folder: Path) -> submission.Checked:
     return checked
 
 
-def test_whole_results_of_a_registered_model_lack_nothing(registered, tmp_path, capsys) -> None:
-    write_results(tmp_path, NAME, ALL)
+@pytest.mark.parametrize("name", [NAME, "me/trained"])
+def test_whole_results_of_a_registered_model_lack_nothing(name, monkeypatch, tmp_path, capsys) -> None:
+    """An extended model, and a trained one that was pushed under a name of its own."""
+    registry = model_implementations.MODEL_REGISTRY
+    monkeypatch.setitem(registry, name, ModelMeta.create_empty({"name": name}))
+    write_results(tmp_path, name, ALL)
     checked = only(tmp_path)
     assert (checked.missing, checked.asked, checked.local) == ([], [], [])
     assert checked.ready == sorted(ALL)
     assert only(tmp_path / "results") == checked
     assert cli.main(["submit-check", str(tmp_path)]) == 0
-    assert f"can be sent: mteb submit-results --output-folder {tmp_path} -m {NAME}" in capsys.readouterr().out
+    assert f"can be sent: mteb submit-results --output-folder {tmp_path} -m {name}" in capsys.readouterr().out
 
 
 def test_a_model_without_an_entry_is_told_its_name_and_revision(tmp_path, capsys) -> None:
