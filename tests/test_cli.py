@@ -41,8 +41,8 @@ def test_help_names_every_command(capsys) -> None:
     assert all(re.search(rf"\n    {name}\s", shown) for name in ("run", *cli.COMMANDS))
 
 
-def test_the_page_of_commands_names_every_command() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+def test_the_readme_names_every_command() -> None:
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `mteb-longembed ([\w-]+)[ `]", page, re.MULTILINE)
     assert sorted(named) == sorted(["run", *cli.COMMANDS])
 
