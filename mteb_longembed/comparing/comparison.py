@@ -193,18 +193,20 @@ class _Work:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for _ in range(ROUNDS):
             for name in list(metas):
+                is_new = name not in self.kept
                 try:
                     encoder = _encoder(self.load(name))
                     if name not in self.costs:
                         self.costs[name] = replace(count(encoder, self.corpora, reads[name]), measured=now)
                     if encoder is not None and texts:
-                        cost, (rate, size) = self.costs[name], speed(encoder, texts)
+                        cost, (rate, size) = self.costs[name], speed(encoder, texts, is_new=is_new)
                         stored = None if cost.vectors is None else cost.vectors * size
                         self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
                 except _LEFT_OUT:
                     del metas[name]
                 encoder = None
-                _free_memory()
+                if name not in self.kept:
+                    _free_memory()  # it takes longer than to encode a short text
             if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():
