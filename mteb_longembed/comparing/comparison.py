@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -53,6 +54,8 @@ class Comparison:
         tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
         metrics: what was scored, the first one ranks; `main score` if each task has its own.
         counted: one sentence for each kind of query or document that is not scored.
+        identity: a hash of data, candidates and metrics.
+        written: when it was made, in UTC.
     """
 
     rows: list[Row]
@@ -67,6 +70,8 @@ class Comparison:
     tokens_shared: int = 0
     metrics: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
+    identity: str = ""
+    written: str = ""
 
 
 def compare_candidates(
@@ -131,6 +136,8 @@ def compare_candidates(
     n_queries = sum(map(len, next(iter(scores.values())).values()))
     able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
     expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
+    metric_names = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
+    data = [cells.identity(task, split) for task, split in loaded]
     return Comparison(
         rows,
         recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus),
@@ -142,8 +149,10 @@ def compare_candidates(
         proxy,
         work.tokens_encoded,
         work.tokens_shared,
-        list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task))),
+        metric_names,
         sentences,
+        hashlib.sha256(" ".join([*data, *metric_names, *(c.name for c in candidates)]).encode()).hexdigest(),
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
 
 

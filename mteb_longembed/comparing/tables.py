@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -126,21 +125,27 @@ def drawings(found: Comparison) -> list[Drawing]:
     return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
 
-def page(found: Comparison, pictures: list[Drawing]) -> str:
-    """One self-contained HTML page."""
+def page(found: Comparison, pictures: list[Drawing], links: Sequence[tuple[str, str]] = ()) -> str:
+    """One self-contained HTML page.
+
+    Args:
+        found: the comparison.
+        pictures: its figures.
+        links: address and text of other comparisons.
+    """
     from mteb_longembed.reports import html_page
     from mteb_longembed.reports.overview import Overview
 
     tables = [table for table in (ranking_table(found), split_table(found)) if table is not None]
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
-        ("Written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+        ("Written", found.written),
         ("Data", f"{', '.join(found.tasks)}, {found.n_queries:,} queries"),
         ("Candidates", f"{len(found.rows)}"),
         ("Versions", versions),
     )
     head = Overview(facts, found.recommendation.sentences)
-    return html_page.write(tables, pictures, found.left_out + found.skipped, head, "Comparison")
+    return html_page.write(tables, pictures, found.left_out + found.skipped, head, "Comparison", links)
 
 
 def _p_value(value: float | None) -> Cell:
@@ -161,6 +166,8 @@ def _difference(interval: Interval | None) -> Cell:
 def _plain(found: Comparison) -> dict[str, Any]:
     return {
         "version": version("mteb-longembed"),
+        "written": found.written,
+        "identity": found.identity,
         "tasks": found.tasks,
         "queries": found.n_queries,
         "metrics": found.metrics,

@@ -119,10 +119,10 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
     assert names == [
         "none@512",
         "pcw@4096",
-        "pcw@4096,short=cut,size=128",
-        "pcw@4096,center=corpus,short=cut,size=128",
-        "pcw@4096,short=cut,size=128,vectors=window",
-        "pcw@4096,center=corpus,short=cut,size=128,vectors=window",
+        "pcw@4096:short=cut,size=128",
+        "pcw@4096:center=corpus,short=cut,size=128",
+        "pcw@4096:short=cut,size=128,vectors=window",
+        "pcw@4096:center=corpus,short=cut,size=128,vectors=window",
     ]
 
 
