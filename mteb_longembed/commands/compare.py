@@ -147,7 +147,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     from rich.console import Console
 
-    show([t for t in (tables.ranking_table(found), tables.split_table(found)) if t is not None], Console())
+    show(tables.tables(found), Console())
     for sentence in found.recommendation.sentences:
         print(sentence)
     for sentence in found.skipped:

@@ -21,10 +21,12 @@ from sentence_transformers.util import get_device_name
 from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
+from mteb_longembed.comparing.details import QueryDifference, differences, places
 from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import left_out
 
@@ -56,6 +58,8 @@ class Comparison:
         counted: one sentence for each kind of query or document that is not scored.
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
+        queries: for the base of the best and for BM25, the queries on which the best differs most from it.
+        places: the position sensitivity by candidate and task, with its number of queries, where depths are known.
     """
 
     rows: list[Row]
@@ -72,6 +76,8 @@ class Comparison:
     counted: list[str] = field(default_factory=list)
     identity: str = ""
     written: str = ""
+    queries: dict[str, list[QueryDifference]] = field(default_factory=dict)
+    places: list[tuple[str, str, int, Sensitivity]] = field(default_factory=list)
 
 
 def compare_candidates(
@@ -138,9 +144,10 @@ def compare_candidates(
     expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
     metric_names = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
     data = [cells.identity(task, split) for task, split in loaded]
+    advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
     return Comparison(
         rows,
-        recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus),
+        advice,
         names,
         n_queries,
         work.skipped,
@@ -153,6 +160,8 @@ def compare_candidates(
         sentences,
         hashlib.sha256(" ".join([*data, *metric_names, *(c.name for c in candidates)]).encode()).hexdigest(),
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        differences(cells, tasks, rows, scores, advice.best),
+        places(cells, tasks, rows),
     )
 
 
