@@ -73,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
         "approximate real queries",
     )
+    data.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones",
+    )
     who = parser.add_argument_group("candidates")
     who.add_argument(
         "--strategies", type=_keys, metavar="KEY,KEY,...", help="only these (default: all that fit)"
@@ -126,6 +132,7 @@ def main(args: argparse.Namespace) -> int:
         queries=args.queries,
         qrels=args.qrels,
         make=args.make_queries,
+        sample=args.sample,
         language=args.language,
         metric=args.metric,
         strategies=args.strategies,

@@ -24,6 +24,7 @@ from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, spe
 from mteb_longembed.comparing.details import QueryDifference, differences, places
 from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
+from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -91,6 +92,7 @@ def compare_candidates(
     proxy: bool = False,
     metrics: Sequence[Measure] = (),
     counted: Sequence[str] = (),
+    sample_size: int | None = None,
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
@@ -106,6 +108,7 @@ def compare_candidates(
         proxy: whether the queries were drawn from the documents.
         metrics: what is scored, the first one ranks; by default each task's main score.
         counted: sentences about the data that the caller knows.
+        sample_size: so many documents stay in each corpus, see `take_sample`; None means all.
         show: whether a progress bar is shown.
         say: called with every sentence for the user.
 
@@ -116,9 +119,17 @@ def compare_candidates(
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder), metrics)
+    names = [task.metadata.name for task in tasks]  # before a sample gets its own
     loaded = [(task, split) for task in tasks for split in _loaded(task, cells)]
+    sampled = (
+        [said for task in tasks for said in take_sample(task, sample_size)] if sample_size is not None else []
+    )
     corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
-    sentences = [*counted, *(sentence for task, split in loaded for sentence in left_out(task, split))]
+    sentences = [
+        *counted,
+        *sampled,
+        *(sentence for task, split in loaded for sentence in left_out(task, split)),
+    ]
     for sentence in sentences:
         say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
@@ -136,7 +147,6 @@ def compare_candidates(
     scores = work.complete()
     costs = {candidate: work.cost(candidate) for candidate in scores}
     rows = rank(scores, costs, others=work.others, proxy=proxy)
-    names = [task.metadata.name for task in tasks]
     # `mteb run` does not know the names of tasks from local files
     corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
@@ -148,7 +158,7 @@ def compare_candidates(
     return Comparison(
         rows,
         advice,
-        names,
+        [task.metadata.name for task in tasks],
         n_queries,
         work.skipped,
         work.left_out,
