@@ -13,21 +13,15 @@ COMPARISONS = "comparisons"
 PAGE, MACHINE = "compare.html", "compare.json"
 
 
-def name_of(found: Comparison) -> str:
-    """The name of a comparison's folder: its tasks and a hash of data, candidates and metrics.
+def folder_of(found: Comparison, output: Path) -> Path:
+    """The folder of a comparison, made if need be. Its name has a hash of data, candidates and metrics.
 
     So the same command writes to the same place, and another one never overwrites it.
-    """
-    return slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
-
-
-def folder_of(found: Comparison, output: Path) -> Path:
-    """The folder of a comparison, which is made.
 
     Raises:
         InputError: if it cannot be made.
     """
-    folder = output / COMPARISONS / name_of(found)
+    folder = output / COMPARISONS / slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
     make_folder("the comparison's folder", folder)
     return folder
 
