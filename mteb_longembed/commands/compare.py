@@ -73,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
         "approximate real queries",
     )
+    data.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones",
+    )
     who = parser.add_argument_group("candidates")
     who.add_argument(
         "--strategies", type=_keys, metavar="KEY,KEY,...", help="only these (default: all that fit)"
@@ -93,7 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--output-folder", type=Path, default=Path("results"), metavar="DIR", help="(default: results)"
     )
-    out.add_argument("--figures", type=Path, metavar="DIR", help="write the figures as PNG and SVG")
+    out.add_argument(
+        "--figures",
+        type=Path,
+        metavar="DIR",
+        help="write the figures as PNG and SVG, in a folder for each comparison",
+    )
     out.add_argument("--json", action="store_true", help="print only JSON")
 
 
@@ -107,7 +118,7 @@ def main(args: argparse.Namespace) -> int:
 
     folder: Path = args.output_folder
     _be_quiet()
-    from mteb_longembed.comparing import tables
+    from mteb_longembed.comparing import output, tables
     from mteb_longembed.comparing.calling import compare, say_on_stderr
     from mteb_longembed.reports.writers.terminal import show
 
@@ -121,6 +132,7 @@ def main(args: argparse.Namespace) -> int:
         queries=args.queries,
         qrels=args.qrels,
         make=args.make_queries,
+        sample=args.sample,
         language=args.language,
         metric=args.metric,
         strategies=args.strategies,
@@ -131,17 +143,18 @@ def main(args: argparse.Namespace) -> int:
         folder=folder,
         show=not args.json,
     )
-    write_file(folder / "compare.json", tables.as_json(found))
+    own = output.folder_of(found, folder)
+    write_file(own / output.MACHINE, tables.as_json(found))
     pictures = _pictures(found, say_on_stderr, asked=args.figures is not None)
-    write_file(folder / "compare.html", tables.page(found, pictures))
+    write_file(own / output.PAGE, tables.page(found, pictures, output.siblings(own)))
     for picture in pictures if args.figures else ():
-        picture.save(args.figures)
+        picture.save(args.figures / own.name)
     if args.json:
         print(tables.as_json(found), end="")
         return 0
     from rich.console import Console
 
-    show([t for t in (tables.ranking_table(found), tables.split_table(found)) if t is not None], Console())
+    show(tables.tables(found), Console())
     for sentence in found.recommendation.sentences:
         print(sentence)
     for sentence in found.skipped:
@@ -151,7 +164,7 @@ def main(args: argparse.Namespace) -> int:
             f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
             "already, from other candidates or earlier runs."
         )
-    print(f"Written: {folder / 'compare.html'}, {folder / 'compare.json'}, and mteb's results in {folder}.")
+    print(f"Written: {own / output.PAGE}, {output.MACHINE} beside it, and mteb's results in {folder}.")
     return 0
 
 

@@ -75,10 +75,9 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         found.save(args.json)
     if args.figure:
-        from mteb_longembed.reports.figures.curves import DiagnosisData, draw_diagnosis
+        from mteb_longembed.reports.figures.curves import draw_diagnosis
 
-        data = DiagnosisData(found.task, found.score, found.curves, found.whole, found.document_lens)
-        for path in draw_diagnosis(data).save(args.figure):
+        for path in draw_diagnosis(found).save(args.figure):
             print(path)
     return 0
 

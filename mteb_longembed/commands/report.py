@@ -42,6 +42,7 @@ from mteb_longembed.reports.tables.scores import (
 from mteb_longembed.reports.tables.table import Table
 from mteb_longembed.reports.writers import WRITERS
 from mteb_longembed.reports.writers.terminal import show
+from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 _DESCRIPTION = (
@@ -158,7 +159,7 @@ def main(args: argparse.Namespace) -> int:
     models = tuple(args.significance or ())
     compared = compare_models(predictions, results.rows, models) if len(models) == 2 else []
     depths = _depths(results, predictions)
-    made = _tables(args, results, lines, compared, by_query) + ([places_table(depths)] if depths else [])
+    made = _tables(args, results, lines, compared, by_query) + ([_places(depths)] if depths else [])
     tables = [table.without_empty_columns() for table in made]
     drawings = _drawings(args, lines, depths) if args.figures or args.html else []
     _write_tables(args, tables)
@@ -272,6 +273,14 @@ def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScor
 
 #: The rankings of one model on one task, and the place of each answer.
 _Depths = tuple[Predictions, Sequence[DepthPoint]]
+
+
+def _places(found: Sequence[_Depths]) -> Table:
+    made = (
+        (item, len(points), position_sensitivity([p.score for p in points], [p.depth for p in points]))
+        for item, points in found
+    )
+    return places_table((item.model, item.task, n, known) for item, n, known in made if known is not None)
 
 
 def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depths]:

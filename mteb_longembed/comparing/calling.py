@@ -37,6 +37,7 @@ def compare(
     queries: str | Path | None = None,
     qrels: str | Path | None = None,
     make: int | None = None,
+    sample: int | None = None,
     language: str = "eng-Latn",
     metric: Sequence[str] = (),
     strategies: Sequence[str] | None = None,
@@ -63,6 +64,7 @@ def compare(
         queries: a file of queries.
         qrels: a file of judgements.
         make: draw so many sentences of the documents as queries.
+        sample: so many documents stay in each corpus: the judged ones, hard ones for BM25, and random ones.
         language: of one's own files.
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         strategies: only these keys. Default: all that fit.
@@ -108,6 +110,7 @@ def compare(
         proxy=make is not None,
         metrics=metrics,
         counted=counted,
+        sample_size=sample,
         show=show,
         say=say,
     )

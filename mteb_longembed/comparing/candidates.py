@@ -31,7 +31,7 @@ class Candidate:
     """One way to embed documents.
 
     Args:
-        name: the name for `mteb run -m`.
+        name: the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`.
         base: its base, as the user wrote it; empty for BM25.
         is_base: whether it is the base without extension.
         trained_len: the base's trained length in tokens, None if it has none.
@@ -51,7 +51,7 @@ class Candidate:
             return ""
         spec = ModelSpec.parse(self.name)
         plain: dict[str, Any] = dict.fromkeys(spec.search)
-        return str(replace(spec, **plain))
+        return _typed(replace(spec, **plain))
 
     @property
     def matches_words(self) -> bool:
@@ -129,9 +129,14 @@ def _candidate(name: str) -> Candidate:
     plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Candidate(
-        str(replace(resolved.spec, base=asked.base)),
+        _typed(replace(resolved.spec, base=asked.base)),
         asked.base,
         is_base=replace(resolved.spec, trust_remote_code=False) == plain,
         trained_len=strategy.trained_len,
         target_len=strategy.target_len,
     )
+
+
+def _typed(spec: ModelSpec) -> str:
+    """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
+    return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)

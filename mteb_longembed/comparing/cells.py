@@ -18,7 +18,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError, StorageError
 from mteb_longembed.reports.files import slug, write_file
-from mteb_longembed.tasks.scoring import data_identity, is_complete, main_metric, score_queries
+from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
 RANKINGS = "rankings"
@@ -57,15 +57,20 @@ class Cells:
 
     def find(self, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores | None:
         """Each query's scores from an earlier run, None if there is none, or if its file is not complete."""
+        rankings = self.rankings(meta, task, split)
+        if rankings is None:
+            return None
+        return {str(metric): score_queries(task, split, rankings, metric) for metric in self.metrics(task)}
+
+    def rankings(self, meta: Any, task: AbsTaskRetrieval, split: str) -> Rankings | None:
+        """The rankings of an earlier run, None if there is none, or if its file is not complete."""
         path = self._rankings(meta, task, split)
         try:
             saved = json.loads(path.read_bytes())
             rankings = {subset: saved[subset][split] for subset in task.hf_subsets}
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None  # there is none, it is cut off, or another program wrote it
-        if not is_complete(task, split, rankings):
-            return None
-        return {str(metric): score_queries(task, split, rankings, metric) for metric in self.metrics(task)}
+        return rankings if is_complete(task, split, rankings) else None
 
     def is_damaged(self, meta: Any, task: AbsTaskRetrieval, split: str) -> bool:
         """Whether there is a ranking that cannot be used, so that the cell runs again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +21,13 @@ from sentence_transformers.util import get_device_name
 from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
+from mteb_longembed.comparing.details import QueryDifference, differences, places
 from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
+from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import left_out
 
@@ -53,6 +57,10 @@ class Comparison:
         tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
         metrics: what was scored, the first one ranks; `main score` if each task has its own.
         counted: one sentence for each kind of query or document that is not scored.
+        identity: a hash of data, candidates and metrics.
+        written: when it was made, in UTC.
+        queries: for the base of the best and for BM25, the queries on which the best differs most from it.
+        places: the position sensitivity by candidate and task, with its number of queries, where depths are known.
     """
 
     rows: list[Row]
@@ -67,6 +75,10 @@ class Comparison:
     tokens_shared: int = 0
     metrics: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
+    identity: str = ""
+    written: str = ""
+    queries: dict[str, list[QueryDifference]] = field(default_factory=dict)
+    places: list[tuple[str, str, int, Sensitivity]] = field(default_factory=list)
 
 
 def compare_candidates(
@@ -80,6 +92,7 @@ def compare_candidates(
     proxy: bool = False,
     metrics: Sequence[Measure] = (),
     counted: Sequence[str] = (),
+    sample_size: int | None = None,
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
@@ -95,6 +108,7 @@ def compare_candidates(
         proxy: whether the queries were drawn from the documents.
         metrics: what is scored, the first one ranks; by default each task's main score.
         counted: sentences about the data that the caller knows.
+        sample_size: so many documents stay in each corpus, see `take_sample`; None means all.
         show: whether a progress bar is shown.
         say: called with every sentence for the user.
 
@@ -105,9 +119,17 @@ def compare_candidates(
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder), metrics)
+    names = [task.metadata.name for task in tasks]  # before a sample gets its own
     loaded = [(task, split) for task in tasks for split in _loaded(task, cells)]
+    sampled = (
+        [said for task in tasks for said in take_sample(task, sample_size)] if sample_size is not None else []
+    )
     corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
-    sentences = [*counted, *(sentence for task, split in loaded for sentence in left_out(task, split))]
+    sentences = [
+        *counted,
+        *sampled,
+        *(sentence for task, split in loaded for sentence in left_out(task, split)),
+    ]
     for sentence in sentences:
         say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
@@ -125,16 +147,18 @@ def compare_candidates(
     scores = work.complete()
     costs = {candidate: work.cost(candidate) for candidate in scores}
     rows = rank(scores, costs, others=work.others, proxy=proxy)
-    names = [task.metadata.name for task in tasks]
     # `mteb run` does not know the names of tasks from local files
     corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
     able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
     expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
+    metric_names = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
+    data = [cells.identity(task, split) for task, split in loaded]
+    advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
     return Comparison(
         rows,
-        recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus),
-        names,
+        advice,
+        [task.metadata.name for task in tasks],
         n_queries,
         work.skipped,
         work.left_out,
@@ -142,8 +166,12 @@ def compare_candidates(
         proxy,
         work.tokens_encoded,
         work.tokens_shared,
-        list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task))),
+        metric_names,
         sentences,
+        hashlib.sha256(" ".join([*data, *metric_names, *(c.name for c in candidates)]).encode()).hexdigest(),
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        differences(cells, tasks, rows, scores, advice.best),
+        places(cells, tasks, rows),
     )
 
 
@@ -193,18 +221,20 @@ class _Work:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for _ in range(ROUNDS):
             for name in list(metas):
+                is_new = name not in self.kept
                 try:
                     encoder = _encoder(self.load(name))
                     if name not in self.costs:
                         self.costs[name] = replace(count(encoder, self.corpora, reads[name]), measured=now)
                     if encoder is not None and texts:
-                        cost, (rate, size) = self.costs[name], speed(encoder, texts)
+                        cost, (rate, size) = self.costs[name], speed(encoder, texts, is_new=is_new)
                         stored = None if cost.vectors is None else cost.vectors * size
                         self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
                 except _LEFT_OUT:
                     del metas[name]
                 encoder = None
-                _free_memory()
+                if name not in self.kept:
+                    _free_memory()  # it takes longer than to encode a short text
             if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():

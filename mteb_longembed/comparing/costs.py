@@ -20,8 +20,8 @@ from mteb_longembed.tasks.cutting import counter_of
 
 #: How often the speed of every candidate is measured. Below that, two speeds never count as different.
 ROUNDS = 3
-#: A measurement encodes at least so many documents.
-_LEAST_DOCUMENTS = 2
+#: The text before the clock starts, in trained lengths.
+_WARM = 1.25
 #: The share of the text that a target length should read.
 ENOUGH = 0.9
 
@@ -80,6 +80,10 @@ def texts_of(rows: Any) -> Iterator[list[str]]:
 def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
     """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
 
+    On a CPU that is one batch, often one long document. Speeds of one batch differ by a few percent between rounds,
+    and strategies by much more; each further batch would cost 3 passes of every candidate. A document is never cut,
+    because strategies differ most at full length.
+
     Args:
         corpora: mteb's corpora.
         device_type: such as cpu. Other devices are fast only with many documents.
@@ -91,12 +95,12 @@ def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
         ((text,),) = texts_of(corpus.select([place]))
         if text:
             drawn[text] = None
-        if len(drawn) >= _LEAST_DOCUMENTS and sum(map(len, drawn)) >= limit:
+        if sum(map(len, drawn)) >= limit:
             break
     return list(drawn)
 
 
-def speed(model: Any, texts: Sequence[str]) -> tuple[float, int]:
+def speed(model: Any, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
     """Tokens of documents that a model encodes in a second, and the bytes of one vector.
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
@@ -104,12 +108,15 @@ def speed(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     Args:
         model: a SentenceTransformer or MultiVectorEncoder of ours.
         texts: documents, all different.
+        is_new: whether the model was just loaded. Its first call makes things that are made only once, so a text that
+            is a little longer than the trained length runs before the clock starts.
     """
     rows = model.first.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
     store, model.store = model.store, None  # embeddings that are stored already would say nothing about speed
     try:
-        # the first call makes things that are made only once: do not measure it
-        model.encode_document([min(texts, key=len)], show_progress_bar=False)
+        if is_new:
+            n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
+            model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
         started = time.perf_counter()
         found = model.encode_document(texts, show_progress_bar=False)
         seconds = time.perf_counter() - started

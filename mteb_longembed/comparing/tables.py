@@ -6,15 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
+from mteb_longembed.reports.tables.places import places_table
 from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, text_cell
 from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,6 +112,45 @@ def split_table(found: Comparison) -> Table | None:
     return Table("splits", f"{_metric(found)} by task and split, in percent", header, rows)
 
 
+def query_tables(found: Comparison) -> list[Table]:
+    """The queries on which the best differs most from its base, and from BM25; folded in the page."""
+    best = found.recommendation.best
+    header = ("query", "points", "rank", "relevant", "first", "rank there", "relevant there", "first there")
+    notes = (
+        f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1. "
+        f"There: the same for the other one. {MISSING}: not in the ranking that is kept.",
+    )
+    return [
+        Table(
+            f"queries-{other}",
+            f"Query by query: {best} against {other}",
+            header,
+            tuple(
+                (
+                    text_cell(each.text),
+                    number_cell(each.points),
+                    *(
+                        cell
+                        for side in (each.best, each.other)
+                        for cell in (text_cell(side.rank), text_cell(side.relevant), text_cell(side.first))
+                    ),
+                )
+                for each in queries
+            ),
+            notes,
+            is_folded=True,
+        )
+        for other, queries in found.queries.items()
+        if queries
+    ]
+
+
+def tables(found: Comparison) -> list[Table]:
+    """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
+    made = [ranking_table(found), split_table(found), places_table(found.places) if found.places else None]
+    return [table for table in made if table is not None]
+
+
 def as_json(found: Comparison) -> str:
     """Everything that was found, as JSON."""
     return json.dumps(_plain(found), indent=1) + "\n"
@@ -126,21 +166,27 @@ def drawings(found: Comparison) -> list[Drawing]:
     return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
 
-def page(found: Comparison, pictures: list[Drawing]) -> str:
-    """One self-contained HTML page."""
+def page(found: Comparison, pictures: list[Drawing], links: Sequence[tuple[str, str]] = ()) -> str:
+    """One self-contained HTML page.
+
+    Args:
+        found: the comparison.
+        pictures: its figures.
+        links: address and text of other comparisons.
+    """
     from mteb_longembed.reports import html_page
     from mteb_longembed.reports.overview import Overview
 
-    tables = [table for table in (ranking_table(found), split_table(found)) if table is not None]
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
-        ("Written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+        ("Written", found.written),
         ("Data", f"{', '.join(found.tasks)}, {found.n_queries:,} queries"),
         ("Candidates", f"{len(found.rows)}"),
         ("Versions", versions),
     )
     head = Overview(facts, found.recommendation.sentences)
-    return html_page.write(tables, pictures, found.left_out + found.skipped, head, "Comparison")
+    shown = [*tables(found), *query_tables(found)]
+    return html_page.write(shown, pictures, found.left_out + found.skipped, head, "Comparison", links)
 
 
 def _p_value(value: float | None) -> Cell:
@@ -161,6 +207,8 @@ def _difference(interval: Interval | None) -> Cell:
 def _plain(found: Comparison) -> dict[str, Any]:
     return {
         "version": version("mteb-longembed"),
+        "written": found.written,
+        "identity": found.identity,
         "tasks": found.tasks,
         "queries": found.n_queries,
         "metrics": found.metrics,
@@ -170,9 +218,19 @@ def _plain(found: Comparison) -> dict[str, Any]:
         "tokens_shared": found.tokens_shared,
         "recommendation": asdict(found.recommendation),
         "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
+        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
+        "places": [
+            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
+            for name, task, n, made in found.places
+        ],
         "left_out": found.left_out,
         "skipped": found.skipped,
     }
+
+
+def _plain_sensitivity(made: Sensitivity) -> dict[str, Any]:
+    thirds = [100 * third for third in made.thirds]
+    return {"thirds": thirds, "sensitivity": _ends(made.index.scaled(100)), "noise": 100 * made.noise}
 
 
 def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def write(
     problems: Sequence[str] = (),
     head: Overview | None = None,
     title: str = "LongEmbed report",
+    links: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The page's text.
 
@@ -36,6 +37,7 @@ def write(
         problems: One sentence for each file that was skipped.
         head: The facts and conclusions at the top of the page.
         title: The page's title.
+        links: The relative address and the text of other pages of this kind.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
@@ -45,6 +47,7 @@ def write(
         drawings=list(drawings),
         overview=head,
         title=title,
+        links=[(address, printable(text)) for address, text in links],
         problems=problems,
         searchable=_SEARCHABLE,
         marks=_marks(tables),

@@ -19,7 +19,7 @@ SUB_TOP_K = 100
 def check_bm25() -> None:
     """Raise ModelError if the packages of BM25 are not installed."""
     if importlib.util.find_spec("bm25s") is None or importlib.util.find_spec("Stemmer") is None:
-        raise ModelError("fuse=bm25 needs bm25s and PyStemmer: pip install mteb-longembed[bm25].")
+        raise ModelError("BM25 needs bm25s and PyStemmer: pip install mteb-longembed[bm25].")
 
 
 def convex_combination(

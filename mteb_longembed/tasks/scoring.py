@@ -70,13 +70,13 @@ def score_queries(
     scores: dict[str, float] = {}
     for subset in rankings:
         judged = task.dataset[subset][split]["relevant_docs"]
-        ranked = {
+        counted = {
             query: _counted(task, query, documents)
             for query, documents in rankings[subset].items()
             if query in judged and documents
         }
         found = dict.fromkeys((query for query, documents in judged.items() if documents), 0.0)
-        for each in ir_measures.pytrec_eval.iter_calc([asked], judged, ranked) if ranked else ():
+        for each in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
             is_below = metric.NAME == "RR" and each.value * rank < 1 - 1e-9
             found[each.query_id] = 0.0 if is_below else float(each.value)
         before = f"{subset}/" if len(rankings) > 1 else ""
@@ -102,6 +102,12 @@ def _counted(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float])
     if getattr(task, "skip_first_result", False):
         ranked = dict(sorted(ranked.items(), key=lambda item: item[1], reverse=True)[1:])
     return ranked
+
+
+def ranked(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -> list[str]:
+    """The documents that mteb scores, the best first. Of equal scores the larger id is first, as in trec_eval."""
+    counted = _counted(task, query, documents)
+    return sorted(counted, key=lambda name: (counted[name], name), reverse=True)
 
 
 def is_complete(task: AbsTaskRetrieval, split: str, rankings: Any) -> bool:

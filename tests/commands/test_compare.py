@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -67,12 +69,36 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     assert words[0] == "search" and words[2:] == ["--corpus", files[1]]
     assert cli.main([*words, "what is here", "--index", str(tmp_path / "index")]) == 0  # as it stands
     assert capsys.readouterr().out.startswith("1. ")
-    assert (tmp_path / "compare.html").read_text().startswith("<!DOCTYPE html>")
-    assert (tmp_path / "figures" / "cost.png").is_file()
+    (page,) = tmp_path.rglob("compare.html")
+    assert page.read_text().startswith("<!DOCTYPE html>") and "Other comparisons" not in page.read_text()
+    assert (tmp_path / "figures" / page.parent.name / "cost.png").is_file()
     assert cli.main([*line, "--json"]) == 0
     machine = json.loads(capsys.readouterr().out)
-    assert machine == json.loads((tmp_path / "compare.json").read_text())
+    assert machine == json.loads(page.with_name("compare.json").read_text())
     assert [len(c["score"]) for c in machine["candidates"]] == [3, 3]
+
+
+def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, tmp_path) -> None:
+    def pages() -> dict[str, bytes]:
+        return {path.parent.name: path.read_bytes() for path in tmp_path.rglob("compare.html")}
+
+    (tmp_path / "docs.jsonl").write_text((data / "docs.jsonl").read_text().replace('"d0"', '"d00"'))
+    (tmp_path / "qrels.tsv").write_text((data / "qrels.tsv").read_text().replace("d0\t", "d00\t"))
+    line = ["compare", base, "--queries", str(data / "questions.jsonl"), "--no-bm25"]
+    line += ["--strategies", "gp", "--output-folder", str(tmp_path)]
+    assert cli.main([*line, "--corpus", str(data / "docs.jsonl"), "--qrels", str(data / "qrels.tsv")]) == 0
+    first = pages()
+    other = ["--corpus", str(tmp_path / "docs.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
+    assert cli.main([*line, *other]) == cli.main([*line, *other]) == 0
+    (name,) = set(pages()) - set(first)
+    (old,) = first
+    assert pages()[old] == first[old]
+    shown = pages()[name].decode()
+    best = json.loads((tmp_path / "comparisons" / old / "compare.json").read_text())["recommendation"]["best"]
+    (link,) = re.findall(r'<a href="(\.\./[^"]+)">(.*?)</a>', shown)
+    assert (tmp_path / "comparisons" / name / unquote(link[0])).read_bytes() == first[old]
+    text = link[1].replace("<wbr>", "")
+    assert text.startswith(old.rpartition("-")[0]) and best in text and text.endswith("UTC")
 
 
 def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:

@@ -128,8 +128,8 @@ def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, ca
     line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
-    machine = json.loads((tmp_path / "out" / "compare.json").read_text())
-    page = (tmp_path / "out" / "compare.html").read_text()
+    machine = json.loads(next((tmp_path / "out").rglob("compare.json")).read_text())
+    page = next((tmp_path / "out").rglob("compare.html")).read_text()
     queries, documents = machine["counted"]
     assert queries.endswith("7 of 8 queries have no relevant document and are not scored.")
     assert documents.endswith("1 of 8 documents have no text.")
@@ -310,15 +310,16 @@ def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
         str(out),
     ]
     assert cli.main(line) == 0
-    page = (out / "compare.html").read_bytes()
+    (path,) = out.rglob("compare.html")
+    page = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
     try:
         assert cli.main(line) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (out / "compare.html").read_bytes() == page
-    assert not list(out.glob("*.part"))
+    assert path.read_bytes() == page
+    assert not list(out.rglob("*.part"))
 
 
 @pytest.mark.parametrize("bm25", [[], ["--no-bm25"]])

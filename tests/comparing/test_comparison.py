@@ -96,7 +96,7 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, data, small, tmp_pa
 def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_path, monkeypatch) -> None:
     # the third candidate is too slow
     monkeypatch.setattr(
-        comparing, "speed", lambda model, _: (1e-3 if model.first.strategy.key() == "rp" else 1e6, 4)
+        comparing, "speed", lambda model, _, is_new: (1e-3 if model.first.strategy.key() == "rp" else 1e6, 4)
     )
     found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
     assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
@@ -119,10 +119,10 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
     assert names == [
         "none@512",
         "pcw@4096",
-        "pcw@4096,short=cut,size=128",
-        "pcw@4096,center=corpus,short=cut,size=128",
-        "pcw@4096,short=cut,size=128,vectors=window",
-        "pcw@4096,center=corpus,short=cut,size=128,vectors=window",
+        "pcw@4096:short=cut,size=128",
+        "pcw@4096:center=corpus,short=cut,size=128",
+        "pcw@4096:short=cut,size=128,vectors=window",
+        "pcw@4096:center=corpus,short=cut,size=128,vectors=window",
     ]
 
 

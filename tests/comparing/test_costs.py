@@ -60,6 +60,25 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     assert share(counted.enough_len) >= costs.ENOUGH > share(counted.enough_len // 2)
 
 
+def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base, monkeypatch) -> None:
+    model: Any = mteb_longembed.load(f"{base}+gp@64")
+    texts, encoded, stores = [tiny.text(60, 1), tiny.text(9, 2)], [], []
+
+    def recorded(given: list[str], **kw: Any) -> Any:
+        encoded.append(list(given))
+        stores.append(model.store)
+        return type(model).encode_document(model, given, **kw)
+
+    monkeypatch.setattr(model, "encode_document", recorded)
+    before = model.store
+    costs.speed(model, texts)
+    costs.speed(model, texts, is_new=False)
+    short = encoded.pop(0)
+    assert encoded == [texts, texts] and len(short) == 1 and texts[0].startswith(short[0])
+    assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
+    assert stores == [None] * 3 and model.store is before
+
+
 def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
     texts = [tiny.text(40, 1), tiny.text(9, 2)]
     for tail in ("gp@64", "gp@64:vectors=5"):
@@ -85,7 +104,7 @@ def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() ->
     drawn = costs.sample(parts, "cpu")
     assert drawn == costs.sample(parts, "cpu") and len(drawn) == len(set(drawn)) == 18
     long = Dataset.from_dict({"text": ["word " * 50_000] * 3 + ["other " * 50_000] * 3})
-    assert len(costs.sample([long], "cpu")) == 2
+    assert len(costs.sample([long], "cpu")) == 1
 
 
 def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encoders_speed(
@@ -93,11 +112,13 @@ def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encod
 ) -> None:
     pytest.importorskip("bm25s")
     calls: list[tuple[str, tuple[str, ...]]] = []
+    new: list[bool] = []
     measure = comparison.speed
 
-    def recorded(model: Any, texts: list[str]) -> tuple[float, int]:
+    def recorded(model: Any, texts: list[str], *, is_new: bool) -> tuple[float, int]:
         calls.append((str(model.resolved.spec.strategy), tuple(texts)))
-        return measure(model, texts)
+        new.append(is_new)
+        return measure(model, texts, is_new=is_new)
 
     monkeypatch.setattr(comparison, "speed", recorded)
     tails = ("none@16", "gp@128", "gp@128,center=corpus")
@@ -107,6 +128,7 @@ def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encod
         [*who, Candidate(BM25, "")], [task], tmp_path, show=False, say=lambda text: None
     )
     assert [name for name, _ in calls] == ["none", "gp"] * 3 and len({texts for _, texts in calls}) == 1
+    assert new == [True] * 2 + [False] * 4
     by_name = {row.name: row.cost for row in found.rows}
     (fusion,) = [name for name in by_name if "fuse=bm25" in name]
     encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)

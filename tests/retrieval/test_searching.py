@@ -192,7 +192,7 @@ def test_without_its_packages_fusion_names_the_extra(folder, monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name == "bm25s" else find(name, *a)
     )
-    with pytest.raises(ModelError, match=r"^fuse=bm25 needs bm25s .*mteb-longembed\[bm25\]\.$"):
+    with pytest.raises(ModelError, match=r"^BM25 needs bm25s .*mteb-longembed\[bm25\]\.$"):
         longembed.search(f"{folder}+pi@128:fuse=bm25", device="cpu")
 
 

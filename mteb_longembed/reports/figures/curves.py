@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import (
@@ -27,6 +27,9 @@ from mteb_longembed.reports.scores.published import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.scores import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    from mteb_longembed.tasks.diagnose import Diagnosis
 
 ABSOLUTE, ROTARY = "absolute", "rotary"
 _NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}
@@ -193,28 +196,13 @@ def draw_positions(data: Positions) -> Drawing:
     return drawing
 
 
-@dataclass(frozen=True)
-class DiagnosisData:
-    """Does one task need long context? Scores of each model in percent, and lengths in tokens."""
-
-    task: str
-    score: str  # its name, e.g. `nDCG@10`
-    curves: Mapping[str, Curve]  # by the number of tokens read of each document
-    whole: Mapping[str, Interval]  # on as much as it reads
-    document_lens: Sequence[int]
-
-    def longer_than(self, length: int) -> float:
-        """The percentage of documents longer than this number of tokens."""
-        return 100 * sum(n > length for n in self.document_lens) / len(self.document_lens)
-
-
 # The colours of models, apart also for readers who see few colours; grey is for the task's documents.
 _DIAGNOSED, _GREY = (1, 5, 4, 6, 3, 2, 0), "#999999"
 # Half the width of a bar, as a factor. Neighbouring bars differ by a factor of two.
 _HALF_BAR = 2**0.35
 
 
-def draw_diagnosis(data: DiagnosisData) -> Drawing:
+def draw_diagnosis(data: Diagnosis) -> Drawing:
     """Draw the scores by tokens read above, and below them how many documents are longer.
 
     Raises:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mteb_longembed.reports.scores.bases import shortened
-from mteb_longembed.reports.scores.predictions import DepthPoint, Predictions
 from mteb_longembed.reports.tables.table import Table, number_cell, score_table, text_cell
-from mteb_longembed.statistics.sensitivity import position_sensitivity
+from mteb_longembed.statistics.sensitivity import Sensitivity
 
 _NOTES = (
     "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
@@ -15,15 +14,13 @@ _NOTES = (
 )
 
 
-def places_table(found: Iterable[tuple[Predictions, Sequence[DepthPoint]]]) -> Table:
-    """One row for each model and task whose documents say the depth of their answers."""
+def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
+    """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
     rows = []
-    for item, points in found:
-        made = position_sensitivity([point.score for point in points], [point.depth for point in points])
-        if made is not None:
-            cells = [number_cell(100 * third) for third in made.thirds]
-            index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
-            names = text_cell(shortened(item.model)), text_cell(item.task), text_cell(len(points))
-            rows.append([*names, *cells, index, number_cell(100 * made.noise)])
+    for model, task, n_queries, made in found:
+        cells = [number_cell(100 * third) for third in made.thirds]
+        index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
+        names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
+        rows.append([*names, *cells, index, number_cell(100 * made.noise)])
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
     return score_table("places", "Place of the answer", header, rows, _NOTES)

@@ -7,15 +7,14 @@ import pytest
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.cells import by_depth, by_model
-from mteb_longembed.reports.figures.curves import DiagnosisData, draw_diagnosis, positions, targets
+from mteb_longembed.reports.figures.curves import draw_diagnosis, positions, targets
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published import published_lines
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"
-FIFTY = Interval(50, 40, 60)
 
 
 def test_heat_map_rows_are_sorted_and_marked_by_context():
@@ -134,11 +133,6 @@ def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
     assert set(data.best) == {"absolute", "rotary"}
 
 
-def test_diagnosis_counts_longer_documents():
-    data = DiagnosisData("t", "nDCG@10", {"bm25": {128: FIFTY}}, {"bm25": FIFTY}, [100, 128, 200, 400])
-    assert data.longer_than(128) == 50
-
-
 def test_a_diagnosis_without_a_curve_is_an_error():
     with pytest.raises(InputError, match="a figure needs at least one score"):
-        draw_diagnosis(DiagnosisData("t", "nDCG@10", {}, {}, [100]))
+        draw_diagnosis(Diagnosis("t", "nDCG@10", {}, {}, [100], {}))

@@ -9,6 +9,7 @@ from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, ROTARY, lines
 
 pytest.importorskip("matplotlib")
@@ -23,12 +24,13 @@ def drawings():
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
     points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    curve = curves.DiagnosisData(
+    curve = Diagnosis(
         "T",
         "nDCG@10",
         {"bm25": {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}},
         {"bm25": Interval(55, 45, 65)},
         [100, 200, 300],
+        {},
     )
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [

@@ -1,0 +1,166 @@
+"""What lies behind the means: single queries on which two candidates differ, and the place of the answers."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mteb
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.ranking import Row, Scores
+from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
+from mteb_longembed.tasks.scoring import ranked, read_metric, score_queries
+
+#: So many queries are shown, with so many characters.
+N_QUERIES = 10
+_SHOWN = 120
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one candidate found for a query.
+
+    Args:
+        score: in percent.
+        rank: the rank of its best relevant document from 1, None if none is in the ranking that is kept.
+        relevant: the id of that document; without a rank, of the most relevant one.
+        first: the id of the document at rank 1, None if there is none.
+    """
+
+    score: float
+    rank: int | None
+    relevant: str
+    first: str | None
+
+
+@dataclass(frozen=True)
+class QueryDifference:
+    """A query on which the best candidate and another one differ.
+
+    Args:
+        task: the task's name.
+        split: the split.
+        query: the query's id.
+        text: its text, shortened.
+        points: the score of the best minus the other's, from -100 to 100.
+        best: what the best found.
+        other: what the other one found.
+    """
+
+    task: str
+    split: str
+    query: str
+    text: str
+    points: float
+    best: Side
+    other: Side
+
+
+def differences(
+    cells: Cells,
+    tasks: Sequence[AbsTaskRetrieval],
+    rows: Sequence[Row],
+    scores: Mapping[Candidate, Scores],
+    best_name: str,
+) -> dict[str, list[QueryDifference]]:
+    """The queries on which the best differs most from its base, and from BM25; the largest differences first.
+
+    Args:
+        cells: where rankings are.
+        tasks: the tasks, with their data loaded.
+        rows: the candidates.
+        scores: their scores by query.
+        best_name: the name of the best.
+
+    Returns:
+        By the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
+    """
+    best = next(row.candidate for row in rows if row.name == best_name)
+    others = [row for row in rows if row.candidate is not best]
+    plain = [row for row in others if row.is_bm25 or (row.is_base and row.candidate.base == best.base)]
+    return {
+        row.name: _between(cells, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
+        for row in plain or others[:1]
+    }
+
+
+def places(
+    cells: Cells, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
+) -> list[tuple[str, str, int, Sensitivity]]:
+    """The position sensitivity of each candidate on each task whose documents say the depth of their answers.
+
+    Returns:
+        Candidate, task, number of queries and sensitivity (of nDCG@1, where an answer is right or wrong).
+    """
+    found = []
+    for task in tasks:
+        keys = [(split, subset) for split in task.eval_splits for subset in task.hf_subsets]
+        corpora = [task.dataset[subset][split]["corpus"] for split, subset in keys]
+        if not all("depth" in corpus.column_names for corpus in corpora):
+            continue
+        depth_of = [dict(zip(corpus["id"], corpus["depth"], strict=True)) for corpus in corpora]
+        for row in rows:
+            scores: list[float] = []
+            depths: list[float] = []
+            for (split, subset), depth in zip(keys, depth_of, strict=True):
+                rankings = {subset: _rankings(cells, row.name, task, split)[subset]}
+                for query, score in score_queries(task, split, rankings, read_metric("nDCG@1")).items():
+                    scores.append(score)
+                    depths.append(float(depth[_relevant(task.dataset[subset][split], query)[0]]))
+            if (made := position_sensitivity(scores, depths)) is not None:
+                found.append((row.name, task.metadata.name, len(scores), made))
+    return found
+
+
+def _between(
+    cells: Cells, tasks: Sequence[AbsTaskRetrieval], best: tuple[str, Scores], other: tuple[str, Scores]
+) -> list[QueryDifference]:
+    differing = (
+        (own - other[1][task.metadata.name, split][query], query, split, task)
+        for task in tasks
+        for split in task.eval_splits
+        for query, own in best[1][task.metadata.name, split].items()
+    )
+    found = []
+    for points, query, split, task in heapq.nlargest(N_QUERIES, differing, key=lambda item: abs(item[0])):
+        if points:
+            subset, own = _subset(task, query)
+            queries = task.dataset[subset][split]["queries"]
+            text = " ".join(queries[queries["id"][:].index(own)]["text"].split())
+            short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+            sides = (_side(cells, task, split, query, *one) for one in (best, other))
+            found.append(QueryDifference(task.metadata.name, split, query, short, 100 * points, *sides))
+    return found
+
+
+def _side(cells: Cells, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
+    subset, own = _subset(task, query)
+    order = ranked(task, own, _rankings(cells, name, task, split)[subset].get(own, {}))
+    relevant = _relevant(task.dataset[subset][split], own)
+    rank = next((place for place, document in enumerate(order, start=1) if document in relevant), None)
+    score = 100 * scores[task.metadata.name, split][query]
+    return Side(score, rank, order[rank - 1] if rank else relevant[0], next(iter(order), None))
+
+
+def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:
+    """A query's subset, and its id there: with several subsets, the keys of scores start with the subset."""
+    if len(task.hf_subsets) == 1:
+        return task.hf_subsets[0], query
+    subset = next(subset for subset in task.hf_subsets if query.startswith(f"{subset}/"))
+    return subset, query.removeprefix(f"{subset}/")
+
+
+def _relevant(data: Mapping[str, Any], query: str) -> list[str]:
+    """The ids of a query's relevant documents, the most relevant first; of all judged ones if none is relevant."""
+    judged = data["relevant_docs"][query]
+    order = sorted(judged, key=lambda document: -judged[document])
+    return [document for document in order if judged[document] > 0] or order
+
+
+def _rankings(cells: Cells, name: str, task: AbsTaskRetrieval, split: str) -> Any:
+    return cells.rankings(mteb.get_model_meta(name), task, split)

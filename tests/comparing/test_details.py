@@ -1,0 +1,77 @@
+"""Single queries and places of answers, compared with the rankings on the disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mteb
+import pytest
+
+from mteb_longembed.comparing import tables
+from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import compare_candidates as compare
+from mteb_longembed.comparing.details import differences
+from mteb_longembed.reports.files import slug
+from mteb_longembed.tasks import LongEmbedPasskey
+from mteb_longembed.tasks.beir import files_task
+
+
+def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, data: Path, tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    task = files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+    who = [*candidates_of(base, ["gp"]), Candidate(BM25, "")]
+    found = compare(who, [task], tmp_path, fuse=False, show=False, say=lambda text: None)
+    names = [row.name for row in found.rows]
+    (extended,) = (name for name in names if "+gp" in name)
+    assert found.recommendation.best == BM25 and list(found.queries) == [names[1]]
+    cells = Cells(tmp_path)
+
+    def ranking(name: str, query: str) -> list[str]:
+        saved = cells.rankings(mteb.get_model_meta(name), task, "test")["default"][query]
+        return [name for _, name in sorted(((score, name) for name, score in saved.items()), reverse=True)]
+
+    def scores(name: str) -> dict[str, float]:
+        (found,) = cells.find(mteb.get_model_meta(name), task, "test").values()
+        return found
+
+    by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in found.rows}
+    made = differences(cells, [task], found.rows, by_candidate, extended)
+    assert set(made) == set(names) - {extended}
+    cases = [(extended, *item) for item in made.items()]
+    for best, other, queries in [*cases, (BM25, names[1], found.queries[names[1]])]:
+        points = {query: 100 * (score - scores(other)[query]) for query, score in scores(best).items()}
+        sizes = sorted((abs(value) for value in points.values() if value), reverse=True)[:10]
+        assert queries and [abs(each.points) for each in queries] == pytest.approx(sizes)
+        for each in queries:
+            assert each.points == pytest.approx(points[each.query])
+            for name, side in ((best, each.best), (other, each.other)):
+                order, answer = ranking(name, each.query), each.query.replace("q", "d")
+                assert (side.relevant, side.first) == (answer, order[0])
+                assert side.rank == (order.index(answer) + 1 if answer in order else None)
+    plain = json.loads(tables.as_json(found))["by_query"]
+    first = found.queries[names[1]][0]
+    assert plain[names[1]][0]["best"]["rank"] == first.best.rank
+    page = tables.page(found, []).replace("<wbr>", "")
+    section = page.partition(f'<section id="{slug(f"queries-{names[1]}")}">')[2].partition("</section>")[0]
+    assert "<details><summary>" in section and first.text in section
+
+
+def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    task = LongEmbedPasskey.variant(n_documents=50)
+    task.filter_eval_splits(["test_256"])
+    found = compare([Candidate(BM25, "")], [task], tmp_path, fuse=False, show=False, say=lambda text: None)
+    ((name, task_name, n_queries, made),) = found.places
+    scores = Cells(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
+    corpus = task.dataset["default"]["test_256"]["corpus"]
+    depths = dict(zip(corpus["id"], corpus["depth"], strict=True))
+    thirds: list[list[float]] = [[], [], []]
+    for query, judged in task.dataset["default"]["test_256"]["relevant_docs"].items():
+        (answer,) = (document for document, grade in judged.items() if grade > 0)
+        thirds[min(int(3 * depths[answer]), 2)].append(scores[query])
+    assert (name, task_name, n_queries) == (BM25, task.metadata.name, len(scores))
+    assert made.thirds == pytest.approx([sum(third) / len(third) for third in thirds])
+    assert json.loads(tables.as_json(found))["places"][0]["thirds"] == [100 * third for third in made.thirds]
+    assert "Place of the answer" in [table.title for table in tables.tables(found)]

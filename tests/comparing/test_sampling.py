@@ -1,0 +1,68 @@
+"""What stays in a sample of a corpus, and that its results never mix with those of all documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mteb
+import pytest
+
+from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import compare_candidates as compare
+from mteb_longembed.comparing.sampling import take_sample
+from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.beir import beir_task
+from tests import tiny
+
+pytest.importorskip("bm25s")
+
+
+def folder(root: Path) -> Path:
+    """40 documents and two queries, each the beginning of one; d2 and d3 repeat much of what d0 and d1 say."""
+    (root / "qrels").mkdir()
+    texts = [tiny.text(40, seed) for seed in range(40)]
+    texts[2:4] = [f"{texts[0][:80]} {texts[2]}", f"{texts[1][:80]} {texts[3]}"]
+    rows = [{"_id": f"d{i}", "text": text} for i, text in enumerate(texts)]
+    queries = [{"_id": f"q{i}", "text": texts[i][:80]} for i in range(2)]
+    for name, lines in (("corpus", rows), ("queries", queries)):
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t1\n")
+    return root
+
+
+def kept(root: Path, n: int, seed: int = 0) -> list[str]:
+    task = beir_task(root)
+    take_sample(task, n, seed)
+    return task.dataset["default"]["test"]["corpus"]["id"][:]
+
+
+def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
+    root = folder(tmp_path)
+    drawn = [kept(root, 6, seed) for seed in range(4)]
+    assert all(len(names) == 6 and {"d0", "d1", "d2", "d3"} < set(names) for names in drawn)
+    assert len(set(map(tuple, drawn))) > 1 and kept(root, 6) == drawn[0]
+    assert kept(root, 2) == ["d0", "d1"] and len(kept(root, 40)) == 40
+    with pytest.raises(
+        InputError, match=r"^--sample must be at least 2 documents, the judged ones of .* got 1\.$"
+    ):
+        kept(root, 1)
+
+
+def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(tmp_path) -> None:
+    root = folder(tmp_path)
+    said: list[str] = []
+    sizes = {}
+    for n in (6, None):
+        task = beir_task(root)
+        who = [Candidate(BM25, "")]
+        found = compare(who, [task], tmp_path, fuse=False, sample_size=n, show=False, say=said.append)
+        rankings = Cells(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
+        sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
+    sampled = [
+        text for text in said if "a sample of 6 of 40 documents: scores are higher than on all" in text
+    ]
+    assert len(sampled) == 1
+    assert sizes[6][0] != sizes[None][0] and sizes[6][1] == f"{sizes[None][1]}-sample6"
+    assert len(sizes[6][2]) <= 6 < len(sizes[None][2])
