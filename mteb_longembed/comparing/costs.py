@@ -80,9 +80,8 @@ def texts_of(rows: Any) -> Iterator[list[str]]:
 def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
     """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
 
-    On a CPU that is one batch, often one long document. Speeds of one batch differ by a few percent between rounds,
-    and strategies by much more; each further batch would cost 3 passes of every candidate. A document is never cut,
-    because strategies differ most at full length.
+    On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
+    the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
 
     Args:
         corpora: mteb's corpora.
