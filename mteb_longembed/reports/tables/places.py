@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mteb_longembed.reports.scores.bases import shortened
-from mteb_longembed.reports.tables.table import Table, number_cell, score_table, text_cell
+from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
 from mteb_longembed.statistics.sensitivity import Sensitivity
 
 _NOTES = (
     "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
-    "1 - lowest / highest third, in percent (arXiv:2505.13950); up to `noise` it may be chance (95 %).",
+    "1 - lowest / highest third, in percent with its 95 % interval (arXiv:2505.13950); up to `noise` it may be chance (95 %).",
 )
 
 
@@ -23,4 +23,4 @@ def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
         names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
         rows.append([*names, *cells, index, number_cell(100 * made.noise)])
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
-    return score_table("places", "Place of the answer", header, rows, _NOTES)
+    return Table("places", "Place of the answer", header, tuple(rows), _NOTES)
