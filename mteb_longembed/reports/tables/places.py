@@ -10,7 +10,7 @@ from mteb_longembed.statistics.sensitivity import Sensitivity
 
 _NOTES = (
     "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
-    "1 - lowest / highest third, in percent with its 95 % interval (arXiv:2505.13950); up to `noise` it may be chance (95 %).",
+    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950). Up to `noise` it may be chance.",
 )
 
 
@@ -21,6 +21,6 @@ def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
         cells = [number_cell(100 * third) for third in made.thirds]
         index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
         names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
-        rows.append([*names, *cells, index, number_cell(100 * made.noise)])
+        rows.append((*names, *cells, index, number_cell(100 * made.noise)))
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
     return Table("places", "Place of the answer", header, tuple(rows), _NOTES)
