@@ -10,7 +10,7 @@ from mteb_longembed.statistics.sensitivity import Sensitivity
 
 _NOTES = (
     "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
-    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950). Up to `noise` it may be chance.",
+    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950); up to `noise` maybe chance.",
 )
 
 
