@@ -24,13 +24,7 @@ CHUNK_BYTES = 1 << 30
 
 
 def current_meta(meta: ModelMeta, model: Any, who: Identity) -> ModelMeta:
-    """mteb's description of a model of ours as it is now.
-
-    Args:
-        meta: its description when it was loaded.
-        model: a model of ours, or one that `SentenceTransformer` loaded from a folder of ours.
-        who: its identity now.
-    """
+    """mteb's description of a model of ours as it is now."""
     built, resolved = getattr(model, "built", None), getattr(model, "resolved", None)
     fields: dict[str, Any] = {}
     if who.changed_from is not None:
@@ -69,9 +63,7 @@ class DescribedNow:
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
-    Args:
-        model: what `extend` or `load` returned. The environment sets its `store` (`MTEB_LONGEMBED_STORE`) and its
-            `cluster` (`MTEB_LONGEMBED_WORKERS`).
+    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
     """
 
     def __init__(self, model: Any, **kwargs: Any) -> None:
@@ -100,9 +92,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
     `CHUNK_BYTES`.
-
-    Args:
-        model: what `extend` or `load` returned for a name with `vectors`.
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:

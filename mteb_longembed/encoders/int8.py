@@ -99,11 +99,8 @@ def in_int8(model: nn.Module) -> nn.Module:
 def check_int8(device: str | None = None) -> None:
     """Refuse int8 where its kernel is missing or computes something else.
 
-    Args:
-        device: where the model is to go; None for the CPU.
-
     Raises:
-        InputError: if int8 cannot run there.
+        InputError: if int8 cannot run on the device (None: the CPU).
     """
     if device is not None and torch.device(device).type != "cpu":
         raise InputError(f"dtype=int8 runs on a CPU only, got the device {device!r}: use dtype=bf16 there.")

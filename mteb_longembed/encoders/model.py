@@ -99,12 +99,7 @@ class Embedder:
         return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
 
     def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, for documents whose pooled windows are known.
-
-        Args:
-            windows: `[windows, d]` of each document, as `WindowPooling` pools them.
-            task: `query` or `document`, if the call gives it.
-        """
+        """The features after the last module, for documents whose windows `[windows, d]` `WindowPooling` has pooled."""
         pooling = cast("WindowPooling", self.pooling)
         features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
         for module in self._modules_in_order()[2:]:
@@ -129,13 +124,7 @@ class Embedder:
             super().save_pretrained(path, *args, **kwargs)  # type: ignore[misc]  # of the class beside this one
 
     def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
-        """Upload the model as sentence-transformers does, with our model card.
-
-        Args:
-            repo_id: repository to write to.
-            args: as in sentence-transformers.
-            results: folder of mteb's results. The scores of this model in it go into the card.
-            kwargs: as in sentence-transformers.
+        """Upload the model as sentence-transformers does, with our model card. `results` is as in `save_pretrained`.
 
         Raises:
             DataError: if the folder has no results of this model.
@@ -188,10 +177,6 @@ _CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device
 
 def check_hooks(stock: type, own: type) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine.
-
-    Args:
-        stock: the class of sentence-transformers.
-        own: our subclass of it.
 
     Raises:
         LongEmbedError: if the stock class lacks a method, or the method has other arguments.

@@ -31,10 +31,6 @@ def in_one_sentence(
     """The main function of a command, changed so that our errors become one sentence and an exit status.
 
     Other errors are raised as before. Only this function is changed, not `sys.excepthook`.
-
-    Args:
-        main: the main function.
-        check: is called first, with the arguments of the command.
     """
 
     @functools.wraps(main)

@@ -33,16 +33,9 @@ def load_encoder(
 ) -> MTEBModels:
     """The object that mteb runs for a resolved model: an encoder, or a search without `encode`.
 
-    A name with search parameters gives a search.
-
-    Args:
-        resolved: the model.
-        name: `ModelMeta.name`.
-        revision: `ModelMeta.revision`.
-        device: as in `SentenceTransformer`. `mteb run --device` gives the number of an accelerator.
-        embed_dim: cut embeddings to this many dimensions.
-        trust_remote_code: accepted only if the name sets it too, because code that runs is part of the name.
-        unknown: other options. They are refused.
+    A name with search parameters gives a search. `name` and `revision` are those of the `ModelMeta`, and
+    `mteb run --device` gives the number of an accelerator. Code that runs is part of the name, so `trust_remote_code`
+    is accepted only if the name sets it too.
 
     Raises:
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
@@ -126,9 +119,7 @@ _OF_ANY_MODEL: dict[str, Any] = {
 def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """The metadata of an extended model, from its base's metadata, its own files, and the extension.
 
-    Args:
-        resolved: the model.
-        find: returns mteb's own entry of a name, or None.
+    `find` returns mteb's own entry of a name, or None.
     """
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 

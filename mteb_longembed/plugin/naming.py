@@ -41,9 +41,6 @@ def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
     """`mteb.get_model_meta`, changed so that it knows our models in their own repositories, at any revision.
 
     mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
-
-    Args:
-        find: mteb's function.
     """
 
     @functools.wraps(find)
@@ -67,9 +64,6 @@ def with_identity(key: Callable[..., str | None]) -> Callable[..., str | None]:
     """`CachedEmbeddingWrapper._experiment_name`, changed so that a model of ours has a part of the cache of its own.
 
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
-
-    Args:
-        key: mteb's method.
     """
 
     @functools.wraps(key)
@@ -89,11 +83,7 @@ def with_identity(key: Callable[..., str | None]) -> Callable[..., str | None]:
 
 
 def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:
-    """`ResultCache.get_cache_paths`, changed so that an alias or a shortened name works like the canonical name.
-
-    Args:
-        paths: mteb's method.
-    """
+    """`ResultCache.get_cache_paths`, changed so that an alias or a shortened name works like the canonical name."""
 
     @functools.wraps(paths)
     def get_cache_paths(self: Any, models: Any = None, *args: Any, **kwargs: Any) -> list[Path]:
@@ -124,9 +114,6 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     """`ModelMeta.from_sentence_transformer_model`, changed so that it knows our folders.
 
     `SentenceTransformer` may have loaded a folder that we saved.
-
-    Args:
-        described: mteb's method.
     """
     # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
     unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}

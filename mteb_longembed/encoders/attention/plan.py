@@ -28,12 +28,7 @@ class Plan:
     """Relative positions of long documents, as passes. Their tiles cover each visible pair of tokens once."""
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
-        """The passes over one document of `n` tokens, on the CPU.
-
-        Args:
-            n: tokens of the document.
-            causal: whether token i sees only tokens 0..i.
-        """
+        """The passes over one document of `n` tokens, on the CPU. If causal, token i sees only tokens 0..i."""
         raise NotImplementedError
 
     def relative(self, rows: slice, n: int, *, causal: bool = False) -> Tensor:
@@ -66,17 +61,9 @@ class PlannedAttention:
     _tables: dict[tuple[int, bool, str], list[_Turned]] = field(default_factory=dict, repr=False)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool) -> Tensor:
-        """Attention of documents of one length, without padding.
+        """Attention of documents of one length, without padding: `[b, h, n, d]`.
 
-        Args:
-            q: `[b, h, n, d]` queries rotated to positions 0..n-1.
-            k: `[b, hk, n, d]` keys, rotated in the same way. `hk` divides `h`.
-            v: `[b, hk, n, d]`.
-            scale: factor of the scores.
-            causal: whether token i sees only tokens 0..i.
-
-        Returns:
-            `[b, h, n, d]`.
+        `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
         """
         if q.requires_grad and k.shape[1] != q.shape[1]:
             groups = q.shape[1] // k.shape[1]

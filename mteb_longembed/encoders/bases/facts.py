@@ -58,11 +58,7 @@ class Facts:
 
 
 def card_data(files: Files) -> dict[str, Any]:
-    """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read.
-
-    Args:
-        files: of the model.
-    """
+    """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read."""
     if not files.path:
         return {}
     try:
@@ -76,11 +72,7 @@ def card_data(files: Files) -> dict[str, Any]:
 
 
 def facts(base: Base) -> Facts:
-    """Read the facts about a model, without its weights. This never raises.
-
-    Args:
-        base: the model. For a saved model, its folder or repository.
-    """
+    """Read the facts about a model, without its weights. This never raises."""
     if not base.path:  # a model that was made in memory
         return Facts()
     config = base.config

@@ -48,13 +48,9 @@ class Identity:
 
 
 def identity(model: Any, name: str, revision: str, built: str | None) -> Identity:
-    """Who a model is now.
+    """Who a model is now, from what it was when it was built.
 
-    Args:
-        model: a `SentenceTransformer` or `MultiVectorEncoder`.
-        name: its name when it was built, or where it comes from.
-        revision: its revision when it was built.
-        built: its digest when it was built. None if nobody took it, which counts as changed.
+    `built` is its digest then. None, if nobody took it, counts as changed.
     """
     now = digest(model)
     if now == built:
@@ -67,9 +63,6 @@ def digest(model: Any) -> str:
 
     Weights and buffers count bit by bit; attributes, configurations, prompts and the tokenizer by their values; hooks
     and methods of an instance by their names. Code is not read.
-
-    Args:
-        model: a `SentenceTransformer` or `MultiVectorEncoder`.
     """
     found = hashlib.blake2b(digest_size=20)
 

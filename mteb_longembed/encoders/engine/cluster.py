@@ -100,15 +100,10 @@ class Cluster:
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
     """CPUs that each worker takes where there are no GPUs, and so the threads that Ray gives it.
 
-    Args:
-        cpus: of each machine; those without any left out.
-        count: workers, spread over the machines.
-
-    Example:
-        >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
-        8
-        >>> cpus_of_a_worker([16], count=5)
-        3
+    >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
+    8
+    >>> cpus_of_a_worker([16], count=5)
+    3
     """
     if not cpus:
         return 1
@@ -117,11 +112,7 @@ def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
 
 
 class _Worker:
-    """The code that runs in a worker's process.
-
-    Args:
-        model: extended model, on the CPU.
-    """
+    """The code that runs in a worker's process."""
 
     def __init__(self, model: Any) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -147,14 +138,7 @@ class _Worker:
 
 
 class Workers:
-    """Ray actors with a copy of a model. They end with this object.
-
-    Args:
-        model: extended model. The workers get its state at the time they start.
-        count: number of workers.
-        on_gpu: whether each worker has its own GPU.
-        cpus: CPUs of each worker without a GPU.
-    """
+    """Ray actors with a copy of a model, as it is when they start. They end with this object."""
 
     def __init__(self, model: Any, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
@@ -229,18 +213,7 @@ class Workers:
 
 
 class ClusterEngine:
-    """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens.
-
-    Args:
-        model: extended model. The workers have a copy of it.
-        workers: the workers that encode the texts.
-        prompt: text that is put before every text.
-        batch_size: largest number of texts in a batch.
-        store: where finished arrays are kept. None keeps none.
-        collect: takes one array for each document from the features after the model's last module.
-        form: a name for what `collect` does.
-        kwargs: what the call passes to the modules' `forward`.
-    """
+    """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
     def __init__(
         self,

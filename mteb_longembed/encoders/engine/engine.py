@@ -99,13 +99,9 @@ def budget_of(model: TextModel, device_type: str, batch_size: int, tokens: int |
 
 @dataclass(eq=False)
 class _Piece:
-    """Texts of a batch that run together.
+    """Texts of a batch that run together: their indices among the inputs, their ids, and one array for each.
 
-    Args:
-        places: indices of the texts among the inputs.
-        rows: token ids of the texts.
-        results: one array for each text.
-        windows: the pooled windows of each text, if they are kept and one of the texts is cut.
+    `windows` has the pooled windows of each text, if they are kept and one of the texts is cut.
     """
 
     places: list[int]
@@ -116,16 +112,7 @@ class _Piece:
 
 @dataclass(eq=False)
 class _Started:
-    """A running batch: the results that the store had, and the pieces in which the other texts run.
-
-    Args:
-        places: indices of all its texts among the inputs.
-        rows: token ids of the texts.
-        keys: keys of the texts in the store. Empty without a store.
-        found: results that the store had, and results that were joined from stored windows.
-        joined: only the results that were joined from stored windows.
-        pieces: the texts that run.
-    """
+    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run."""
 
     places: list[int]
     rows: list[Ids]
@@ -205,13 +192,8 @@ class Engine:
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode texts, longest first. Results that the store has are read, and only the other texts run.
 
-        Args:
-            texts: what to encode.
-            show: whether a progress bar is shown.
-
         Yields:
-            The indices of some texts, and the array of each. The arrays are finite, and on the engine's device or on
-            the host.
+            The indices of some texts, and the array of each: finite, on the engine's device or on the host.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
@@ -219,10 +201,6 @@ class Engine:
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
         """Encode texts, longest first, without the store.
-
-        Args:
-            texts: what to encode.
-            show: whether a progress bar is shown.
 
         Yields:
             The indices of some texts, and all features of their batch after the model's last module. They are finite.
@@ -407,13 +385,7 @@ def _note_precision(model: TextModel, device: torch.device) -> None:
 
 
 def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Any:
-    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
-
-    Args:
-        model: extended model.
-        device: where the model runs in this process.
-        settings: the other arguments of `Engine`.
-    """
+    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process."""
     if model.cluster is None:
         return Engine(model, device, **settings)
     from .cluster import cluster_engine  # it imports this module

@@ -44,16 +44,8 @@ def encode_in_pool(
 ) -> list[Any]:
     """Each text's embedding, from workers that get parts of equal cost in tokens.
 
-    Args:
-        model: extended model. Each worker has a copy of it.
-        texts: what to encode.
-        pool: what `start_multi_process_pool` returned.
-        take: waits for a worker, and returns the part's number with its embeddings or an exception.
-        show: whether a progress bar is shown.
-        kwargs: the arguments of `encode` for the workers.
-
-    Raises:
-        Exception: any error that a worker raised. It is raised after all parts have returned.
+    `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
+    parts have returned.
     """
     budget = budget_of(model, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]

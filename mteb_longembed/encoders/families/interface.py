@@ -240,15 +240,10 @@ def each_length(
 ) -> Tensor:
     """Run attention for all documents of the same length together, without their padding.
 
-    Args:
-        query: `[b, h, width, d]`.
-        key: the same shape.
-        value: the same shape.
-        documents: their lengths.
-        run: attention over `[rows, h, n, d]` documents of one length; its last argument is the row of the first one.
+    `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one.
 
     Returns:
-        `[b, h, width, d]`, with zeros at padding.
+        `[b, h, width, d]`, as `query` has it, with zeros at padding.
     """
     groups = documents.by_length()
     width = query.shape[2]
@@ -355,15 +350,8 @@ def attend_plain(
 ) -> Tensor:
     """Softmax attention of each document over its own tokens.
 
-    Args:
-        q: `[b, h, n, d]`.
-        k: `[b, hk, n, d]`; `hk` divides `h`.
-        v: `[b, hk, n, d]`.
-        scale: factor of the scores.
-        causal: whether token i sees only tokens 0..i.
-        window: token i sees tokens at a distance below this. None for all tokens.
-        lengths: `[b]` real tokens of each document. The rest is padding. None if there is no padding.
-        dropout: probability of dropping an attention weight.
+    `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
+    at a distance below it. `lengths` `[b]` are real tokens, the rest is padding.
 
     Returns:
         `[b, h, n, d]`. Rows of padding hold finite numbers without meaning.

@@ -48,12 +48,8 @@ class MappedRotary(nn.Module):
     """A model's rotary module with the strategy's positions and frequencies for each document.
 
     Positions are mapped in here, and the model never sees the mapped positions. If position ids fall or repeat, a
-    causal model thinks that several documents are packed into one input, and masks the first from the last.
-
-    Args:
-        base: the model's own module; it still does everything that the strategy does not change.
-        strategy: its hooks `position_ids` and `inv_freq` act here.
-        config: the model's configuration.
+    causal model thinks that several documents are packed into one input, and masks the first from the last. The model's
+    own module, `base`, still does everything that the strategy does not change.
     """
 
     def __init__(self, base: nn.Module, strategy: Strategy, config: PretrainedConfig) -> None:

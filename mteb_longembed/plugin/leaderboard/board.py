@@ -73,13 +73,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
 
 
 def serve(app: Any, host: str, port: int) -> None:
-    """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine.
-
-    Args:
-        app: what `make_board` returned.
-        host: address to listen at.
-        port: port to listen at.
-    """
+    """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine."""
     themes = part("mteb.leaderboard.app", "gr").themes
     theme = themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"])
     app.launch(server_name=host, server_port=port, theme=theme, quiet=True)
@@ -87,10 +81,6 @@ def serve(app: Any, host: str, port: int) -> None:
 
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     """The benchmarks that have a task with results.
-
-    Args:
-        results: folder that `mteb run --output-folder` wrote.
-        names: names of the benchmarks to check.
 
     Raises:
         DataError: if no benchmark has results.
@@ -115,12 +105,7 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
 
 
 def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
-    """The models that mteb leaves out of its tables because they have no complete task, with their tasks.
-
-    Args:
-        results: folder that `mteb run --output-folder` wrote.
-        benchmarks: the benchmarks that are shown.
-    """
+    """The models that mteb leaves out of its tables because they have no complete task, with their tasks."""
     import mteb
 
     tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
@@ -158,9 +143,6 @@ def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
     """mteb's function for headings, changed so that a benchmark's own groups keep their names.
 
     mteb keeps only letters, so the groups 256 and 512 would both get an empty heading.
-
-    Args:
-        split: mteb's function.
     """
 
     @functools.wraps(split)
@@ -174,11 +156,7 @@ def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
-    """mteb's function for the style of a table, changed so that it does not round a column of text.
-
-    Args:
-        style: mteb's function. Its first argument is a data frame.
-    """
+    """mteb's function for the style of a table, changed so that it does not round a column of text."""
 
     @functools.wraps(style)
     def styled(frame: Any, *args: Any, **kwargs: Any) -> Any:

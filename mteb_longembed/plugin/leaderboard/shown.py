@@ -32,10 +32,7 @@ _OURS = re.compile(r".*-le[0-9]+")
 def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
     """Put a benchmark into a menu once, after the benchmark called `after`. False if that is not in the menu.
 
-    Args:
-        entries: benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
-        after: name of a benchmark.
-        benchmark: the benchmark to add.
+    The entries are benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
     """
     for entry in entries:
         listed = getattr(entry, "benchmarks", None)  # None: a benchmark
@@ -61,13 +58,8 @@ def learn_models(
 ) -> None:
     """Enter the extended models of a results cache into a registry. Warn about a file that describes no model.
 
-    The description is the one that was written with the results, so nothing is read from the hub.
-
-    Args:
-        cache: the folder given as `--cache-path`.
-        registry: mteb's registry. Its own entries stay.
-        load: the loader of extended models. Its first argument is the name.
-        all_models: whether other models that the registry does not know are entered too, without a loader.
+    The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
+    stay. With `all_models`, other models that the registry does not know are entered too, without a loader.
     """
     from mteb.models.model_meta import ModelMeta
 
@@ -102,12 +94,7 @@ def learn_models(
 
 
 def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) -> Callable[..., Any]:
-    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache.
-
-    Args:
-        make_app: mteb's function.
-        learn: `learn_models` with all arguments except the first.
-    """
+    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache."""
     signature = inspect.signature(make_app)
 
     @functools.wraps(make_app)
@@ -157,9 +144,6 @@ def listing_ours(summarise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`BenchmarkResults.get_benchmark_result`, changed so that its table has a row for each model of ours.
 
     mteb joins results with its registry, which it reads once in a process. So our models enter it for this table only.
-
-    Args:
-        summarise: mteb's method.
     """
 
     def forget() -> None:

@@ -21,10 +21,9 @@ from mteb_longembed.plugin.mteb_parts import part
 
 
 def cache_folder(folder: str | Path) -> Path:
-    """The folder that was given to `mteb run --output-folder`. It has files `results/MODEL/REVISION/TASK.json`.
+    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it.
 
-    Args:
-        folder: this folder, or the folder `results` in it.
+    It has files `results/MODEL/REVISION/TASK.json`.
 
     Raises:
         InputError: if it is neither of them.
@@ -91,9 +90,6 @@ class Checked:
 
 def check_submission(folder: str | Path) -> list[Checked]:
     """Check all results of a folder, by model and revision.
-
-    Args:
-        folder: what `mteb run --output-folder` wrote.
 
     Raises:
         InputError: if it is not such a folder.
