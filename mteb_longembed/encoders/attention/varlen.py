@@ -32,8 +32,8 @@ def attend_varlen(
     Without a kernel, documents run one after the other. This is slow, and it is the reference for the kernels.
 
     `cu_q` and `cu_k` `[documents + 1]` int32 say where each document's queries and keys start, and where the last one's
-    end; `max_q` and `max_k` are those of the longest document; `hk` divides `h`. Token i sees keys `i - left` to `i + right` of `window`;
-    windows other than `FULL` need as many keys as queries.
+    end; `max_q` and `max_k` are those of the longest document; `hk` divides `h`. Token i sees keys
+    `i - left` to `i + right` of `window`; windows other than `FULL` need as many keys as queries.
 
     Returns:
         `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input). A row that sees nothing

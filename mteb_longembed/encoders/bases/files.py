@@ -115,7 +115,7 @@ class Files:
         return above and (not self.local or _stamp(self.path) == self.stamp)
 
     def on_its_base(self, inside: str) -> Files:
-        """These files, with those of the base if they are only an adapter of PEFT; `inside` is the transformer's folder."""
+        """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
         adapter = None
         if self.find(f"{inside}config.json", optional=True) is None:
             adapter = self.json(f"{inside}adapter_config.json")

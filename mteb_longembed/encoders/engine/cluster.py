@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,8 +28,11 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import PARTS_PER_WORKER, split_by_cost
-from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
+from .engine import DEFAULT_BATCH, Engine, budget_of
 from .reading import Reading, warn_once
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.building import LongModel
 
 logger = logging.getLogger(__name__)
 
@@ -216,27 +219,23 @@ class ClusterEngine:
     """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
     def __init__(
-        self,
-        model: TextModel,
-        workers: Workers,
-        *,
-        prompt: str | None = None,
-        batch_size: int = 32,
-        store: EmbeddingStore | None = None,
-        collect: Collect = sentence_embeddings,
-        form: str = "sentence_embedding",
-        kwargs: dict[str, Any] | None = None,
+        self, model: LongModel, workers: Workers, *, store: EmbeddingStore | None = None, **settings: Any
     ) -> None:
         self.model = model
         self.workers = workers
         self.store = store
-        self.settings: dict[str, Any] = {
-            "prompt": prompt, "batch_size": batch_size, "collect": collect, "form": form, "kwargs": kwargs or {}
-        }  # fmt: skip
+        #: Arguments of the engines of the workers. All their arrays go to the host.
+        self.settings = {
+            "prompt": None,
+            "batch_size": DEFAULT_BATCH,
+            "form": "sentence_embedding",
+            "kwargs": {},
+        }
+        self.settings |= {field: value for field, value in settings.items() if field != "to_host"}
         self.reading = Reading()
         self.row_keys: RowKeys | None = None
         if store is not None:
-            self.row_keys = row_keys(model, workers.device, form, kwargs or {})
+            self.row_keys = row_keys(model, workers.device, self.settings["form"], self.settings["kwargs"])
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
@@ -283,15 +282,8 @@ class ClusterEngine:
 _WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
 
 
-def cluster_engine(model: Any, settings: Mapping[str, Any]) -> ClusterEngine:
-    """The engine for the texts of one call on the model's cluster.
-
-    Args:
-        model: extended model. Its `cluster` gives the workers.
-        settings: the other arguments of `Engine`.
-    """
-    workers = _WORKERS.get(model)
-    if workers is None:
-        workers = _WORKERS[model] = model.cluster.workers(model)
-    own = {field: value for field, value in settings.items() if field != "to_host"}
-    return ClusterEngine(model, workers, **own)
+def workers_of(model: Any) -> Workers:
+    """The workers that a model's `cluster` gives. They start at the first call."""
+    if model not in _WORKERS:
+        _WORKERS[model] = model.cluster.workers(model)
+    return _WORKERS[model]

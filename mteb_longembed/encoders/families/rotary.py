@@ -153,27 +153,13 @@ class MappedRotary(nn.Module):
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
-def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """Rotary angles `[b, n, r/2]` in float32 after the strategy's hooks.
-
-    Args:
-        strategy: its hooks `position_ids` and `inv_freq` are applied if it has them.
-        p: `[b, n]` positions.
-        n: `[b]` lengths of the documents in tokens.
-        inv_freq: `[r/2]`, or `[b, r/2]` if the base's own frequencies depend on the length.
-        theta: the base's rope base.
-    """
-    inv_freq = mapped_frequencies(strategy, n, inv_freq, theta)
-    return mapped_positions(strategy, p, n[:, None]).float()[..., None] * inv_freq[:, None]
-
-
 def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
     """The strategy's positions for `p`, in documents of `n` tokens (broadcasting)."""
     return strategy.position_ids(p, n) if "position_ids" in strategy.hooks() else p
 
 
 def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """The strategy's inverse frequencies, `[b or 1, r/2]`; arguments as `mapped_angles`'."""
+    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary with `n`."""
     rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
     if "inv_freq" not in strategy.hooks():
         return rows
