@@ -5,17 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
-
-    from mteb_longembed.encoders.bases.resolve import ResolvedModel
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel

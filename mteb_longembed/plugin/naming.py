@@ -13,28 +13,17 @@ from typing import Any
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
-from .mteb_parts import moved, part, rebind
+from .mteb_parts import change, change_function, part
 
 
 def register_names(mteb: ModuleType) -> None:
     """Make mteb find results by any spelling of a name, our models on the hub, and the names of saved models."""
-    cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
-    for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
-        if not hasattr(owner, name):
-            raise moved(f"{owner.__module__}.{owner.__name__}.{name}")
-    if not hasattr(cache.get_cache_paths, "__wrapped__"):  # registering again changes nothing
-        cache.get_cache_paths = by_canonical_name(cache.get_cache_paths)
-    described = vars(meta)["from_sentence_transformer_model"].__func__
-    if not hasattr(described, "__wrapped__"):
-        meta.from_sentence_transformer_model = classmethod(naming_saved(described))
+    meta = part("mteb.models.model_meta", "ModelMeta")
     cached = part("mteb.models.cache_wrappers", "CachedEmbeddingWrapper")
-    if not hasattr(cached, "_experiment_name"):
-        raise moved("mteb.models.CachedEmbeddingWrapper._experiment_name")
-    if not hasattr(cached._experiment_name, "__wrapped__"):
-        cached._experiment_name = with_identity(cached._experiment_name)
-    find = part("mteb.models.get_model_meta", "get_model_meta")
-    if not hasattr(find, "__wrapped__"):
-        rebind("get_model_meta", find, asking_hub(find))
+    change(part(mteb.__name__, "ResultCache"), "get_cache_paths", by_canonical_name)
+    change(meta, "from_sentence_transformer_model", lambda known: classmethod(naming_saved(known.__func__)))
+    change(cached, "_experiment_name", with_identity)
+    change_function("mteb.models.get_model_meta", "get_model_meta", asking_hub)
 
 
 def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:

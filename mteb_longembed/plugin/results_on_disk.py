@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from mteb_longembed.errors import StorageError
 
-from .mteb_parts import moved, part
+from .mteb_parts import change, part
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
@@ -93,17 +93,9 @@ def loading_results(load: Callable[..., Any]) -> Callable[..., Any]:
 
 def register_writers(mteb: ModuleType) -> None:
     """Make mteb write and read its result and prediction files as described in this module."""
-    for owner, name, saving in (
-        ("ResultCache", "save_to_cache", saving_results),
-        ("ResultCache", "load_task_result", loading_results),
-        ("AbsTask", "_save_task_predictions", saving_predictions),
-    ):
-        writer = part(mteb.__name__, owner)
-        if not hasattr(writer, name):
-            raise moved(f"mteb.{owner}.{name}")
-        save = getattr(writer, name)
-        if not hasattr(save, "__wrapped__"):  # registering again changes nothing
-            setattr(writer, name, saving(save))
+    change(part(mteb.__name__, "ResultCache"), "save_to_cache", saving_results)
+    change(part(mteb.__name__, "ResultCache"), "load_task_result", loading_results)
+    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", saving_predictions)
 
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
-from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
@@ -31,8 +31,6 @@ from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 #: Floating-point types by their names in safetensors files -> torch's names.
 _SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-#: Similarities of single vectors for which the best of several vectors can be taken.
-_COMPARABLE = (None, "cosine", "dot")
 _POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -105,22 +103,6 @@ class Base:
             raise InputError(
                 f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
                 "during the run, so start again."
-            )
-
-    def check_vectors(self, vectors: int | str | None) -> None:
-        """Raise IncompatibleError if the base cannot have several vectors of this kind for a document."""
-        if vectors is None:
-            return
-        if self.similarity not in _COMPARABLE:
-            raise IncompatibleError(
-                f"several vectors are compared by cosine or dot product, and {self.name} compares by "
-                f"{self.similarity}: leave out vectors."
-            )
-        if vectors != "window" and self.pooling not in (None, "mean"):
-            kind = self.pooling if isinstance(self.pooling, str) else "+".join(self.pooling)
-            raise IncompatibleError(
-                f"vectors={vectors} averages the tokens of each span, but {self.name} was trained with {kind} "
-                "pooling, not mean: use pcw with vectors=window."
             )
 
 
@@ -347,17 +329,13 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
                 f"{path} brings its own model code, which runs only if you ask for it: pass "
                 "trust_remote_code=True."
             ) from error
-        if not _is_known(raw.get("model_type")):
+        if str(raw.get("model_type")) not in CONFIG_MAPPING:
             raise ModelError(
                 f"transformers does not know the model type {str(raw.get('model_type'))[:80]!r} of {path}."
             ) from error
         raise _no_config(path, error) from error
     except Exception as error:  # transformers raises errors of many kinds for configurations
         raise _no_config(path, error) from error
-
-
-def _is_known(model_type: Any) -> bool:
-    return isinstance(model_type, str) and model_type in CONFIG_MAPPING
 
 
 def _no_config(path: str, error: Exception) -> ModelError:

@@ -76,7 +76,8 @@ def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: 
         raise ModelError(
             f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
         )
-    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
+    origin = origin_in(extension)
+    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin)
 
 
 def _is_well_formed(entry: Any) -> bool:

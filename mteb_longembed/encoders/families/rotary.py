@@ -159,7 +159,7 @@ def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
 
 
 def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary with `n`."""
+    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary."""
     rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
     if "inv_freq" not in strategy.hooks():
         return rows

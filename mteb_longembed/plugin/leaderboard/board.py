@@ -16,7 +16,7 @@ from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.plugin.leaderboard.submission import cache_folder
-from mteb_longembed.plugin.mteb_parts import part, rebind
+from mteb_longembed.plugin.mteb_parts import change_function, part
 
 from .shown import learn_models
 
@@ -129,14 +129,9 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
 
 def mend_tables() -> None:
     """Correct two errors of mteb's tables: the column of experiments, and groups whose names are numbers."""
-    table, create = sys.modules["mteb.leaderboard.table"], sys.modules["mteb.benchmarks._create_table"]
-    split = part(create.__name__, "_split_on_capital")
-    if not hasattr(split, "__wrapped__"):  # mending again changes nothing
-        rebind("_split_on_capital", split, keeping_digits(split))
+    change_function("mteb.benchmarks._create_table", "_split_on_capital", keeping_digits)
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
-        style = part(table.__name__, name)
-        if not hasattr(style, "__wrapped__"):
-            rebind(name, style, without_experiments(style))
+        change_function("mteb.leaderboard.table", name, without_experiments)
 
 
 def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:

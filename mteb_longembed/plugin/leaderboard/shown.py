@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.plugin.mteb_parts import moved, part, rebind
+from mteb_longembed.plugin.mteb_parts import change, change_function, moved, part
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -127,17 +127,12 @@ def register_shown_models(board: ModuleType) -> None:
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         learn_models(cache, registry, load_named)
 
-    make_app = part(board.__name__, "get_leaderboard_app")
-    rebind("get_leaderboard_app", make_app, learning_first(make_app, learn))
+    change_function(board.__name__, "get_leaderboard_app", lambda make: learning_first(make, learn))
 
 
 def register_summaries(mteb: ModuleType) -> None:
     """Make `BenchmarkResults.get_benchmark_result` list our models."""
-    results = part("mteb.results", "BenchmarkResults")
-    if not hasattr(results, "get_benchmark_result"):
-        raise moved("mteb.results.BenchmarkResults.get_benchmark_result")
-    if not hasattr(results.get_benchmark_result, "__wrapped__"):  # registering again changes nothing
-        results.get_benchmark_result = listing_ours(results.get_benchmark_result)
+    change(part("mteb.results", "BenchmarkResults"), "get_benchmark_result", listing_ours)
 
 
 def listing_ours(summarise: Callable[[Any], Any]) -> Callable[[Any], Any]:

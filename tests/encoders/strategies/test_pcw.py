@@ -106,11 +106,6 @@ def test_an_overlap_that_leaves_no_step_is_an_error():
             {"size": 8, "overlap": 8},
             "^pcw's overlap must be at least 0 and below its size of 8 tokens, got 8",
         ),
-        (
-            {"agg": "min"},
-            "^pcw's agg must be one of mean, mean-normalized, max, norm-topk, norm-softmax, got",
-        ),
-        ({"short": "scale"}, "^pcw's short must be keep or cut, got 'scale'"),
         ({"logn": True}, "pcw takes only logn=off"),
     ],
 )
