@@ -35,9 +35,7 @@ def noise(model: Any) -> None:
 
 
 @pytest.mark.parametrize("load", [longembed.load, mteb.get_model], ids=["load", "get_model"])
-def test_a_model_that_changes_after_an_evaluation_is_evaluated_again_under_its_own_name(
-    load: Any, evaluate: Any
-) -> None:
+def test_a_model_that_changes_after_an_evaluation_is_evaluated_again_under_its_own_name(load, evaluate):
     model = load("mini-rope+ntk@1k")
     name, revision, score = evaluate(model)
     assert name == NAME and score > 0.8

@@ -131,9 +131,7 @@ def test_the_prediction_files_are_mtebs_own_and_added_to(tmp_path: Path) -> None
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
-def test_an_error_while_writing_leaves_the_old_result(
-    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_while_writing_leaves_the_old_result(cache, monkeypatch) -> None:
     cache.save_to_cache(result(0.5), META)
 
     def stopped(self: TaskResult, path: Path) -> None:
@@ -194,9 +192,7 @@ def test_results_of_other_data_are_not_kept(cache: ResultCache) -> None:
     assert set(found.scores) == {"test"} and found.get_score() == 0.7
 
 
-def test_nothing_is_written_outside_the_results_folder(
-    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_outside_the_results_folder(cache, tmp_path, monkeypatch) -> None:
     full = tmp_path / "full"
     full.write_text("no folder, so that nothing can be made in it")
     monkeypatch.setattr("tempfile.tempdir", str(full))
@@ -204,9 +200,7 @@ def test_nothing_is_written_outside_the_results_folder(
     assert cache.load_task_result("NFCorpus", META).get_score() == 0.5
 
 
-def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
-    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(cache, monkeypatch) -> None:
     order: list[str] = []
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd)))
@@ -215,9 +209,7 @@ def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
     assert order == ["fsync", "rename", "fsync"] * 3
 
 
-def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
-    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(cache, tmp_path, monkeypatch) -> None:
     cache.save_to_cache(result(0.5), META)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 

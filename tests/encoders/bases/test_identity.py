@@ -196,9 +196,7 @@ def test_a_digest_is_the_same_in_another_process(folders: Callable[[str], Path])
     assert done.stdout.split()[-1] == longembed.extend(folders("mistral"), "se", trained_len=16).built[0]
 
 
-def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_does_not(
-    folders: Callable[[str], Path],
-) -> None:
+def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_does_not(folders) -> None:
     loaded = SentenceTransformer(str(folders("bert")), device="cpu")
     by_name = longembed.extend(folders("bert"), "pi")
     same = longembed.extend(loaded, "pi")
@@ -210,9 +208,7 @@ def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_
     assert other.identity().name.startswith("local/") and other.resolved.base.entry is None
 
 
-def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompts(
-    folders: Callable[[str], Path],
-) -> None:
+def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompts(folders) -> None:
     model: Any = longembed.extend(folders("bert"), "none")
     with torch.no_grad():
         layer(model).output.dense.bias += 1
@@ -270,9 +266,7 @@ def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Pa
     assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
 
 
-def test_weights_that_a_model_needs_are_never_drawn_at_random(
-    folders: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_weights_that_a_model_needs_are_never_drawn_at_random(folders, tmp_path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(folders("bert"), folder)
     weights = load_file(folder / "model.safetensors")

@@ -169,9 +169,7 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 @pytest.mark.filterwarnings("ignore:se with")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 @given(choice=chosen())
-def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
-    folders, described, choice
-) -> None:
+def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, described, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
     again = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
@@ -182,9 +180,7 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
 @pytest.mark.filterwarnings("ignore:se with")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 @given(one=chosen(), other=chosen())
-def test_equal_strategies_have_equal_names_and_different_ones_different_names(
-    folders, described, one, other
-) -> None:
+def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, described, one, other):
     other = (one[0], one[1], other[2]) if other[0] == one[0] else other
     a, b = try_resolve(folders, one), try_resolve(folders, other)
     same_base = a.base.path == b.base.path

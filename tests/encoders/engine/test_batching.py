@@ -48,9 +48,7 @@ def test_padding_beyond_the_fill_stays_within_its_share(lengths: list[int], budg
 
 
 @given(lengths, budgets, st.randoms())
-def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(
-    lengths: list[int], budget: Budget, random: object
-) -> None:
+def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengths, budget, random) -> None:
     shuffled = random.sample(lengths, len(lengths))
     first = [[lengths[i] for i in batch] for batch in plan(lengths, budget)]
     assert first == [[shuffled[i] for i in batch] for batch in plan(shuffled, budget)]

@@ -209,9 +209,7 @@ def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat:
 @kinds
 @settings(max_examples=2500, deadline=None)
 @given(text=nasty_text, repeat=st.integers(1, 9), max_len=st.integers(2, 60))
-def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(
-    kind: str, text: str, repeat: int, max_len: int
-) -> None:
+def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(kind, text, repeat, max_len) -> None:
     check(kind, without_surrogates(text) * repeat, max_len)
 
 
