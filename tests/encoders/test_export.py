@@ -73,16 +73,6 @@ def test_embeds_long_inputs_as_ours_without_our_package(name, key, params, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [("xlm-roberta", "ntk"), ("modernbert", "pi"), ("modernbert", "ntk")]
-)
-def test_embeds_long_inputs_as_ours_without_attention_scaling(name, key, tmp_path):
-    ours = extend(base(name, tmp_path), key, LT, LO, logn=False, device="cpu")
-    export(ours, tmp_path / "plain")
-    got = SentenceTransformer(str(tmp_path / "plain"), device="cpu").encode(LONG)
-    assert np.abs(got - ours.encode(LONG)).max() < 1e-5
-
-
-@pytest.mark.parametrize(
     ("name", "key", "params"),
     [
         ("bert", "rp", {}), ("bert", "gp", {"factor": "target"}), ("linear", "ntk", {}),

@@ -54,14 +54,6 @@ def test_result_is_a_sentence_transformer_with_all_it_offers(base, strategy):
     assert not np.allclose(query, model.encode_document(TEXTS), atol=1e-3)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_embeddings_do_not_depend_on_batch_size_or_order(base, strategy):
-    model = extend(base, strategy)
-    want = model.encode(TEXTS)
-    for batch_size in (1, 2, 5):
-        assert np.abs(model.encode(TEXTS[::-1], batch_size=batch_size)[::-1] - want).max() < 1e-5
-
-
 def test_the_given_model_stays_as_it_is(base):
     before = {key: value.clone() for key, value in base.state_dict().items()}
     want = base.encode(TEXTS)
@@ -136,12 +128,6 @@ def test_half_precision_pools_in_fp32(base):
     model.pool_in_fp32()
     out = model(model.preprocess(TEXTS[:3]))
     assert out["token_embeddings"].dtype == out["sentence_embedding"].dtype == torch.float32
-
-
-def test_a_multi_process_pool_gives_the_same_embeddings(base):
-    model = extend(base, "pi")
-    got = model.encode(TEXTS, device=["cpu", "cpu"])
-    assert np.abs(got - model.encode(TEXTS)).max() < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.plugin.naming import register_names
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.limits import same_vectors
@@ -62,12 +61,6 @@ def test_results_under_a_name_of_an_earlier_version_are_found_as_they_stand(tmp_
     write_result(tmp_path, "org/base+gone@2048,x=1")
     found = mteb.ResultCache(tmp_path).load_results(models=["org/base+gone@2048,x=1"], include_remote=False)
     assert len(found.model_results) == 1
-
-
-def test_registering_again_changes_nothing() -> None:
-    before = mteb.ResultCache.get_cache_paths, ModelMeta.from_sentence_transformer_model.__func__
-    register_names(mteb)
-    assert (mteb.ResultCache.get_cache_paths, ModelMeta.from_sentence_transformer_model.__func__) == before
 
 
 def test_a_saved_folder_has_its_name_when_sentence_transformers_itself_loads_it(tmp_path: Path) -> None:

@@ -131,18 +131,7 @@ def _wrapped(out: Any) -> Any:
 
 @dataclass
 class Accelerator:
-    """A device to pretend.
-
-    Args:
-        name: for the ids of tests.
-        kind: torch's name of it.
-        capability: of a CUDA device.
-        dtype: number type of the models on it.
-        float64: whether it has this type.
-        hip: whether torch is built for ROCm.
-        flash: whether torch is built with FlashAttention.
-        free: free bytes.
-    """
+    """A device to pretend: torch's name of its kind, what it can do, and its free bytes."""
 
     name: str
     kind: str = "cuda"

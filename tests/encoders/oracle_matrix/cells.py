@@ -33,11 +33,7 @@ Exact = Callable[[str], np.ndarray]
 class Outcome:
     """What became of one architecture's cells, by the strategy's label.
 
-    Args:
-        compared: the largest difference from the oracle, over all lengths.
-        refused: the sentence with which the package refused.
-        failed: cells that are off, or ended in another exception than ours.
-        unknown: cells without an oracle, since none reproduces the stock model.
+    `compared` has the largest difference from the oracle, `unknown` the cells for which no oracle is the stock model.
     """
 
     compared: dict[str, float] = field(default_factory=dict)
@@ -48,11 +44,6 @@ class Outcome:
 
 def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     """Compare every cell of one architecture.
-
-    Args:
-        name: one of `architectures.names()`.
-        folder: empty.
-        labels: only these of `VARIANTS` (and pcw).
 
     Raises:
         NotClaimed, NotBuilt: if there is nothing to compare.
@@ -98,13 +89,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
 
 
 def asked(label: str, family: type, capped: bool) -> tuple[str, dict[str, Any], int]:
-    """Strategy, parameters and target of a cell.
-
-    Args:
-        label: of the cell.
-        family: the base's.
-        capped: whether its scores are capped, so that attention scaling must be off.
-    """
+    """Strategy, parameters and target of a cell."""
     key, params = VARIANTS.get(label, ("pcw", {}))
     if family is Absolute and key == "none":
         return key, {"logn": False}, LO
@@ -122,13 +107,6 @@ def oracle_of(
     family: type, base: SentenceTransformer, label: str, logn: bool, dtypes: dict[str, torch.dtype]
 ) -> Exact:
     """The oracle of a cell, after it was seen to be the stock model where nothing is extended.
-
-    Args:
-        family: the base's.
-        base: stays as it is.
-        label: of the strategy.
-        logn: whether attention scaling is on.
-        dtypes: what was found for this base before.
 
     Raises:
         NotFollowed: if it is not.
@@ -150,10 +128,6 @@ def oracle_of(
 
 def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
     """What the oracle runs in: what makes it the stock model, up to the trained length and beyond.
-
-    Args:
-        base: stays as it is.
-        plain: a label that changes nothing.
 
     Raises:
         NotFollowed: if nothing does.

@@ -45,14 +45,6 @@ def test_last_window_moves_back_to_stay_full():
     assert windows(5, 10, 1, 1) == [[0, 1, 2, 3, 9], [0, 4, 5, 6, 9], [0, 6, 7, 8, 9]]
 
 
-def test_windows_of_a_smaller_size_overlap():
-    assert windows(9, 10, 1, 1, size=6, overlap=2) == [
-        [0, 1, 2, 3, 4, 9],
-        [0, 3, 4, 5, 6, 9],
-        [0, 5, 6, 7, 8, 9],
-    ]
-
-
 @given(
     trained=st.integers(4, 60), extra=st.integers(1, 500), prefix=st.integers(0, 2), suffix=st.integers(0, 1)
 )
