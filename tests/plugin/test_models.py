@@ -275,9 +275,7 @@ def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else find(asked))
     if name == "mteb.get_tasks":
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(
-        LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, which mteb-longembed .* needs to register"
-    ):
+    with pytest.raises(LongEmbedError, match=rf"^mteb 2\.[\d.]+ has no {name}.*, which mteb-longembed "):
         after_import("mteb")
 
 

@@ -218,9 +218,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(cache, tmp_path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(TaskResult, "to_disk", full)
-    with pytest.raises(
-        StorageError, match=r"cannot be written to .* \(No space left on device\): free disk space"
-    ) as told:
+    with pytest.raises(StorageError, match=r"cannot be written to .* \(No space left on device\):") as told:
         cache.save_to_cache(result(0.7), META)
     assert isinstance(told.value, LongEmbedError)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

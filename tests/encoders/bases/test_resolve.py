@@ -78,9 +78,7 @@ def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders) 
     [("mistral", "sigma=4"), ("bert", "short=keep"), ("bert", "factor=3")],
 )
 def test_a_parameter_without_effect_is_refused(folders, family, parameter) -> None:
-    with pytest.raises(
-        IncompatibleError, match=rf"ntk's {parameter.split('=')[0]} has no effect on .* leave it out"
-    ):
+    with pytest.raises(IncompatibleError, match=rf"ntk's {parameter.split('=')[0]} has no effect on "):
         name_of(f"{folders[family]}+ntk:{parameter}")
 
 
@@ -222,18 +220,14 @@ def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, mo
 
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
-    with pytest.raises(
-        InputError, match=r"^only a model on the hub has a revision to choose, got 'main' with the folder"
-    ):
+    with pytest.raises(InputError, match=r"^only a model on the hub has a revision to choose, got 'main'"):
         resolve(ModelSpec(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
         resolve(ModelSpec.parse("mini-rope+pi:revision=main"))
 
 
 def test_a_misfit_names_both_sides(folders) -> None:
-    with pytest.raises(
-        IncompatibleError, match=r"^se does not fit local/model, a model with absolute positions"
-    ):
+    with pytest.raises(IncompatibleError, match=r"^se does not fit local/model, a model with absolute"):
         resolve(ModelSpec(str(folders["bert"]), "se"))
 
 

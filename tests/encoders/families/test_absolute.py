@@ -193,9 +193,7 @@ def test_pi_keeps_every_original_row_bit_for_bit(base):
 
 
 def test_plain_extrapolation_is_an_error_on_learned_tables(base):
-    with pytest.raises(
-        InputError, match=r"at most its 16 trained positions, got a target length of 64 tokens"
-    ):
+    with pytest.raises(InputError, match="at most its 16 trained positions, got a target length of 64"):
         LongTransformer.from_transformer(
             copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT)
         )

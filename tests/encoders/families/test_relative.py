@@ -134,9 +134,7 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
 
 
 def test_frequency_strategies_do_not_fit(base):
-    with pytest.raises(
-        IncompatibleError, match=r"ntk does not fit x, a model with relative positions.*none, pcw, gp"
-    ):
+    with pytest.raises(IncompatibleError, match="ntk does not fit x, a model with relative positions"):
         family.Relative.check_fit(STRATEGIES["ntk"], "x")
 
 

@@ -95,9 +95,7 @@ def test_none_on_a_dynamic_base_takes_the_frequencies_of_each_document(tmp_path_
 
 @pytest.mark.parametrize("key", ["yarn", "resonance"])
 def test_strategies_on_plain_frequencies_refuse_a_scaled_base(key, tmp_path_factory):
-    with pytest.raises(
-        IncompatibleError, match=r"plain rotary frequencies.*LlamaModel.*type yarn; use ntk or pi"
-    ):
+    with pytest.raises(IncompatibleError, match=r"plain rotary frequencies.*LlamaModel.*type yarn; use ntk"):
         extended(scaled("yarn", tmp_path_factory), key)
 
 

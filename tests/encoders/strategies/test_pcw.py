@@ -82,9 +82,7 @@ def test_a_prompt_that_fills_the_window_is_an_error():
 
 
 def test_an_overlap_that_leaves_no_step_is_an_error():
-    with pytest.raises(
-        InputError, match=r"overlap must be below the 3 content tokens of a window of 6 tokens \(prompt and"
-    ):
+    with pytest.raises(InputError, match="overlap must be below the 3 content tokens of a window of 6"):
         windows(9, 30, 2, 1, size=6, overlap=3)
 
 
