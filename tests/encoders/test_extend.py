@@ -80,7 +80,7 @@ def test_a_name_and_its_parts_are_one_model(folder):
     assert np.array_equal(one.encode(TEXTS), other.encode(TEXTS))
 
 
-def test_saved_and_loaded_in_another_process_gives_equal_embeddings(folder, tmp_path):
+def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digests(folder, tmp_path):
     models = {strategy: extend(folder, strategy) for strategy in STRATEGIES}
     for strategy, model in models.items():
         model.save_pretrained(str(tmp_path / strategy))
@@ -90,9 +90,12 @@ def test_saved_and_loaded_in_another_process_gives_equal_embeddings(folder, tmp_
         f"for strategy in {STRATEGIES!r}:\n"
         "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
         "    numpy.save(f'{folder}/{strategy}.npy', model.encode(texts, prompt_name='document'))\n"
+        f"    print(longembed.extend({str(folder)!r}, strategy).built[0])\n"
     )
     root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", script], input=json.dumps(TEXTS), text=True, check=True, cwd=root)
+    command, pipe = [sys.executable, "-c", script], subprocess.PIPE
+    done = subprocess.run(command, input=json.dumps(TEXTS), text=True, check=True, cwd=root, stdout=pipe)
+    assert done.stdout.split() == [model.built[0] for model in models.values()]
     for strategy, model in models.items():
         got = np.load(tmp_path / f"{strategy}.npy")
         same_vectors(got, model.encode(TEXTS, prompt_name="document"))

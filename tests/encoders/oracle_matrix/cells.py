@@ -17,7 +17,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 from tests.encoders.families import test_absolute, test_relative, test_roformer
-from tests.encoders.families.test_rotary import LO, LT
+from tests.encoders.families.test_rotary import LO, LT, windows
 
 from . import architectures
 from .oracle import DENSE, RELATIVE, VARIANTS, NotFollowed, Oracle
@@ -157,17 +157,3 @@ def stock(base: SentenceTransformer, text: str) -> np.ndarray:
         for module in base:
             features = module(features)
     return features["sentence_embedding"][0].numpy()
-
-
-def windows(base: SentenceTransformer, text: str) -> np.ndarray:
-    """Each window through the base alone, pooled, then averaged."""
-    ids = base.tokenizer(text, truncation=True, max_length=LT)["input_ids"]
-    content, room = ids[1:-1], LO - 2
-    pooled = []
-    for start in range(0, len(content), room):
-        chunk = content[min(start, max(len(content) - room, 0)) :][:room]
-        window = torch.tensor([[ids[0], *chunk, ids[-1]]])
-        with torch.no_grad():
-            features = base[0]({"input_ids": window, "attention_mask": torch.ones_like(window)})
-            pooled.append(base[1](features)["sentence_embedding"])
-    return torch.nn.functional.normalize(torch.stack(pooled).mean(0), dim=1)[0].numpy()
