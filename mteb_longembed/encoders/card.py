@@ -137,7 +137,7 @@ def _trained(model: Any) -> str:
 def _was_trained(model: Any) -> bool:
     tags = list(model.model_card_data.tags or ())
     if model.resolved is not None and model.resolved.base.saved:
-        tags += _card_of(model.resolved).get("tags") or ()
+        tags += card_data(model.resolved.base.files).get("tags") or ()
     return TRAINED in tags
 
 
@@ -259,10 +259,6 @@ def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
     """The licence and the languages from the base's own card."""
     if resolved is None:
         return {}
-    said = _card_of(resolved)
+    said = card_data(resolved.base.files)
     kept = {key: said[key] for key in _INHERITED if said.get(key)}
     return dict(json.loads(json.dumps(kept, default=str)))
-
-
-def _card_of(resolved: ResolvedModel) -> dict[str, Any]:
-    return card_data(resolved.base.files)

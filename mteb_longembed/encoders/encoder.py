@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
@@ -108,19 +108,13 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         return super()._encode(inputs, **kwargs)
 
 
-def vectors_at_most(model: LongMultiVectorEncoder) -> int:
-    """How many vectors a document of the target length has."""
-    strategy, vectors = model.first.strategy, model[1].vectors
-    step: Any = vectors
-    if vectors == "window":
-        step = max(getattr(strategy, "size") - getattr(strategy, "overlap") - 2, 1)  # noqa: B009
-    return -(-strategy.target_len // step)
-
-
 def documents_at_once(model: LongMultiVectorEncoder) -> int:
     """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
+    strategy, step = cast("Any", model.first.strategy), model[1].vectors
+    if step == "window":
+        step = max(strategy.size - strategy.overlap - 2, 1)
     width = model.get_embedding_dimension() or 1
-    return max(CHUNK_BYTES // (4 * width * vectors_at_most(model)), 1)
+    return max(CHUNK_BYTES // (4 * width * -(-strategy.target_len // step)), 1)
 
 
 def _show() -> bool:

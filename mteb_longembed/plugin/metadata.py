@@ -130,7 +130,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
         said = _said_by_files(resolved)
         # the files of a saved model describe the extended model
         own = [*_OF_SAVED, *missing] if base.saved else missing
-        fields |= {name: said[name] for name in own if said[name] is not None}
+        fields |= {name: said[name] for name in own if said.get(name) is not None}
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     if several:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
@@ -152,27 +152,13 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
 
 #: Fields that come from a model's files if mteb's entry of its base does not have them.
 _OF_FILES = (
-    "n_parameters",
-    "n_embedding_parameters",
-    "memory_usage_mb",
-    "embed_dim",
-    "license",
-    "languages",
-    "release_date",
-    "open_weights",
-    "reference",
-    "similarity_fn_name",
-    "use_instructions",
-)
+    "n_parameters", "n_embedding_parameters", "memory_usage_mb", "embed_dim", "license", "languages", "release_date",
+    "open_weights", "reference", "similarity_fn_name", "use_instructions",
+)  # fmt: skip
 #: Those of them for which the files of a saved model are more exact than the entry of its base.
 _OF_SAVED = (
-    "n_parameters",
-    "memory_usage_mb",
-    "embed_dim",
-    "similarity_fn_name",
-    "release_date",
-    "reference",
-)
+    "n_parameters", "memory_usage_mb", "embed_dim", "similarity_fn_name", "release_date", "reference"
+)  # fmt: skip
 
 
 def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
@@ -183,21 +169,16 @@ def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
 
     base = resolved.base
     found = facts(base)
+    card, similarity = found.pop("card", {}), found.pop("similarity", None)
     local = base.files.local
-    comparisons = {each.value: each for each in ScoringFunction}
     return {
-        "n_parameters": found.n_parameters,
-        "n_embedding_parameters": found.n_embedding_parameters,
-        "memory_usage_mb": found.memory_mb,
-        "embed_dim": found.width,
-        "license": _licence(found.card),
-        "languages": _languages(found.card.get("language")),
-        "release_date": found.published,
+        **found,
+        "license": _licence(card),
+        "languages": _languages(card.get("language")),
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": comparisons.get(found.similarity or "cosine"),
-        "use_instructions": found.prompts,
+        "similarity_fn_name": {each.value: each for each in ScoringFunction}.get(similarity or "cosine"),
     }
 
 

@@ -169,6 +169,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     family = family_of(config)
     has_code = not ours and _has_code(raw, modules, tokenizer)
     runs_code = has_code and trust_remote_code
+    dtype = raw.get("dtype") or raw.get("torch_dtype")
     carried = None
     if ours:
         carried = carried_in(extension, pooling, path)
@@ -192,7 +193,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
-        dtype=_said_dtype(raw) or (_weights_dtype(Path(whole.path, folder)) if whole.local else None),
+        dtype=dtype if isinstance(dtype, str) else _weights_dtype(Path(whole.path, folder), whole.local),
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
@@ -267,11 +268,6 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
     return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
 
 
-def _said_dtype(raw: dict[str, Any]) -> str | None:
-    said = raw.get("dtype") or raw.get("torch_dtype")
-    return said if isinstance(said, str) else None
-
-
 def parameters_by_type(file: Path) -> Counter[str]:
     """How many parameters of each type a safetensors file has, by the types' names in such files.
 
@@ -289,9 +285,10 @@ def parameters_by_type(file: Path) -> Counter[str]:
     return counts
 
 
-def _weights_dtype(folder: Path) -> str | None:
-    """The type of a folder's weights by torch's name, if all floating-point weights have the same type."""
-    found = {kind for file in folder.glob("*.safetensors") for kind in parameters_by_type(file)}
+def _weights_dtype(folder: Path, local: bool) -> str | None:
+    """The type of a local folder's weights by torch's name, if all floating-point weights have the same type."""
+    files = folder.glob("*.safetensors") if local else ()
+    found = {kind for file in files for kind in parameters_by_type(file)}
     names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 

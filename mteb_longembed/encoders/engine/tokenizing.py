@@ -24,26 +24,15 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from mteb_longembed.errors import ModelError
 
 #: Normalisers that change a text character by character, or within one combining sequence.
-_LOCAL_NORMALIZERS = frozenset(
-    (
-        "BertNormalizer",
-        "NFC",
-        "NFD",
-        "NFKC",
-        "NFKD",
-        "Lowercase",
-        "StripAccents",
-        "Strip",
-        "Nmt",
-        "Precompiled",
-    )
-    + ("Prepend", "ByteLevel")
-)
+_LOCAL_NORMALIZERS = frozenset((
+    "BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Nmt", "Precompiled",
+    "Prepend", "ByteLevel",
+))  # fmt: skip
 #: Pre-tokenisers that look at most a few characters ahead to find the end of a word.
-_LOCAL_PRE_TOKENIZERS = frozenset(
-    ("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits")
-    + ("CharDelimiterSplit", "UnicodeScripts")
-)
+_LOCAL_PRE_TOKENIZERS = frozenset((
+    "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits",
+    "CharDelimiterSplit", "UnicodeScripts",
+))  # fmt: skip
 #: Models that tokenise every pre-token separately and without randomness.
 _LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
 _UNDERSCORE = "▁"

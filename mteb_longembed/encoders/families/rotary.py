@@ -70,16 +70,14 @@ class MappedRotary(nn.Module):
         self.theta = float(rope.get("rope_theta", 10_000.0))
         # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
         device = next((b.device for b in base.buffers()), torch.device("cpu"))
-        self._own(torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device), self.layer_type)
+        x, at = torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device)
+        turn = self._own(x, at, self.layer_type)
         # Not a buffer: model.bfloat16() must not round it.
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
-        self.interleaved, self.scaling = self._probe()
+        self.interleaved, self.scaling = self._layout(turn)
 
-    def _probe(self) -> tuple[bool, float]:
+    def _layout(self, turn: object) -> tuple[bool, float]:
         """Which dimensions form a pair, and the factor of all cosines: both read from the module's own output."""
-        device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
-        x = torch.zeros(1, 2, 1, device=device)
-        turn: object = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
         if not isinstance(turn, tuple):
             raise ModelError(
                 f"{type(self.base).__name__} gives no cosines and sines, which is all that we know."

@@ -6,7 +6,6 @@ docs/leaderboard.md describes the two errors. For each it has a few lines of cod
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin.leaderboard.submission import cache_folder
+from mteb_longembed.plugin.leaderboard.submission import cache_folder, splits_in
 from mteb_longembed.plugin.mteb_parts import change_function, part
 
 from .shown import learn_models
@@ -116,13 +115,10 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
         if file.stem not in splits:
             continue
         model = file.parts[-3].replace("__", "/", 1)
-        try:
-            run = set(json.loads(file.read_bytes())["scores"])
-        except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
-            continue
+        run = splits_in(file)
         if splits[file.stem] <= run:
             whole.add(model)
-        else:
+        elif run:
             parts.setdefault(model, set()).add(file.stem)
     return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
 

@@ -51,20 +51,9 @@ _META, _SETTINGS = "model_meta.json", "run_settings.jsonl"
 _NO_REVISION = {None, "", "no_revision_available", "external"}
 #: Fields of an entry that the maintainers ask for, in addition to those that their test requires.
 _ASKED_FOR = (
-    "release_date",
-    "languages",
-    "n_parameters",
-    "memory_usage_mb",
-    "max_tokens",
-    "embed_dim",
-    "license",
-    "open_weights",
-    "framework",
-    "reference",
-    "similarity_fn_name",
-    "use_instructions",
-    "training_datasets",
-)
+    "release_date", "languages", "n_parameters", "memory_usage_mb", "max_tokens", "embed_dim", "license",
+    "open_weights", "framework", "reference", "similarity_fn_name", "use_instructions", "training_datasets",
+)  # fmt: skip
 
 
 @dataclass
@@ -226,6 +215,14 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checke
             checked.missing.append(f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}.")
 
 
+def splits_in(file: Path) -> set[str]:
+    """The splits with results in a file of mteb's. None if there is no such file, or it cannot be read."""
+    try:
+        return set(json.loads(file.read_bytes())["scores"])
+    except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
+        return set()
+
+
 def _is_new(version: str | None) -> bool:
     try:
         return version is not None and Version(version) > _NEWER_THAN
@@ -240,10 +237,7 @@ def _check_benchmark(place: Path, checked: Checked) -> None:
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)
-        try:
-            run = set(json.loads((place / f"{name}.json").read_bytes())["scores"])
-        except (OSError, ValueError, KeyError, TypeError):
-            run = set()
+        run = splits_in(place / f"{name}.json")
         if wanted - run:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:
