@@ -26,14 +26,9 @@ class Int8Linear(nn.Module):
 
     A token's result depends on no other token, so embeddings do not depend on the batch.
 
-    Args:
-        linear: layer in fp32, on the CPU.
-
-    Example:
-        >>> layer = nn.Linear(64, 32)
-        >>> x = torch.randn(5, 64)
-        >>> bool((Int8Linear(layer).eval()(x) - layer(x)).abs().max() < 0.1)
-        True
+    >>> layer, x = nn.Linear(64, 32), torch.randn(5, 64)
+    >>> bool((Int8Linear(layer).eval()(x) - layer(x)).abs().max() < 0.1)
+    True
     """
 
     weight: Tensor

@@ -302,14 +302,12 @@ class LongTransformer(Transformer):
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
-        if (
-            not self.family.packs
-            or torch.is_grad_enabled()
-            or asked
-            or torch.is_autocast_enabled(device.type)
-        ):
-            return False
-        return devices.packs(device, self.model.dtype, devices.head_width(config))
+        other = asked or torch.is_grad_enabled() or torch.is_autocast_enabled(device.type)
+        return (
+            self.family.packs
+            and not other
+            and devices.packs(device, self.model.dtype, devices.head_width(config))
+        )
 
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any

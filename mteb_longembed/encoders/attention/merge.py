@@ -114,10 +114,7 @@ def _band(
     inner = band_interior(n, tile.left, tile.right, q.device)
     for rows, cols, mask in band_blocks(n, tile.left, tile.right, q.device):
         if inner is None or not inner[0].start <= rows.start < inner[0].stop:
-            yield (
-                rows,
-                *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask),
-            )
+            yield rows, *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask)
     if inner is None:
         return
     rows, size, mask = inner

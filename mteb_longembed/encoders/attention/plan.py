@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .kernels import repeat_heads
 from .merge import attend_tiles
 from .rotation import Rotation
 from .tiles import Tile
@@ -65,9 +66,8 @@ class PlannedAttention:
 
         `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
         """
-        if q.requires_grad and k.shape[1] != q.shape[1]:
-            groups = q.shape[1] // k.shape[1]
-            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        if q.requires_grad:
+            k, v = repeat_heads(k, q), repeat_heads(v, q)
         work = []
         for tiles, query_turn, key_turn in self._turns(q.shape[2], causal, q.device):
             turned_q = q if query_turn is None else self.rotation.apply(q, query_turn)

@@ -43,10 +43,7 @@ class DualChunkPlan(Plan):
         passes = [Pass(inside), Pass(before, succeeding, place), Pass(long_before, far, place)]
         if not causal:
             # the mirror image: the distance that j has to i, with the opposite sign
-            passes += [
-                Pass(_mirrored(before), place, succeeding),
-                Pass(_mirrored(long_before), place, far),
-            ]
+            passes += [Pass(_mirrored(before), place, succeeding), Pass(_mirrored(long_before), place, far)]
         return passes
 
 

@@ -71,14 +71,8 @@ def _one_by_one(
         left, right = (n if side < 0 else min(side, n) for side in window)
         blocks = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
         for rows, cols, mask in blocks:
-            found, found_lse = attend(
-                own[:, :, rows],
-                keys[:, :, cols],
-                values[:, :, cols],
-                scale=scale,
-                causal=window == CAUSAL,
-                mask=mask,
-            )
+            k_seen, v_seen, causal = keys[:, :, cols], values[:, :, cols], window == CAUSAL
+            found, found_lse = attend(own[:, :, rows], k_seen, v_seen, scale=scale, causal=causal, mask=mask)
             at = slice(start_q + rows.start, start_q + rows.stop)
             out[at], lse[at] = found[0].transpose(0, 1), found_lse[0].transpose(0, 1).to(work)
     return out, lse

@@ -312,12 +312,8 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
         if raw.get("model_type") == MODEL_TYPE:
             return native_config(raw)
         with one_sentence():
-            return AutoConfig.from_pretrained(
-                path,
-                revision=files.commit,
-                subfolder=inside.rstrip("/"),
-                trust_remote_code=trust_remote_code,
-            )
+            options = {"revision": files.commit, "subfolder": inside.rstrip("/")}
+            return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)
     except LongEmbedError:
         raise
     except (ValueError, KeyError, ImportError) as error:

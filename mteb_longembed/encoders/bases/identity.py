@@ -38,10 +38,7 @@ _STATEFUL = ("dynamic", "longrope")
 class Identity:
     """The name and revision under which everything about a model is kept: results, stored rows, cards.
 
-    Args:
-        name: the canonical name; `local/NAME` for a model that was changed.
-        revision: that of its files; the digest for a model that was changed.
-        changed_from: the name that a changed model had. None for a model that is as it was built.
+    A model that was changed is `local/NAME` with its digest as revision, and `changed_from` is the name that it had.
     """
 
     name: str

@@ -20,10 +20,7 @@ _COMPARABLE = (None, "cosine", "dot")
 class ResolvedModel:
     """An extended model before its weights load. All code that builds, describes or stores the model starts here.
 
-    Args:
-        spec: the canonical specification: only what differs from what holds without it. It prints the name.
-        base: the base model. For a saved model, its folder or repository.
-        strategy: the strategy with all lengths and parameters.
+    Its specification is the canonical one: only what differs from what holds without it. It prints the name.
     """
 
     spec: ModelSpec

@@ -45,11 +45,9 @@ _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which workers to use.
+    """Which workers to use: an address in Ray's form (None: RAY_ADDRESS, or a new cluster here) and their number.
 
-    Args:
-        address: address of a running cluster, in Ray's form. None for RAY_ADDRESS or a new cluster on this machine.
-        count: number of workers. None for one worker for each GPU, or for each machine if there are no GPUs.
+    None stands for one worker for each GPU, or for each machine if there are no GPUs.
     """
 
     address: str | None = None
@@ -225,13 +223,9 @@ class ClusterEngine:
         self.workers = workers
         self.store = store
         #: Arguments of the engines of the workers. All their arrays go to the host.
-        self.settings = {
-            "prompt": None,
-            "batch_size": DEFAULT_BATCH,
-            "form": "sentence_embedding",
-            "kwargs": {},
-        }
-        self.settings |= {field: value for field, value in settings.items() if field != "to_host"}
+        usual = {"prompt": None, "batch_size": DEFAULT_BATCH, "form": "sentence_embedding", "kwargs": {}}
+        self.settings: dict[str, Any] = {**usual, **settings}
+        self.settings.pop("to_host", None)
         self.reading = Reading()
         self.row_keys: RowKeys | None = None
         if store is not None:

@@ -24,13 +24,9 @@ _ENGLISH = 1 / CHARS_PER_TOKEN
 
 @dataclass
 class Reading:
-    """How many tokens of some documents were read, and how many they have.
+    """How many tokens of some documents were read, and how many they have (`whole`; estimated if they were cut).
 
-    Args:
-        documents: number of documents.
-        read: tokens that the model read, of all documents together.
-        whole: tokens of the whole documents. For cut documents they are estimated from the characters.
-        halved: number of documents that lost more than half of their tokens.
+    `halved` documents lost more than half of their tokens.
     """
 
     documents: int = 0

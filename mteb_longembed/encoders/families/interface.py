@@ -48,12 +48,8 @@ _MASKED_UP_TO = 256
 class LayerAttention:
     """What our attention function knows about a model. All layers of the model share it.
 
-    Args:
-        strategy: the strategy; it scales queries by the document's length.
-        planned: attention with changed relative positions for long documents, or None.
-        keep_windows: whether a sliding window stays if it is at least as large as the trained length. Such a window
-            had no effect in training. A window that reaches the target length cuts nothing and never counts.
-        trial: layers that a trial pass reached, with their queries and keys; None outside a trial pass.
+    `planned` changes relative positions in long documents. A sliding window that is at least as large as the trained
+    length had no effect in training, and stays only with `keep_windows`. `trial` collects layers, queries and keys.
     """
 
     strategy: Strategy

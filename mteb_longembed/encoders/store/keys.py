@@ -18,6 +18,8 @@ from mteb_longembed.encoders.strategies import ALGORITHM
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
+#: Settings of torch's matrix products on CUDA devices.
+_OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
 
 
 class RowKeys:
@@ -116,14 +118,7 @@ def _how_it_runs(device: torch.device) -> object:
         str(torch.get_default_dtype()),
         str(getattr(torch.backends, "fp32_precision", None)),
         str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
-        [
-            str(getattr(matmul, name, None))
-            for name in (
-                "fp32_precision",
-                "allow_fp16_reduced_precision_reduction",
-                "allow_bf16_reduced_precision_reduction",
-            )
-        ],
+        [str(getattr(matmul, name, None)) for name in _OF_MATMUL],
         [version(name) for name in ("torch", "transformers", "sentence-transformers")],
     ]
 

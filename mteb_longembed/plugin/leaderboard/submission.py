@@ -58,15 +58,10 @@ _ASKED_FOR = (
 
 @dataclass
 class Checked:
-    """The result of the check of one model at one revision.
+    """The result of the check of one model at one revision; the name of its folder stands in for an unknown one.
 
-    Args:
-        model: name of the model. Name of its folder if the model's name is unknown.
-        revision: name of the folder.
-        missing: one sentence for each missing thing. Without it the results are refused.
-        asked: one sentence for each thing that the maintainers will ask for.
-        local: tasks that only this package has. Their results stay here.
-        ready: tasks whose results are accepted.
+    `missing` and `asked` have one sentence for each thing without which results are refused, or for which maintainers
+    ask. The results of `local` tasks, which only this package has, stay here. Those of `ready` ones are accepted.
     """
 
     model: str
