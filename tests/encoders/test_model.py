@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import model
 from mteb_longembed.encoders.engine import batching, running, tokenizing
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
@@ -257,14 +255,6 @@ def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(base, monkeypat
     longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
     assert "26.0/26.0" in terminal.getvalue()
     assert terminal.getvalue().count("Encoding: 100%") == 1
-
-
-def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tmp_path: Path) -> None:
-    extended = longembed.extend(base, "pi")
-    extended.save_pretrained(str(tmp_path / "saved"))
-    loaded = longembed.load(tmp_path / "saved", device="cpu")
-    assert type(loaded) is model.LongSentenceTransformer
-    same_vectors(loaded.encode(TEXTS), extended.encode(TEXTS))
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:

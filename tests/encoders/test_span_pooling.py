@@ -138,15 +138,6 @@ def test_a_loaded_base_that_cannot_have_several_vectors_is_refused(tmp_path, poo
         longembed.extend(made, "pi", vectors=4)
 
 
-def test_vectors_do_not_depend_on_batch_size_or_order(base):
-    model = longembed.extend(base, "pcw", vectors=5)
-    expected = model.encode_document(TEXTS)
-    order = np.random.default_rng(0).permutation(len(TEXTS))
-    shuffled = model.encode_document([TEXTS[i] for i in order], batch_size=2)
-    for place, i in enumerate(order):
-        assert torch.allclose(shuffled[place], expected[i], atol=1e-5)
-
-
 @pytest.mark.parametrize(("key", "vectors"), [("pi", 5), ("pcw", "window")])
 def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key, vectors):
     model = longembed.extend(base, key, vectors=vectors)

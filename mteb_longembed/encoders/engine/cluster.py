@@ -223,8 +223,8 @@ class ClusterEngine:
         self.workers = workers
         self.store = store
         #: Arguments of the engines of the workers. All their arrays go to the host.
-        usual = {"prompt": None, "batch_size": DEFAULT_BATCH, "form": "sentence_embedding", "kwargs": {}}
-        self.settings: dict[str, Any] = {**usual, **settings}
+        self.settings: dict[str, Any] = {"prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}}
+        self.settings |= {"form": "sentence_embedding", **settings}
         self.settings.pop("to_host", None)
         self.reading = Reading()
         self.row_keys: RowKeys | None = None

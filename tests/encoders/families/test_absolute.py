@@ -171,14 +171,6 @@ def test_literal_padding_tokens_inside_a_text_count_as_in_the_base(base):
     same_vectors(got, base.encode(text))
 
 
-def test_pi_keeps_every_original_row_bit_for_bit(base):
-    table = positions_of(base).weight
-    first = 0 if positions_of(base).padding_idx is None else positions_of(base).padding_idx + 1
-    grown = positions_of(extended(base, "pi")).weight
-    assert torch.equal(grown[:first], table[:first])
-    assert torch.equal(grown[first::4], table[first:])
-
-
 def test_plain_extrapolation_is_an_error_on_learned_tables(base):
     with pytest.raises(InputError, match="at most its 16 trained positions, got a target length of 64"):
         LongTransformer.from_transformer(
@@ -197,24 +189,3 @@ def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
         match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw",
     ):
         family.check_fit(Rotary, "x")
-
-
-class Adapter(torch.nn.Module):
-    """As an adapter library puts one around a projection: no linear layer itself."""
-
-    def __init__(self, inside: torch.nn.Linear) -> None:
-        super().__init__()
-        self.inside = inside
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inside(x)
-
-
-def test_a_query_projection_inside_an_adapter_is_scaled_too(tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path)
-    text = [tiny.text(LT)]
-    exact, unscaled = extended(base, "pi").encode(text), extended(base, "pi", logn=False).encode(text)
-    for layer in base[0].model.encoder.layer:
-        layer.attention.self.query = Adapter(layer.attention.self.query)
-    same_vectors(extended(base, "pi").encode(text), exact)
-    assert np.abs(exact - unscaled).max() > 1e-3
