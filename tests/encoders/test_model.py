@@ -142,9 +142,7 @@ def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer
 class Allocator:
     """Fails like torch's CPU allocator where a batch holds more tokens than fit."""
 
-    def __init__(
-        self, extended: LongSentenceTransformer, tokens: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, extended, tokens, monkeypatch):
         self.seen: list[int] = []
         self.failed: list[int] = []
         original = type(extended[0]).forward

@@ -1,7 +1,5 @@
 """The modules themselves: how long inputs may be, what printing shows, which tokens every window repeats."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

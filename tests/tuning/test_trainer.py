@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,6 +8,7 @@ from datasets import Dataset
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tuning import trainer as trainer_module
+from mteb_longembed.tuning.settings import TuningSettings
 from mteb_longembed.tuning.trainer import last_complete, tune
 from tests.limits import same_vectors
 from tests.tiny import TRAINED, sentence_transformer, text, transformer
@@ -195,3 +194,23 @@ def test_a_model_nobody_extended_is_refused(tmp_path, base):
 def test_documents_may_not_be_longer_than_the_trained_length(tmp_path, base):
     with pytest.raises(InputError, match="max_len must be at most the trained length of 16 tokens, got 17"):
         tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", **dict(SMALL, max_len=17))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("lr", 0, "^lr must be above 0, got 0"),
+        ("epochs", float("nan"), "^epochs must be above 0, got nan"),
+        ("batch_size", -1, "^batch_size must be above 0, got -1"),
+        ("warmup_steps", -1, "^warmup_steps must be at least 0, got -1"),
+        ("n_negatives", -2, "^n_negatives must be at least 0, got -2"),
+    ],
+)
+def test_a_setting_that_breaks_its_rule_gets_one_sentence(name, value, message) -> None:
+    with pytest.raises(InputError, match=message):
+        TuningSettings(**{name: value})
+
+
+def test_defaults_are_the_papers() -> None:
+    settings = TuningSettings()
+    assert (settings.epochs, settings.batch_size, settings.lr, settings.temperature) == (3, 512, 5e-4, 0.01)

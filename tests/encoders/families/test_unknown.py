@@ -1,7 +1,5 @@
 """Models of no known family: none and pcw, and never a strategy or another architecture in silence."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

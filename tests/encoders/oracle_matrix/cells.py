@@ -103,9 +103,7 @@ def in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:160]
 
 
-def oracle_of(
-    family: type, base: SentenceTransformer, label: str, logn: bool, dtypes: dict[str, torch.dtype]
-) -> Exact:
+def oracle_of(family, base, label, logn, dtypes):
     """The oracle of a cell, after it was seen to be the stock model where nothing is extended.
 
     Raises:

@@ -1,7 +1,5 @@
 """What holds for every strategy: the registry, the hooks, the lengths, attention scaling."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -92,10 +92,7 @@ def test_an_overlap_that_leaves_no_step_is_an_error():
         ({"size": 17}, "^pcw's size must be from 2 to the trained length of 16 tokens, got 17"),
         ({"size": 1}, "^pcw's size must be from 2 to the trained length"),
         ({"overlap": -1}, "^pcw's overlap must be at least 0 and below its size of 16 tokens, got -1"),
-        (
-            {"size": 8, "overlap": 8},
-            "^pcw's overlap must be at least 0 and below its size of 8 tokens, got 8",
-        ),
+        ({"size": 8, "overlap": 8}, "^pcw's overlap must be at least 0 and below its size of 8 tokens, got"),
         ({"logn": True}, "pcw takes only logn=off"),
     ],
 )

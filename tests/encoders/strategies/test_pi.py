@@ -1,7 +1,5 @@
 """PI on learned tables: original rows in place, linear between, the last one held."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given
 from hypothesis import strategies as st

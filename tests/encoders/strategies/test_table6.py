@@ -1,7 +1,5 @@
 """The paper's hyperparameters (Table 6) come out of the defaults for every scale it uses."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
