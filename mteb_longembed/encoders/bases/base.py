@@ -247,9 +247,11 @@ def _limit(path: str, limits: dict[str, Any]) -> int | None:
 
 
 def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
+    said = config.get("pooling_mode")
+    named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     # older folders have one switch for each mode
-    modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
-    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    switched = [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
+    modes = tuple(mode for mode in named or switched if isinstance(mode, str))
     return modes[0] if len(modes) == 1 else modes or None
 
 
