@@ -46,12 +46,6 @@ def hub_answers() -> bool:
 def download(repository: str, name: str, *, revision: str | None = None, **options: Any) -> Path:
     """A file of a repository. If the hub does not answer, the file can only come from the cache.
 
-    Args:
-        repository: hub id.
-        name: path of the file in it.
-        revision: commit, branch or tag.
-        options: further arguments of `hf_hub_download`.
-
     Raises:
         LocalEntryNotFoundError: if the hub does not answer and the file is not in the cache.
         HfHubHTTPError: if the hub has no such file or repository (`hf_hub_download` raises it).

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mteb_longembed.encoders.extend import StrategyName, StrategyParameters
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.strategies.spelled import StrategyName, StrategyParameters
 
 #: A user's script. Lines with `# wrong` are mistakes.
 SCRIPT = """\

@@ -118,9 +118,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("place", ["model.safetensors", "config.json", "modules.json"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(
-    tmp_path, monkeypatch, fault, place
-) -> None:
+def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, monkeypatch, fault, place):
     tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
     answer, words = FAULTS[fault]
     slept: list[float] = []

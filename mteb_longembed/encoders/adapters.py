@@ -46,10 +46,7 @@ def adapters_on(model: Any) -> list[str]:
 def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
     """Save a model without its adapters, as if it had none, and each adapter beside it. Returns their names.
 
-    Args:
-        model: a transformers model with adapters, or PEFT's model around one.
-        folder: where to write.
-        kwargs: for transformers' `save_pretrained`.
+    The model may be PEFT's around one of transformers.
     """
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
@@ -74,12 +71,7 @@ def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
 
 
 def load_adapters(model: Any, folder: str | None, names: list[str]) -> None:
-    """Put saved adapters on a model.
-
-    Args:
-        model: a transformers model.
-        folder: the one of the adapters that `save_with_adapters` made.
-        names: what it returned.
+    """Put the adapters that `save_with_adapters` saved on a model of transformers.
 
     Raises:
         ModelError: if PEFT is not installed, or weights of an adapter are missing.

@@ -101,10 +101,6 @@ class WindowedEncoder:
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder. Texts of one window go to the inner encoder unchanged.
 
-        Args:
-            inputs: batches with `text`, as mteb makes them.
-            kwargs: what mteb passes to every encoder.
-
         Returns:
             `[texts, d]`: the mean over a text's windows of what the inner encoder returns.
         """
@@ -140,10 +136,6 @@ class WindowedEncoder:
 
 def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
     """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models.
-
-    Args:
-        base: mteb's description of the encoder.
-        spec: what the name asks for. `trained_len` defaults to the base's longest input.
 
     Raises:
         IncompatibleError: if the strategy is not `pcw`, or the name has parameters of the strategy.

@@ -49,14 +49,7 @@ print(model.similarity(queries, documents))
 def extended_card(
     model: Any, place: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
-    """The card of a model that `save_pretrained` or `push_to_hub` writes.
-
-    Args:
-        model: extended model.
-        place: repository, or the name of the folder.
-        scores: what `scores_in` returned.
-        is_repository: whether `place` is a hub id.
-    """
+    """The card of a model that `save_pretrained` or `push_to_hub` writes. `place` is a hub id or a folder's name."""
     strategy, several = model.first.strategy, _several(model)
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
@@ -88,14 +81,7 @@ def extended_card(
 
 
 def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
-    """The card of a plain checkpoint that `export` writes.
-
-    Args:
-        model: the extended model.
-        place: the name of the folder.
-        lost: one sentence for each difference between the checkpoint and the extended model.
-        scores: what `scores_in` returned for the extended model.
-    """
+    """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
     strategy = model.first.strategy
     loading = (
         f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{place}")'
@@ -151,7 +137,7 @@ def _trained(model: Any) -> str:
 def _was_trained(model: Any) -> bool:
     tags = list(model.model_card_data.tags or ())
     if model.resolved is not None and model.resolved.base.saved:
-        tags += _card_of(model.resolved).get("tags") or ()
+        tags += card_data(model.resolved.base.files).get("tags") or ()
     return TRAINED in tags
 
 
@@ -185,11 +171,7 @@ def _full_name(model: Any) -> str | None:
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
-    """The scores of a model in a folder of results, in mteb's form for model cards. Empty without a folder.
-
-    Args:
-        results: folder of results that `mteb run --output-folder` wrote.
-        model: extended model.
+    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder.
 
     Raises:
         DataError: if the folder has no results of this model.
@@ -277,10 +259,6 @@ def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
     """The licence and the languages from the base's own card."""
     if resolved is None:
         return {}
-    said = _card_of(resolved)
+    said = card_data(resolved.base.files)
     kept = {key: said[key] for key in _INHERITED if said.get(key)}
     return dict(json.loads(json.dumps(kept, default=str)))
-
-
-def _card_of(resolved: ResolvedModel) -> dict[str, Any]:
-    return card_data(resolved.base.files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
@@ -24,13 +24,7 @@ CHUNK_BYTES = 1 << 30
 
 
 def current_meta(meta: ModelMeta, model: Any, who: Identity) -> ModelMeta:
-    """mteb's description of a model of ours as it is now.
-
-    Args:
-        meta: its description when it was loaded.
-        model: a model of ours, or one that `SentenceTransformer` loaded from a folder of ours.
-        who: its identity now.
-    """
+    """mteb's description of a model of ours as it is now."""
     built, resolved = getattr(model, "built", None), getattr(model, "resolved", None)
     fields: dict[str, Any] = {}
     if who.changed_from is not None:
@@ -69,9 +63,7 @@ class DescribedNow:
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
-    Args:
-        model: what `extend` or `load` returned. The environment sets its `store` (`MTEB_LONGEMBED_STORE`) and its
-            `cluster` (`MTEB_LONGEMBED_WORKERS`).
+    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
     """
 
     def __init__(self, model: Any, **kwargs: Any) -> None:
@@ -100,9 +92,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
     `CHUNK_BYTES`.
-
-    Args:
-        model: what `extend` or `load` returned for a name with `vectors`.
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
@@ -119,19 +108,13 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         return super()._encode(inputs, **kwargs)
 
 
-def vectors_at_most(model: LongMultiVectorEncoder) -> int:
-    """How many vectors a document of the target length has."""
-    strategy, vectors = model.first.strategy, model[1].vectors
-    step: Any = vectors
-    if vectors == "window":
-        step = max(getattr(strategy, "size") - getattr(strategy, "overlap") - 2, 1)  # noqa: B009
-    return -(-strategy.target_len // step)
-
-
 def documents_at_once(model: LongMultiVectorEncoder) -> int:
     """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
+    strategy, step = cast("Any", model.first.strategy), model[1].vectors
+    if step == "window":
+        step = max(strategy.size - strategy.overlap - 2, 1)
     width = model.get_embedding_dimension() or 1
-    return max(CHUNK_BYTES // (4 * width * vectors_at_most(model)), 1)
+    return max(CHUNK_BYTES // (4 * width * -(-strategy.target_len // step)), 1)
 
 
 def _show() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
@@ -16,7 +16,29 @@ from .bases.spec import ModelSpec
 from .building import base_of, build
 from .model import LongSentenceTransformer
 from .modules import LongTransformer
-from .strategies.spelled import StrategyName, StrategyParameters
+
+# for editors and type checkers; a test compares both with the strategies
+StrategyName = Literal[
+    "none", "pcw", "gp", "rp", "pi", "ntk", "se", "rerope", "dca", "yarn", "dynamic", "resonance"
+]
+
+
+class StrategyParameters(TypedDict, total=False):
+    """The parameters of all strategies. `docs/strategies.md` says which strategy has which."""
+
+    logn: bool
+    short: Literal["keep", "scale", "cut"]
+    size: int
+    overlap: int
+    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"]
+    g: int | Literal["document"]
+    w: int
+    chunk: int
+    limit: int
+    factor: float | Literal["document", "target"]
+    sigma: float
+    beta_fast: float
+    beta_slow: float
 
 
 @overload

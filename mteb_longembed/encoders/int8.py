@@ -26,14 +26,9 @@ class Int8Linear(nn.Module):
 
     A token's result depends on no other token, so embeddings do not depend on the batch.
 
-    Args:
-        linear: layer in fp32, on the CPU.
-
-    Example:
-        >>> layer = nn.Linear(64, 32)
-        >>> x = torch.randn(5, 64)
-        >>> bool((Int8Linear(layer).eval()(x) - layer(x)).abs().max() < 0.1)
-        True
+    >>> layer, x = nn.Linear(64, 32), torch.randn(5, 64)
+    >>> bool((Int8Linear(layer).eval()(x) - layer(x)).abs().max() < 0.1)
+    True
     """
 
     weight: Tensor
@@ -99,11 +94,8 @@ def in_int8(model: nn.Module) -> nn.Module:
 def check_int8(device: str | None = None) -> None:
     """Refuse int8 where its kernel is missing or computes something else.
 
-    Args:
-        device: where the model is to go; None for the CPU.
-
     Raises:
-        InputError: if int8 cannot run there.
+        InputError: if int8 cannot run on the device (None: the CPU).
     """
     if device is not None and torch.device(device).type != "cpu":
         raise InputError(f"dtype=int8 runs on a CPU only, got the device {device!r}: use dtype=bf16 there.")

@@ -55,6 +55,8 @@ class Embedder:
     reading: Reading | None = None
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
+    #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
+    OF_CALL: frozenset[str]
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
@@ -99,17 +101,42 @@ class Embedder:
         return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
 
     def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, for documents whose pooled windows are known.
-
-        Args:
-            windows: `[windows, d]` of each document, as `WindowPooling` pools them.
-            task: `query` or `document`, if the call gives it.
-        """
+        """The features after the last module, for documents whose windows `[windows, d]` `WindowPooling` has pooled."""
         pooling = cast("WindowPooling", self.pooling)
         features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
         for module in self._modules_in_order()[2:]:
             features = module(features)
         return features
+
+    @torch.inference_mode()
+    def _inference(self, inputs: list[Any], *, device: Any = None, **given: Any) -> Any:
+        """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
+        call = {key: given[key] for key in self.OF_CALL}
+        forward = {key: value for key, value in given.items() if key not in call or key == "task"}
+        first = self._modules_in_order()[0]
+        ours = isinstance(first, LongTransformer) and self._is_ours(call)
+        if not ours or first.token_ids(inputs[:1], call["prompt"], **forward) is None:
+            return super()._inference(inputs, device=device, **given)  # type: ignore[misc]
+        for place, text in enumerate(inputs):
+            if not isinstance(text, str):
+                raise InputError(
+                    f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
+                    f"place {place}."
+                )
+        where = cast("Any", self)._resolve_inference_device(device)
+        cast("Any", self).eval()
+        settings = {"prompt": call["prompt"], "batch_size": call["batch_size"], "kwargs": forward}
+        return self._encoded(inputs, where, {**settings, "store": self.store}, call)
+
+    def _is_ours(self, call: dict[str, Any]) -> bool:
+        """Whether our engine gives what a call asks for."""
+        return True
+
+    def _encoded(
+        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
+    ) -> Any:
+        """The texts' results on our engine, which takes these settings, in the form that the call asks for."""
+        raise NotImplementedError
 
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
@@ -129,13 +156,7 @@ class Embedder:
             super().save_pretrained(path, *args, **kwargs)  # type: ignore[misc]  # of the class beside this one
 
     def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
-        """Upload the model as sentence-transformers does, with our model card.
-
-        Args:
-            repo_id: repository to write to.
-            args: as in sentence-transformers.
-            results: folder of mteb's results. The scores of this model in it go into the card.
-            kwargs: as in sentence-transformers.
+        """Upload the model as sentence-transformers does, with our model card. `results` is as in `save_pretrained`.
 
         Raises:
             DataError: if the folder has no results of this model.
@@ -181,22 +202,19 @@ def settings_of(model: SentenceTransformer) -> dict[str, Any]:
     return {key: getattr(model, key) for key in _SETTINGS}
 
 
-#: Private methods of sentence-transformers that our classes replace, and those that they call with these arguments.
-_REPLACED = ("_inference", "_multi_process")
+#: Private methods of sentence-transformers that ours call with these arguments.
 _CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device"}}
 
 
-def check_hooks(stock: type, own: type) -> None:
+def check_hooks(stock: type, own: Any) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine.
-
-    Args:
-        stock: the class of sentence-transformers.
-        own: our subclass of it.
 
     Raises:
         LongEmbedError: if the stock class lacks a method, or the method has other arguments.
     """
-    wanted = {name: _arguments(vars(own)[name]) for name in _REPLACED if name in vars(own)}
+    wanted = {"_inference": own.OF_CALL | {"inputs", "device"}}
+    if "_multi_process" in vars(own):
+        wanted["_multi_process"] = _arguments(own._multi_process)
     for name, arguments in {**wanted, **_CALLED}.items():
         found = _arguments(getattr(stock, name)) if hasattr(stock, name) else None
         if found is None or not arguments <= found or (name in wanted and arguments != found):
@@ -218,59 +236,29 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
     If `store` is set, it keeps document embeddings between runs. mteb runs set it, plain `encode` does not.
     """
 
-    @torch.inference_mode()
-    def _inference(  # type: ignore[override]
-        self,
-        inputs: list[Any],
-        *,
-        prompt: str | None,
-        batch_size: int,
-        show_progress_bar: bool,
-        output_value: str | None,
-        save_to_cpu: bool,
-        normalize_embeddings: bool,
-        truncate_dim: int | None,
-        device: Any = None,
-        **kwargs: Any,
+    OF_CALL = frozenset((
+        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+        "truncate_dim",
+    ))  # fmt: skip
+
+    def _encoded(
+        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
     ) -> Any:
-        """Encode in batches by tokens. Inputs that are not texts go to sentence-transformers' own method."""
-        first = self[0]
-        if not isinstance(first, LongTransformer) or first.token_ids(inputs[:1], prompt, **kwargs) is None:
-            return super()._inference(
-                inputs,
-                prompt=prompt,
-                batch_size=batch_size,
-                show_progress_bar=show_progress_bar,
-                output_value=output_value,
-                save_to_cpu=save_to_cpu,
-                normalize_embeddings=normalize_embeddings,
-                truncate_dim=truncate_dim,
-                device=device,
-                **kwargs,
-            )
-        for place, text in enumerate(inputs):
-            if not isinstance(text, str):
-                raise InputError(
-                    f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                    f"place {place}."
-                )
-        where = self._resolve_inference_device(device)
-        self.eval()
-        finish = _finisher(output_value, truncate_dim, normalize_embeddings, save_to_cpu)
-        if output_value != "sentence_embedding":
-            alone = Engine(self, where, prompt=prompt, batch_size=batch_size, kwargs=kwargs)
+        show, to_host = call["show_progress_bar"], call["save_to_cpu"]
+        finish = _finisher(call["output_value"], call["truncate_dim"], call["normalize_embeddings"], to_host)
+        if call["output_value"] != "sentence_embedding":
+            alone = Engine(self, where, **{**settings, "store": None})
             done: list[Any] = [None] * len(inputs)
-            for places, features in alone.features(inputs, show=show_progress_bar):
+            for places, features in alone.features(inputs, show=show):
                 for place, value in zip(places, finish(features), strict=True):
                     done[place] = value
             self.reading = alone.reading
             return done
-        settings = {"prompt": prompt, "batch_size": batch_size, "store": self.store, "kwargs": kwargs}
-        engine = engine_for(self, where, {**settings, "to_host": save_to_cpu})
+        engine = engine_for(self, where, {**settings, "to_host": to_host})
         # equal texts are encoded once
         place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
         vectors: list[Any] = [None] * len(place_of)
-        for places, arrays in engine.encode(list(place_of), show=show_progress_bar):
+        for places, arrays in engine.encode(list(place_of), show=show):
             finished = finish({"sentence_embedding": torch.stack(arrays)})
             for place, value in zip(places, finished, strict=True):
                 vectors[place] = value
@@ -354,59 +342,30 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         """To how many dimensions embeddings are cut, None if they are not."""
         return cast("RaggedVectors", self[-1]).dims
 
-    @torch.inference_mode()
-    def _inference(  # type: ignore[override]
-        self,
-        inputs: list[Any],
-        *,
-        prompt: str | None,
-        batch_size: int,
-        show_progress_bar: bool,
-        output_value: str | None,
-        save_to_cpu: bool,
-        normalize_embeddings: bool,
-        token_pooling: Any,
-        task: str | None,
-        device: Any = None,
-        **kwargs: Any,
+    OF_CALL = frozenset((
+        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+        "token_pooling", "task",
+    ))  # fmt: skip
+
+    def _is_ours(self, call: dict[str, Any]) -> bool:
+        return call["output_value"] is not None
+
+    def _encoded(
+        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
     ) -> Any:
-        """Encode in batches by tokens. Features and inputs that are not texts go to sentence-transformers' method."""
-        if output_value is None or self.first.token_ids(inputs[:1], prompt, task=task, **kwargs) is None:
-            return super()._inference(
-                inputs,
-                prompt=prompt,
-                batch_size=batch_size,
-                show_progress_bar=show_progress_bar,
-                output_value=output_value,
-                save_to_cpu=save_to_cpu,
-                normalize_embeddings=normalize_embeddings,
-                token_pooling=token_pooling,
-                task=task,
-                device=device,
-                **kwargs,
-            )
-        where = self._resolve_inference_device(device)
-        self.eval()
+        task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
         # equal texts are encoded once
         unique = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        settings: dict[str, Any] = {
-            "prompt": prompt,
-            "batch_size": batch_size,
-            "store": self.store,
-            "collect": _vectors,
-            "to_host": save_to_cpu and token_pooling is None,
-            "form": "vectors",
-            "kwargs": {"task": task, **kwargs},
-        }
+        settings |= {"collect": _vectors, "to_host": to_host and pooling is None, "form": "vectors"}
         engine = engine_for(self, where, settings)
-        for places, rows in engine.encode(unique, show=show_progress_bar):
-            if normalize_embeddings:
+        for places, rows in engine.encode(unique, show=call["show_progress_bar"]):
+            if call["normalize_embeddings"]:
                 rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]
-            if token_pooling is not None:
-                rows = token_pooling.pool(rows, task=task)
+            if pooling is not None:
+                rows = pooling.pool(rows, task=task)
             for place, row in zip(places, rows, strict=True):
-                done[unique[place]] = row.cpu() if save_to_cpu else row
+                done[unique[place]] = row.cpu() if to_host else row
         self.reading = engine.reading
         return [done[text] for text in inputs]
 

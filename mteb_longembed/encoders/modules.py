@@ -57,12 +57,9 @@ class LongTransformer(Transformer):
     def from_transformer(
         cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place.
+        """Turn a private `Transformer` into a `LongTransformer`, in place, weights included: pass a copy.
 
-        Args:
-            transformer: changed in place, weights included. Pass a copy.
-            strategy: must fit the model's family.
-            extended: whether the weights are extended already (a saved or tuned model).
+        `extended` says that the weights are extended already (a saved or tuned model).
         """
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
@@ -184,15 +181,10 @@ class LongTransformer(Transformer):
         return features
 
     def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
-        """The settings that change each text's embedding, apart from its ids.
+        """The settings that change each text's embedding, apart from its ids, which contain the prompt.
 
-        Args:
-            ids: token ids of each text, prompt and special tokens included.
-            prompt: the prompt that was put before each text. `ids` contain it.
-
-        Returns:
-            The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or
-            spans also the numbers of leading and trailing tokens that are not content.
+        The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or spans
+        also the numbers of leading and trailing tokens that are not content.
         """
         length = (self._get_prompt_length(prompt) or 0) if prompt else 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
@@ -273,11 +265,7 @@ class LongTransformer(Transformer):
     ) -> dict[str, Any]:
         """The base's forward pass on documents of one kind, packed if the device supports it.
 
-        Args:
-            features: of the padded batch.
-            lengths: `[b]` tokens of each document, on the host.
-            pooling: the module that follows, if nothing but its result is needed.
-            kwargs: for the base's forward pass.
+        `pooling` is the module that follows, if nothing but its result is needed.
         """
         prepared = self.family.prepare(features, lengths)
         device = features["input_ids"].device
@@ -314,14 +302,12 @@ class LongTransformer(Transformer):
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
-        if (
-            not self.family.packs
-            or torch.is_grad_enabled()
-            or asked
-            or torch.is_autocast_enabled(device.type)
-        ):
-            return False
-        return devices.packs(device, self.model.dtype, devices.head_width(config))
+        other = asked or torch.is_grad_enabled() or torch.is_autocast_enabled(device.type)
+        return (
+            self.family.packs
+            and not other
+            and devices.packs(device, self.model.dtype, devices.head_width(config))
+        )
 
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
@@ -482,12 +468,9 @@ class WindowPooling(Pooling):
         return features
 
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
-        """The features that this module returns for documents whose pooled windows are known.
+        """The features that this module returns for documents whose pooled windows `[windows, d]` are known.
 
-        Args:
-            windows: `[windows, d]` of each document.
-            agg: how windows are averaged, as in the strategy.
-            task: `query` or `document`, if the call gives it.
+        `task` is `query` or `document`, if the call gives it.
         """
         counts = torch.tensor([len(each) for each in windows])
         return {"sentence_embedding": aggregated(torch.cat(list(windows)), counts, agg)}

@@ -64,7 +64,7 @@ def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
 
 def _rope_ntk(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     _stackable(strategy, rope)
-    return {**rope, "rope_theta": rope["rope_theta"] * strategy.rope_factor}
+    return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
 
 
 def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     return {
         **rope,
         "rope_type": "yarn",
-        "factor": strategy.stretch,
+        "factor": strategy.factor,
         "original_max_position_embeddings": strategy.trained_len,
         "beta_fast": strategy.beta_fast,
         "beta_slow": strategy.beta_slow,

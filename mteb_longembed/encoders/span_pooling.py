@@ -106,9 +106,7 @@ class SpanPooling(WindowPooling):
 class RaggedVectors(Module):
     """Groups vectors by document: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
 
-    Args:
-        normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
-        dims: number of leading dimensions to keep. None keeps all.
+    With `normalize` vectors have length 1, so that their dot product is the cosine. `dims` leading dimensions are kept.
     """
 
     config_keys = ["normalize", "dims"]

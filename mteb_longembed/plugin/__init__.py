@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
-from types import ModuleType
 
 from .mteb_parts import moved
+
+#: Module of mteb -> the functions of this room that are called with it after it has run. They are imported then.
+#: `autoload` watches exactly these modules, in this order.
+_REGISTER = {
+    "mteb.models.model_implementations": ("models:register_models",),
+    "mteb": (
+        "tasks:register_tasks",
+        "results_on_disk:register_writers",
+        "naming:register_names",
+        "leaderboard.shown:register_summaries",
+    ),
+    "mteb.benchmarks.benchmarks": ("tasks:register_benchmark",),
+    "mteb.benchmarks._leaderboard_menu": ("leaderboard.shown:register_in_menu",),
+    "mteb.leaderboard": ("leaderboard.shown:register_shown_models",),
+    "mteb.cli": ("command_line:register_command",),
+}
 
 
 def after_import(name: str) -> None:
@@ -20,64 +34,9 @@ def after_import(name: str) -> None:
     Raises:
         LongEmbedError: if mteb no longer has a name that we rely on.
     """
-    for register in _REGISTER[name]():
-        register(sys.modules[name])
-
-
-Register = Callable[[ModuleType], None]
-
-
-def _models() -> tuple[Register, ...]:
-    from .models import register_models
-
-    return (register_models,)
-
-
-def _tasks_and_writers() -> tuple[Register, ...]:
-    from .leaderboard.shown import register_summaries
-    from .naming import register_names
-    from .results_on_disk import register_writers
-    from .tasks import register_tasks
-
-    return (register_tasks, register_writers, register_names, register_summaries, _check_watched)
-
-
-def _benchmark() -> tuple[Register, ...]:
-    from .tasks import register_benchmark
-
-    return (register_benchmark,)
-
-
-def _menu() -> tuple[Register, ...]:
-    from .leaderboard.shown import register_in_menu
-
-    return (register_in_menu,)
-
-
-def _shown_models() -> tuple[Register, ...]:
-    from .leaderboard.shown import register_shown_models
-
-    return (register_shown_models,)
-
-
-def _command() -> tuple[Register, ...]:
-    from .command_line import register_command
-
-    return (register_command,)
-
-
-def _check_watched(mteb: ModuleType) -> None:
-    for name in _REGISTER:
-        if importlib.util.find_spec(name) is None:
-            raise moved(name)
-
-
-#: Module of mteb -> what is registered after it has run. `autoload` watches exactly these modules, in this order.
-_REGISTER: dict[str, Callable[[], tuple[Register, ...]]] = {
-    "mteb.models.model_implementations": _models,
-    "mteb": _tasks_and_writers,
-    "mteb.benchmarks.benchmarks": _benchmark,
-    "mteb.benchmarks._leaderboard_menu": _menu,
-    "mteb.leaderboard": _shown_models,
-    "mteb.cli": _command,
-}
+    for place in _REGISTER[name]:
+        module, _, register = place.partition(":")
+        getattr(importlib.import_module(f".{module}", __name__), register)(sys.modules[name])
+    for watched in _REGISTER if name == "mteb" else ():
+        if importlib.util.find_spec(watched) is None:
+            raise moved(watched)

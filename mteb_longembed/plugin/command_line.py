@@ -11,7 +11,7 @@ from typing import Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 
-from .mteb_parts import part, rebind
+from .mteb_parts import change_function
 from .validate import check_command
 
 #: `1` also shows the traceback of our errors.
@@ -20,9 +20,7 @@ TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 def register_command(cli: ModuleType) -> None:
     """Make the `mteb` command report our errors in one sentence."""
-    main = part(cli.__name__, "main")
-    if not hasattr(main, "__wrapped__"):  # registering again changes nothing
-        rebind("main", main, in_one_sentence(main, check_command))
+    change_function(cli.__name__, "main", lambda main: in_one_sentence(main, check_command))
 
 
 def in_one_sentence(
@@ -31,10 +29,6 @@ def in_one_sentence(
     """The main function of a command, changed so that our errors become one sentence and an exit status.
 
     Other errors are raised as before. Only this function is changed, not `sys.excepthook`.
-
-    Args:
-        main: the main function.
-        check: is called first, with the arguments of the command.
     """
 
     @functools.wraps(main)

@@ -5,17 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
-
-    from mteb_longembed.encoders.bases.resolve import ResolvedModel
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
@@ -33,16 +28,9 @@ def load_encoder(
 ) -> MTEBModels:
     """The object that mteb runs for a resolved model: an encoder, or a search without `encode`.
 
-    A name with search parameters gives a search.
-
-    Args:
-        resolved: the model.
-        name: `ModelMeta.name`.
-        revision: `ModelMeta.revision`.
-        device: as in `SentenceTransformer`. `mteb run --device` gives the number of an accelerator.
-        embed_dim: cut embeddings to this many dimensions.
-        trust_remote_code: accepted only if the name sets it too, because code that runs is part of the name.
-        unknown: other options. They are refused.
+    A name with search parameters gives a search. `name` and `revision` are those of the `ModelMeta`, and
+    `mteb run --device` gives the number of an accelerator. Code that runs is part of the name, so `trust_remote_code`
+    is accepted only if the name sets it too.
 
     Raises:
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
@@ -126,9 +114,7 @@ _OF_ANY_MODEL: dict[str, Any] = {
 def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """The metadata of an extended model, from its base's metadata, its own files, and the extension.
 
-    Args:
-        resolved: the model.
-        find: returns mteb's own entry of a name, or None.
+    `find` returns mteb's own entry of a name, or None.
     """
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -144,7 +130,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
         said = _said_by_files(resolved)
         # the files of a saved model describe the extended model
         own = [*_OF_SAVED, *missing] if base.saved else missing
-        fields |= {name: said[name] for name in own if said[name] is not None}
+        fields |= {name: said[name] for name in own if said.get(name) is not None}
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     if several:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
@@ -166,27 +152,13 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
 
 #: Fields that come from a model's files if mteb's entry of its base does not have them.
 _OF_FILES = (
-    "n_parameters",
-    "n_embedding_parameters",
-    "memory_usage_mb",
-    "embed_dim",
-    "license",
-    "languages",
-    "release_date",
-    "open_weights",
-    "reference",
-    "similarity_fn_name",
-    "use_instructions",
-)
+    "n_parameters", "n_embedding_parameters", "memory_usage_mb", "embed_dim", "license", "languages", "release_date",
+    "open_weights", "reference", "similarity_fn_name", "use_instructions",
+)  # fmt: skip
 #: Those of them for which the files of a saved model are more exact than the entry of its base.
 _OF_SAVED = (
-    "n_parameters",
-    "memory_usage_mb",
-    "embed_dim",
-    "similarity_fn_name",
-    "release_date",
-    "reference",
-)
+    "n_parameters", "memory_usage_mb", "embed_dim", "similarity_fn_name", "release_date", "reference"
+)  # fmt: skip
 
 
 def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
@@ -197,21 +169,16 @@ def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
 
     base = resolved.base
     found = facts(base)
+    card, similarity = found.pop("card", {}), found.pop("similarity", None)
     local = base.files.local
-    comparisons = {each.value: each for each in ScoringFunction}
     return {
-        "n_parameters": found.n_parameters,
-        "n_embedding_parameters": found.n_embedding_parameters,
-        "memory_usage_mb": found.memory_mb,
-        "embed_dim": found.width,
-        "license": _licence(found.card),
-        "languages": _languages(found.card.get("language")),
-        "release_date": found.published,
+        **found,
+        "license": _licence(card),
+        "languages": _languages(card.get("language")),
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": comparisons.get(found.similarity or "cosine"),
-        "use_instructions": found.prompts,
+        "similarity_fn_name": {each.value: each for each in ScoringFunction}.get(similarity or "cosine"),
     }
 
 

@@ -72,11 +72,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
         Such a name looks like any other name, so one file is fetched from the hub. Each process does this once for a
         name and revision. It is not done for names that mteb knows, for folders and for names with a `+`. A model
-        that is found becomes an entry of this registry.
-
-        Args:
-            name: hub id.
-            revision: commit, branch or tag on the hub. A commit followed by our suffix, as in results, works too.
+        that is found becomes an entry of this registry. A commit followed by our suffix is a revision too.
         """
         if not isinstance(name, str) or super().__contains__(name) or _is_ours(name):
             return None

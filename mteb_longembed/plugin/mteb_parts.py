@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
@@ -26,6 +27,26 @@ def rebind(name: str, old: object, new: object) -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get(name) is old:
             setattr(module, name, new)
+
+
+def change(owner: Any, name: str, changed: Callable[[Any], Any]) -> None:
+    """Replace a method of a class of mteb's by a changed one. A second time nothing happens.
+
+    Raises:
+        LongEmbedError: if mteb no longer has it.
+    """
+    known = getattr(owner, name, None)
+    if known is None:
+        raise moved(f"{owner.__module__}.{owner.__name__}.{name}")
+    if not hasattr(known, "__wrapped__"):
+        setattr(owner, name, changed(known))
+
+
+def change_function(module: str, name: str, changed: Callable[[Any], Any]) -> None:
+    """Replace a function of mteb's by a changed one, as `change` does, in every module that has imported it."""
+    known = part(module, name)
+    if not hasattr(known, "__wrapped__"):
+        rebind(name, known, changed(known))
 
 
 def moved(name: str) -> LongEmbedError:

@@ -13,37 +13,23 @@ from typing import Any
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
-from .mteb_parts import moved, part, rebind
+from .mteb_parts import change, change_function, part
 
 
 def register_names(mteb: ModuleType) -> None:
     """Make mteb find results by any spelling of a name, our models on the hub, and the names of saved models."""
-    cache, meta = part(mteb.__name__, "ResultCache"), part("mteb.models.model_meta", "ModelMeta")
-    for owner, name in ((cache, "get_cache_paths"), (meta, "from_sentence_transformer_model")):
-        if not hasattr(owner, name):
-            raise moved(f"{owner.__module__}.{owner.__name__}.{name}")
-    if not hasattr(cache.get_cache_paths, "__wrapped__"):  # registering again changes nothing
-        cache.get_cache_paths = by_canonical_name(cache.get_cache_paths)
-    described = vars(meta)["from_sentence_transformer_model"].__func__
-    if not hasattr(described, "__wrapped__"):
-        meta.from_sentence_transformer_model = classmethod(naming_saved(described))
+    meta = part("mteb.models.model_meta", "ModelMeta")
     cached = part("mteb.models.cache_wrappers", "CachedEmbeddingWrapper")
-    if not hasattr(cached, "_experiment_name"):
-        raise moved("mteb.models.CachedEmbeddingWrapper._experiment_name")
-    if not hasattr(cached._experiment_name, "__wrapped__"):
-        cached._experiment_name = with_identity(cached._experiment_name)
-    find = part("mteb.models.get_model_meta", "get_model_meta")
-    if not hasattr(find, "__wrapped__"):
-        rebind("get_model_meta", find, asking_hub(find))
+    change(part(mteb.__name__, "ResultCache"), "get_cache_paths", by_canonical_name)
+    change(meta, "from_sentence_transformer_model", lambda known: classmethod(naming_saved(known.__func__)))
+    change(cached, "_experiment_name", with_identity)
+    change_function("mteb.models.get_model_meta", "get_model_meta", asking_hub)
 
 
 def asking_hub(find: Callable[..., Any]) -> Callable[..., Any]:
     """`mteb.get_model_meta`, changed so that it knows our models in their own repositories, at any revision.
 
     mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
-
-    Args:
-        find: mteb's function.
     """
 
     @functools.wraps(find)
@@ -67,9 +53,6 @@ def with_identity(key: Callable[..., str | None]) -> Callable[..., str | None]:
     """`CachedEmbeddingWrapper._experiment_name`, changed so that a model of ours has a part of the cache of its own.
 
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
-
-    Args:
-        key: mteb's method.
     """
 
     @functools.wraps(key)
@@ -89,11 +72,7 @@ def with_identity(key: Callable[..., str | None]) -> Callable[..., str | None]:
 
 
 def by_canonical_name(paths: Callable[..., list[Path]]) -> Callable[..., list[Path]]:
-    """`ResultCache.get_cache_paths`, changed so that an alias or a shortened name works like the canonical name.
-
-    Args:
-        paths: mteb's method.
-    """
+    """`ResultCache.get_cache_paths`, changed so that an alias or a shortened name works like the canonical name."""
 
     @functools.wraps(paths)
     def get_cache_paths(self: Any, models: Any = None, *args: Any, **kwargs: Any) -> list[Path]:
@@ -124,9 +103,6 @@ def naming_saved(described: Callable[..., Any]) -> Callable[..., Any]:
     """`ModelMeta.from_sentence_transformer_model`, changed so that it knows our folders.
 
     `SentenceTransformer` may have loaded a folder that we saved.
-
-    Args:
-        described: mteb's method.
     """
     # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
     unasked = {"fill_missing": None} if "fill_missing" in inspect.signature(described).parameters else {}

@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from mteb_longembed.errors import StorageError
 
-from .mteb_parts import moved, part
+from .mteb_parts import change, part
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
@@ -34,11 +34,7 @@ PART = ".part"
 
 
 def saving_results(save: Callable[..., None]) -> Callable[..., None]:
-    """`ResultCache.save_to_cache`, changed: it renames all files into place and keeps splits of other processes.
-
-    Args:
-        save: mteb's method.
-    """
+    """`ResultCache.save_to_cache`, changed: it renames all files into place and keeps splits of other processes."""
 
     @functools.wraps(save)
     def save_to_cache(
@@ -55,11 +51,7 @@ def saving_results(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
-    """`AbsTask._save_task_predictions`, changed so that it renames its file into place.
-
-    Args:
-        save: mteb's method.
-    """
+    """`AbsTask._save_task_predictions`, changed so that it renames its file into place."""
 
     @functools.wraps(save)
     def save_task_predictions(
@@ -78,9 +70,6 @@ def loading_results(load: Callable[..., Any]) -> Callable[..., Any]:
     """`ResultCache.load_task_result`, changed so that results of our tasks on other data do not count.
 
     mteb compares the revision of a task's data only if splits are missing.
-
-    Args:
-        load: mteb's method.
     """
 
     @functools.wraps(load)
@@ -104,26 +93,13 @@ def loading_results(load: Callable[..., Any]) -> Callable[..., Any]:
 
 def register_writers(mteb: ModuleType) -> None:
     """Make mteb write and read its result and prediction files as described in this module."""
-    for owner, name, saving in (
-        ("ResultCache", "save_to_cache", saving_results),
-        ("ResultCache", "load_task_result", loading_results),
-        ("AbsTask", "_save_task_predictions", saving_predictions),
-    ):
-        writer = part(mteb.__name__, owner)
-        if not hasattr(writer, name):
-            raise moved(f"mteb.{owner}.{name}")
-        save = getattr(writer, name)
-        if not hasattr(save, "__wrapped__"):  # registering again changes nothing
-            setattr(writer, name, saving(save))
+    change(part(mteb.__name__, "ResultCache"), "save_to_cache", saving_results)
+    change(part(mteb.__name__, "ResultCache"), "load_task_result", loading_results)
+    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", saving_predictions)
 
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
-    """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay.
-
-    Args:
-        path: the file.
-        lines: text by key. If there are none, nothing is written.
-    """
+    """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay."""
     known = {**_lines(path), **lines}
     if lines:
         with _staged(path) as made:
@@ -164,11 +140,8 @@ def _with_splits_of_others(result: Any, path: Path) -> Any:
 def _staged(path: Path, *known: Path) -> Iterator[Path]:
     """The path of a file in a hidden folder beside `path`. What was written there is then renamed into place.
 
-    The folder of `path` is locked for this process. What killed processes left unfinished is removed.
-
-    Args:
-        path: the main file. It is renamed last: if it exists, all other files exist.
-        known: files that the writer adds to. They are copied first.
+    The folder of `path` is locked for this process. What killed processes left unfinished is removed. `path` itself is
+    renamed last: if it exists, all other files exist. The `known` files, to which the writer adds, are copied first.
 
     Raises:
         StorageError: if the disk refuses a write.

@@ -18,9 +18,6 @@ _OURS = "LongEmbed"
 def check_command(arguments: Sequence[str]) -> None:
     """Check the parts of an `mteb run` that concern us. mteb checks everything else.
 
-    Args:
-        arguments: arguments of the `mteb` command.
-
     Raises:
         UnknownNameError, InputError, IncompatibleError: if the name of an extended model has a mistake.
         InputError: if there is no such task, and the model or the task's name is one of ours.

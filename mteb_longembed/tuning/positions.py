@@ -19,13 +19,10 @@ OFFSET = "position_offset"
 
 
 class AddedRows(nn.Module):
-    """A position table in two parts: rows that never change, not by a bit, and rows that are trained.
+    """A position table `[rows, d]` in two parts: rows that never change, not by a bit, and rows that are trained.
 
     One table with a gradient mask is not enough: weight decay and the optimiser's state change masked rows too.
-
-    Args:
-        table: the extended table, `[rows, d]`.
-        kept: `[rows]` bool, True for the rows that never change.
+    `kept` `[rows]` is True for the rows that never change.
     """
 
     def __init__(self, table: nn.Embedding, kept: Tensor) -> None:
@@ -89,10 +86,6 @@ def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
     """`[rows]` bool: the rows that inputs up to the trained length read, and the rows before the first position.
 
     These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`. The extension added all others.
-
-    Args:
-        family: family of an extended model with absolute positions.
-        rows: number of rows of its position table.
     """
     strategy = family.strategy
     p = torch.arange(strategy.trained_len)

@@ -15,22 +15,7 @@ def _setting(default: Any, help: str, *, least: float | None = None, above: floa
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSettings:
-    """The settings of `tune`.
-
-    Args:
-        epochs: passes over the data.
-        max_steps: number of optimiser steps; if given, it replaces `epochs`.
-        batch_size: rows in a batch; they are negatives of each other.
-        mini_batch_size: rows in memory at the same time.
-        lr: highest learning rate; it grows linearly for `warmup_steps` steps, then falls linearly to 0.
-        warmup_steps: optimiser steps of the warm-up.
-        weight_decay: weight decay of the new rows.
-        temperature: temperature of InfoNCE, and of the student's distribution in distillation.
-        n_negatives: hard negatives for each row; missing ones are drawn from the positives of other rows.
-        max_len: the longest query or document in tokens, at most the trained length.
-        save_steps: optimiser steps between checkpoints.
-        seed: seed of the data's order, the drawn negatives and the positions.
-        bf16: whether to use mixed precision; default: if the GPU supports it.
+    """The settings of `tune`. Each field has its help text.
 
     Raises:
         InputError: if a value breaks its rule.

@@ -138,15 +138,6 @@ def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(api):
     assert np.array_equal(stock, ours)
 
 
-def test_the_plugin_resolves_the_name(api):
-    import mteb_longembed
-
-    assert mteb_longembed
-    meta = mteb.get_model_meta(f"{ADA}+pcw@32k")
-    assert (meta.name, meta.max_tokens) == (f"{ADA}+pcw@32768", 32768)
-    assert encode(mteb.get_model(f"{ADA}+pcw@32k"), ["alpha"]).shape == (1, 1536)
-
-
 @settings(max_examples=150)
 @example("gamma 🙂🙂", 7, 2)
 @given(

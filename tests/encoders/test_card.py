@@ -212,9 +212,7 @@ def test_results_without_the_model_are_told_before_anything_is_written(online, r
 # ---- exported checkpoints ----------------------------------------------------------------------------------
 
 
-def test_the_card_of_an_exported_checkpoint_loads_it_with_stock_code(
-    online, results, tmp_path, monkeypatch
-) -> None:
+def test_the_card_of_an_exported_checkpoint_loads_it_with_stock_code(online, results, tmp_path, monkeypatch):
     lost = export("org/bert+pi@64", tmp_path / "plain", results=results)
     monkeypatch.chdir(tmp_path)
     card = card_in(tmp_path / "plain")

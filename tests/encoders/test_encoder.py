@@ -38,9 +38,7 @@ def evaluate(model: object, cache: Path, split: str = "test_256") -> dict:
     return result.task_results[0].scores
 
 
-def test_scores_equal_those_of_the_stock_wrapper(
-    encoder: LongEncoder, base: SentenceTransformer, tmp_path: Path
-) -> None:
+def test_scores_equal_those_of_the_stock_wrapper(encoder, base, tmp_path) -> None:
     stock = longembed.extend(base, "pi", target_len=64)
     ours = evaluate(encoder, tmp_path / "ours")["test_256"][0]
     theirs = evaluate(stock, tmp_path / "theirs")["test_256"][0]
@@ -48,9 +46,7 @@ def test_scores_equal_those_of_the_stock_wrapper(
         assert ours[name] == pytest.approx(theirs[name], abs=1e-9)
 
 
-def test_a_run_with_the_store_filled_encodes_nothing_and_scores_the_same(
-    encoder: LongEncoder, tmp_path: Path
-) -> None:
+def test_a_run_with_the_store_filled_encodes_nothing_and_scores_the_same(encoder, tmp_path) -> None:
     first = evaluate(encoder, tmp_path / "first")
     counts = encoder.model.store.counts
     encoded = counts.rows_encoded
@@ -78,9 +74,7 @@ def test_queries_are_encoded_once_a_split(encoder: LongEncoder, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("level", "shown"), [(logging.CRITICAL, False), (logging.INFO, True)])
-def test_verbosity_0_asks_for_silence(
-    encoder: LongEncoder, monkeypatch: pytest.MonkeyPatch, level: int, shown: bool, tmp_path: Path
-) -> None:
+def test_verbosity_0_asks_for_silence(encoder, monkeypatch, level, shown, tmp_path) -> None:
     asked: list[object] = []
     original = type(encoder.model)._inference
 

@@ -1,13 +1,10 @@
 """Export x every kind of base x every strategy: the same embeddings, or refused, or what is lost is named.
 
 The ordinary suite runs the strategies that claim to export, `pytest -m long` all.
-`python -m tests.encoders.test_export_matrix` runs every cell and prints how many end in which way.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
+from tests.encoders.families.test_rotary_scaling import SCALINGS
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
@@ -29,7 +27,7 @@ LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
 GQA = {"num_key_value_heads": 2, "head_dim": 8}
 LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
 GEMMA = {**GQA, **LAYERS, "query_pre_attn_scalar": 8}
-YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": LO}
+GEMMA2 = {**GQA, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8}
 
 
 def rope(rope_type: str, **parameters: object) -> dict:
@@ -40,29 +38,7 @@ def rope(rope_type: str, **parameters: object) -> dict:
 #: and one model of each other family
 BASES: dict[str, tuple[str, dict]] = {
     "default": ("llama", {**GQA, "rope_parameters": rope("default")}),
-    "linear": ("llama", {**GQA, "rope_parameters": rope("linear", factor=2.0)}),
-    "dynamic": ("llama", {**GQA, "rope_parameters": rope("dynamic", factor=2.0)}),
-    "yarn": ("llama", {**GQA, "rope_parameters": {**YARN, "rope_theta": 500.0}}),
-    "llama3": (
-        "llama",
-        {
-            **GQA,
-            "rope_parameters": rope(
-                "llama3", factor=2.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                original_max_position_embeddings=LO,
-            ),
-        },
-    ),
-    "longrope": (
-        "llama",
-        {
-            **GQA,
-            "rope_parameters": rope(
-                "longrope", factor=2.0, short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 3.0, 4.0, 5.0],
-                original_max_position_embeddings=8,
-            ),
-        },
-    ),
+    **{kind: ("llama", {**GQA, "rope_parameters": rope(kind, **more)}) for kind, more in SCALINGS.items()},
     "proportional": (
         "llama", {**GQA, "rope_parameters": rope("proportional", partial_rotary_factor=0.5, factor=2.0)}
     ),
@@ -72,32 +48,16 @@ BASES: dict[str, tuple[str, dict]] = {
     "per-layer": ("gemma3_text", GEMMA),
     "per-layer-linear": (
         "gemma3_text",
-        {
-            **GEMMA,
-            "rope_parameters": {
-                "full_attention": rope("linear", factor=2.0), "sliding_attention": rope("default"),
-            },
-        },
+        {**GEMMA, "rope_parameters": {"full_attention": rope("linear", factor=2.0), "sliding_attention": rope(
+            "default")}},
     ),
     "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
     "window-at-lo": ("mistral", {**GQA, "sliding_window": LO}),
     "windows-by-layer": (
         "qwen2", {**GQA, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": LO}
     ),
-    "soft-capped": (
-        "gemma2",
-        {
-            **GQA, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0,
-            "query_pre_attn_scalar": 8,
-        },
-    ),
-    "soft-capped-window": (
-        "gemma2",
-        {
-            **GQA, "layer_types": ["full_attention", "sliding_attention"], "attn_logit_softcapping": 5.0,
-            "query_pre_attn_scalar": 8, "sliding_window": LO + 4,
-        },
-    ),
+    "soft-capped": ("gemma2", {**GEMMA2, "layer_types": ["full_attention"] * 2}),
+    "soft-capped-window": ("gemma2", {**GEMMA2, **LAYERS, "sliding_window": LO + 4}),
     "bidirectional": ("gemma3_text", {**GEMMA, "use_bidirectional_attention": True}),
     "dynamic-with-room": (
         "llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": rope("dynamic", factor=2.0)}
@@ -178,19 +138,3 @@ def cells() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "key", "params"), cells())
 def test_export_equals_or_refuses_or_names_what_is_lost(name, key, params, tmp_path_factory, tmp_path):
     outcome(base_of(name, tmp_path_factory), key, params, tmp_path)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        ended: Counter[str] = Counter()
-        for number, cell in enumerate(cells()):
-            name, key, params = cell.values
-            here = Path(temporary, str(number))
-            here.mkdir()
-            made = _BASES.get(name) or tiny.sentence_transformer(
-                BASES[name][0], here / "base", **BASES[name][1]
-            )
-            made.model_card_data.model_name = f"local/{name}"
-            _BASES[name] = made
-            ended[outcome(made, key, params, here)] += 1
-    print(f"{sum(ended.values())} cells: " + ", ".join(f"{n} {how}" for how, n in ended.most_common()))

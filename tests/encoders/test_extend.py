@@ -43,23 +43,8 @@ def test_result_is_a_sentence_transformer_with_all_it_offers(base, strategy):
     assert isinstance(model, SentenceTransformer) and model.max_seq_length == target
     assert model.prompts == base.prompts
     plain = model.encode(TEXTS)
-    assert model.encode(TEXTS, truncate_dim=8).shape == (len(TEXTS), 8)
     assert model.encode(TEXTS, precision="int8").dtype == np.int8
-    assert isinstance(model.encode(TEXTS, convert_to_tensor=True), torch.Tensor)
     assert model.similarity(plain, plain).shape == (len(TEXTS), len(TEXTS))
-    norms = np.linalg.norm(model.encode(TEXTS, normalize_embeddings=True), axis=1)
-    assert np.allclose(norms, 1, atol=1e-5)
-    query = model.encode_query(TEXTS)
-    assert np.allclose(query, model.encode(TEXTS, prompt="query : "), atol=1e-5)
-    assert not np.allclose(query, model.encode_document(TEXTS), atol=1e-3)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_embeddings_do_not_depend_on_batch_size_or_order(base, strategy):
-    model = extend(base, strategy)
-    want = model.encode(TEXTS)
-    for batch_size in (1, 2, 5):
-        assert np.abs(model.encode(TEXTS[::-1], batch_size=batch_size)[::-1] - want).max() < 1e-5
 
 
 def test_the_given_model_stays_as_it_is(base):
@@ -88,7 +73,7 @@ def test_a_name_and_its_parts_are_one_model(folder):
     assert np.array_equal(one.encode(TEXTS), other.encode(TEXTS))
 
 
-def test_saved_and_loaded_in_another_process_gives_equal_embeddings(folder, tmp_path):
+def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digests(folder, tmp_path):
     models = {strategy: extend(folder, strategy) for strategy in STRATEGIES}
     for strategy, model in models.items():
         model.save_pretrained(str(tmp_path / strategy))
@@ -98,9 +83,12 @@ def test_saved_and_loaded_in_another_process_gives_equal_embeddings(folder, tmp_
         f"for strategy in {STRATEGIES!r}:\n"
         "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
         "    numpy.save(f'{folder}/{strategy}.npy', model.encode(texts, prompt_name='document'))\n"
+        f"    print(longembed.extend({str(folder)!r}, strategy).built[0])\n"
     )
     root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", script], input=json.dumps(TEXTS), text=True, check=True, cwd=root)
+    command, pipe = [sys.executable, "-c", script], subprocess.PIPE
+    done = subprocess.run(command, input=json.dumps(TEXTS), text=True, check=True, cwd=root, stdout=pipe)
+    assert done.stdout.split() == [model.built[0] for model in models.values()]
     for strategy, model in models.items():
         got = np.load(tmp_path / f"{strategy}.npy")
         same_vectors(got, model.encode(TEXTS, prompt_name="document"))
@@ -113,16 +101,6 @@ def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):
     assert not (tmp_path / "saved" / "config.json").exists()  # nor can transformers load it un-extended
 
 
-def test_load_trusts_our_classes_only(base, tmp_path):
-    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
-    file = tmp_path / "saved" / "modules.json"
-    file.write_text(
-        file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", "os.system")
-    )
-    with pytest.raises(ModelError, match=r"the class os\.system, which is neither ours nor"):
-        load(tmp_path / "saved")
-
-
 @pytest.mark.parametrize("given", [{"dtype": "bf16"}, {"strategy": "pi"}, {"target_len": 64}, {"vectors": 8}])
 def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
     folder = str(tmp_path / "saved")
@@ -131,46 +109,17 @@ def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
         extend(folder, **given)
 
 
-def test_half_precision_pools_in_fp32(base):
-    model = extend(base, "gp").half()
-    model.pool_in_fp32()
-    out = model(model.preprocess(TEXTS[:3]))
-    assert out["token_embeddings"].dtype == out["sentence_embedding"].dtype == torch.float32
-
-
-def test_a_multi_process_pool_gives_the_same_embeddings(base):
-    model = extend(base, "pi")
-    got = model.encode(TEXTS, device=["cpu", "cpu"])
-    assert np.abs(got - model.encode(TEXTS)).max() < 1e-5
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda b: extend(b, "nkt"),
-            UnknownNameError,
-            r"unknown strategy 'nkt': did you mean 'ntk'\? known: .*none",
-        ),
+        (lambda b: extend(b, "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'\? known"),
         (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
-        (
-            lambda b: extend(b, "gp", g=3),
-            InputError,
-            r"unknown parameter of gp 'g': known: factor, logn",
-        ),
+        (lambda b: extend(b, "gp", g=3), InputError, r"unknown parameter of gp 'g': known: factor, logn"),
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
-        (
-            lambda b: extend(b, "gp", revision="main"),
-            InputError,
-            r"revision can be set only when a base is loaded",
-        ),
-        (
-            lambda b: extend("no-such/dir/at-all", "gp"),
-            ModelError,
-            r"neither a folder that exists nor a hub id",
-        ),
+        (lambda b: extend(b, "gp", revision="main"), InputError, "revision can be set only when a base is"),
+        (lambda b: extend("no-such/dir/at-all", "gp"), ModelError, "neither a folder that exists nor a hub"),
         (lambda b: extend("ada-002", "pcw"), ModelError, r"mteb\.get_model"),
     ],
 )
@@ -233,7 +182,12 @@ def test_a_loaded_base_in_our_encoder_can_be_extended_with_the_weights_that_it_h
 
 @pytest.mark.parametrize(
     "reference",
-    ["sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer", "torch.nn.Linear"],
+    [
+        "sentence_transformers.util.torch",
+        "sentence_transformers.SentenceTransformer",
+        "torch.nn.Linear",
+        "os.system",
+    ],
 )
 def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, reference) -> None:
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
@@ -241,18 +195,14 @@ def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, refere
     file.write_text(
         file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", reference)
     )
-    with pytest.raises(ModelError, match="which is neither ours nor a module of sentence-transformers"):
+    with pytest.raises(ModelError, match=f"the class {reference}, which is neither ours nor"):
         load(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(2, 2)])
-def test_what_is_no_base_is_refused_by_its_type(given) -> None:
+def test_what_is_no_base_is_refused_by_its_type(base, given) -> None:
     with pytest.raises(InputError, match=f"got a {type(given).__name__}"):
         extend(given, "pi")
-    with pytest.raises(InputError, match=f"got a {type(given).__name__}: extend takes loaded models"):
-        load(given)
-
-
-def test_a_loaded_model_is_no_name(base) -> None:
-    with pytest.raises(InputError, match="got a SentenceTransformer: extend takes loaded models"):
-        load(base)
+    for other in (given, base):
+        with pytest.raises(InputError, match=f"got a {type(other).__name__}: extend takes loaded models"):
+            load(other)

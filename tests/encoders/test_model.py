@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import model
 from mteb_longembed.encoders.engine import batching, running, tokenizing
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
@@ -64,9 +62,7 @@ def test_prompts_are_part_of_the_document(extended: LongSentenceTransformer) -> 
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 500])
-def test_embeddings_do_not_depend_on_batch_size_order_or_batch_mates(
-    extended: LongSentenceTransformer, batch_size: int
-) -> None:
+def test_embeddings_do_not_depend_on_batch_size_order_or_batch_mates(extended, batch_size) -> None:
     expected = extended.encode(TEXTS)
     order = np.random.default_rng(batch_size).permutation(len(TEXTS))
     shuffled = extended.encode([TEXTS[i] for i in order], batch_size=batch_size)
@@ -107,9 +103,7 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
     assert int(features[1]["attention_mask"].sum()) == 16
 
 
-def test_texts_are_tokenised_once_for_several_strategies_of_one_base(
-    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
     tokenizing.CACHE.clear()
     longembed.extend(base, "pi").encode(texts)
@@ -148,9 +142,7 @@ def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer
 class Allocator:
     """Fails like torch's CPU allocator where a batch holds more tokens than fit."""
 
-    def __init__(
-        self, extended: LongSentenceTransformer, tokens: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, extended, tokens, monkeypatch):
         self.seen: list[int] = []
         self.failed: list[int] = []
         original = type(extended[0]).forward
@@ -168,9 +160,7 @@ class Allocator:
         monkeypatch.setattr(type(extended[0]), "forward", forward)
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(
-    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(base, monkeypatch) -> None:
     texts = [tiny.text(64, seed) for seed in range(40)]
     extended = longembed.extend(base, "pi")
     expected = extended.encode(texts)
@@ -184,9 +174,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(
     assert len(allocator.failed) == failures
 
 
-def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(
-    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(base, monkeypatch):
     extended = longembed.extend(base, "pi")
     Allocator(extended, 100, monkeypatch)
     with pytest.raises(CapacityError, match=r"a document of 128 tokens does not fit .* at least 5\.00 GiB"):
@@ -247,9 +235,7 @@ def test_a_document_that_is_not_finite_in_fp32_is_named(base: SentenceTransforme
 # ---- progress ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_printed_unless_a_bar_is_asked_for(
-    base: SentenceTransformer, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_printed_unless_a_bar_is_asked_for(base, capfd) -> None:
     model = longembed.extend(base, "pi")
     model.encode(TEXTS)
     assert capfd.readouterr() == ("", "")
@@ -257,9 +243,7 @@ def test_nothing_is_printed_unless_a_bar_is_asked_for(
     assert "Encoding" in capfd.readouterr().err
 
 
-def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(
-    base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(base, monkeypatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -269,14 +253,6 @@ def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(
     longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
     assert "26.0/26.0" in terminal.getvalue()
     assert terminal.getvalue().count("Encoding: 100%") == 1
-
-
-def test_saved_and_loaded_models_run_on_the_engine(base: SentenceTransformer, tmp_path: Path) -> None:
-    extended = longembed.extend(base, "pi")
-    extended.save_pretrained(str(tmp_path / "saved"))
-    loaded = longembed.load(tmp_path / "saved", device="cpu")
-    assert type(loaded) is model.LongSentenceTransformer
-    same_vectors(loaded.encode(TEXTS), extended.encode(TEXTS))
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:

@@ -1,7 +1,5 @@
 """The modules themselves: how long inputs may be, what printing shows, which tokens every window repeats."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -18,9 +16,7 @@ def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_pa
     base = tiny.sentence_transformer(kind, tmp_path, num_key_value_heads=4)
     base.model_card_data.model_name = "local/tiny"
     model = mteb_longembed.extend(base, key, 64, 16)
-    with pytest.raises(
-        InputError, match=r"max_seq_length must be at most 64 tokens.*got 9999; extend the base"
-    ):
+    with pytest.raises(InputError, match=r"max_seq_length must be at most 64 tokens.*got 9999; extend the"):
         model.max_seq_length = 9999
     assert model.max_seq_length == 64
     # sentence-transformers itself writes there

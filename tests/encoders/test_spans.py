@@ -54,17 +54,10 @@ def test_spans_of_tokens_are_the_vectors_of_the_multi_vector_model(base):
 
 def test_sentences_are_joined_up_to_a_length():
     text = "One two. Three?\n\nFour five six. Seven"
-    assert [text[a:b] for a, b in spans_by_sentences(text)] == [
-        "One two.",
-        "Three?",
-        "Four five six.",
-        "Seven",
-    ]
-    assert [text[a:b] for a, b in spans_by_sentences(text, 15)] == [
-        "One two. Three?",
-        "Four five six.",
-        "Seven",
-    ]
+    alone = [text[a:b] for a, b in spans_by_sentences(text)]
+    assert alone == ["One two.", "Three?", "Four five six.", "Seven"]
+    joined = [text[a:b] for a, b in spans_by_sentences(text, 15)]
+    assert joined == ["One two. Three?", "Four five six.", "Seven"]
     assert spans_by_sentences("  ") == []
 
 

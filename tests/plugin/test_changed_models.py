@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,14 @@ def noise(model: Any) -> None:
 
 
 @pytest.mark.parametrize("load", [longembed.load, mteb.get_model], ids=["load", "get_model"])
-def test_a_model_that_changes_after_an_evaluation_is_evaluated_again_under_its_own_name(
-    load: Any, evaluate: Any
-) -> None:
+def test_a_model_that_changes_after_an_evaluation_is_evaluated_again_under_its_own_name(load, evaluate):
     model = load("mini-rope+ntk@1k")
     name, revision, score = evaluate(model)
     assert name == NAME and score > 0.8
     with (
         pytest.warns(RuntimeWarning, match="store of embeddings is off")
         if load is mteb.get_model
-        else _nothing()
+        else contextlib.nullcontext()
     ):
         noise(getattr(model, "model", model))
         other, changed, low = evaluate(model)
@@ -81,12 +80,6 @@ def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:
     now = model.mteb_model_meta
     assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == before.name
     assert now.revision != before.revision and now.revision.endswith("-se2")
-
-
-def _nothing() -> Any:
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_mtebs_cache_of_embeddings_keeps_strategies_apart(tmp_path: Path) -> None:

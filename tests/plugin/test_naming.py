@@ -13,40 +13,25 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.plugin.naming import register_names
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.limits import same_vectors
 
+from .results import write_results
+
 NAME = "mteb-longembed/mini-rope+ntk@2048"
-
-
-def write_result(cache: Path, name: str = NAME, revision: str = "r1") -> None:
-    folder = cache / "results" / name.replace("/", "__") / revision
-    folder.mkdir(parents=True)
-    (folder / "model_meta.json").write_text(json.dumps({"name": name, "revision": revision}))
-    score = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": 0.5, "ndcg_at_1": 0.5}
-    result = {
-        "dataset_revision": "x",
-        "task_name": "LongEmbedPasskey",
-        "mteb_version": "2.26.0",
-        "scores": {"test_256": [score]},
-        "evaluation_time": 1,
-        "kg_co2_emissions": None,
-    }
-    (folder / "LongEmbedPasskey.json").write_text(json.dumps(result))
 
 
 @pytest.mark.parametrize("name", ["mini-rope+ntk@2048", "mini-rope+ntk@2k:short=scale", NAME])
 def test_results_are_found_by_any_spelling_of_a_name(tmp_path: Path, name: str) -> None:
-    write_result(tmp_path)
+    write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
     found = mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False)
     assert [result.model_name for result in found.model_results] == [NAME]
     assert mteb.ResultCache(tmp_path).get_cache_paths([name, "org/other"], include_remote=False)
 
 
 def test_results_of_another_model_are_not_found(tmp_path: Path) -> None:
-    write_result(tmp_path)
+    write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
     for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other"):
         assert (
             mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False).model_results == []
@@ -59,15 +44,9 @@ def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: 
 
 
 def test_results_under_a_name_of_an_earlier_version_are_found_as_they_stand(tmp_path: Path) -> None:
-    write_result(tmp_path, "org/base+gone@2048,x=1")
+    write_results(tmp_path, "org/base+gone@2048,x=1", {"LongEmbedPasskey": 0.5})
     found = mteb.ResultCache(tmp_path).load_results(models=["org/base+gone@2048,x=1"], include_remote=False)
     assert len(found.model_results) == 1
-
-
-def test_registering_again_changes_nothing() -> None:
-    before = mteb.ResultCache.get_cache_paths, ModelMeta.from_sentence_transformer_model.__func__
-    register_names(mteb)
-    assert (mteb.ResultCache.get_cache_paths, ModelMeta.from_sentence_transformer_model.__func__) == before
 
 
 def test_a_saved_folder_has_its_name_when_sentence_transformers_itself_loads_it(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ META = mteb.get_model_meta("mteb/baseline-random-encoder")
 SPLITS = ["test_256", "test_512"]
 ENDINGS = ["LongEmbedPasskey_predictions.json", "LongEmbedPasskey.json", "model_meta.json"]
 # children are forks, so that mteb is imported once; the model is a stock one
-KILLED_WHILE_WRITING = """
-import json, os, pathlib, shutil, signal, sys
+FORKS = """
+import json, os, pathlib, shutil, signal, sys, time
 import mteb_longembed, mteb
 
-folder = pathlib.Path(sys.argv[1])
+folder, splits = pathlib.Path(sys.argv[1]), ["test_256", "test_512"]
 model = mteb.get_model("mteb/baseline-random-encoder")
 dump = json.dump
 
@@ -52,17 +52,9 @@ for ending in sys.argv[2:]:
         evaluate("test_512", folder / ending)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL, ending
-"""
 
 # both children have read the empty results folder before either of them writes
-TWO_WRITERS = """
-import os, pathlib, sys, time
-import mteb_longembed, mteb
-
-folder = pathlib.Path(sys.argv[1])
-model = mteb.get_model("mteb/baseline-random-encoder")
 save = mteb.ResultCache.save_to_cache
-splits = sys.argv[2:]
 
 def save_when_all_are_here(self, *args, **kwargs):
     (folder / f"ready{os.getpid()}").touch()
@@ -75,9 +67,7 @@ children = {}
 for split in splits:
     child = os.fork()
     if not child:
-        task = mteb.get_task("LongEmbedPasskey", eval_splits=[split])
-        cache, predictions = mteb.ResultCache(folder), folder / "predictions"
-        mteb.evaluate(model, task, cache=cache, prediction_folder=predictions, show_progress_bar=False)
+        evaluate(split, folder / "both")
         os._exit(0)
     children[child] = split
 for child in children:
@@ -131,9 +121,7 @@ def test_the_prediction_files_are_mtebs_own_and_added_to(tmp_path: Path) -> None
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
-def test_an_error_while_writing_leaves_the_old_result(
-    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_while_writing_leaves_the_old_result(cache, monkeypatch) -> None:
     cache.save_to_cache(result(0.5), META)
 
     def stopped(self: TaskResult, path: Path) -> None:
@@ -156,31 +144,33 @@ def test_an_error_while_writing_leaves_the_old_predictions_and_nothing_else(tmp_
     assert {p.name for p in tmp_path.iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
-def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), *ENDINGS]
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not hasattr(os, "fork"):
+        pytest.skip("children are forks")
+    folder = tmp_path_factory.mktemp("forked")
     root = str(Path(__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    command = [sys.executable, "-c", FORKS, str(folder), *ENDINGS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+    return folder
+
+
+def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(forked: Path) -> None:
     for ending in ENDINGS:
-        found = {Path(name).name: content for name, content in files(tmp_path / ending).items()}
+        found = {Path(name).name: content for name, content in files(forked / ending).items()}
         assert set(found) == set(ENDINGS)
         assert set(found["LongEmbedPasskey.json"]["scores"]) == {"test_256"}
         written = SPLITS[:1] if "predictions" in ending else SPLITS
         assert list(found["LongEmbedPasskey_predictions.json"]["default"]) == written
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
-def test_two_processes_that_evaluate_different_splits_keep_both(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", TWO_WRITERS, str(tmp_path), *SPLITS]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = {Path(name).name: content for name, content in files(tmp_path).items()}
+def test_two_processes_that_evaluate_different_splits_keep_both(forked: Path) -> None:
+    found = {Path(name).name: content for name, content in files(forked / "both").items()}
     assert set(found["LongEmbedPasskey.json"]["scores"]) == set(SPLITS)
     assert set(found["LongEmbedPasskey_predictions.json"]["default"]) == set(SPLITS)
-    [settings] = tmp_path.rglob("run_settings.jsonl")
+    [settings] = (forked / "both").rglob("run_settings.jsonl")
     assert all(split in settings.read_text() for split in SPLITS)
 
 
@@ -194,9 +184,7 @@ def test_results_of_other_data_are_not_kept(cache: ResultCache) -> None:
     assert set(found.scores) == {"test"} and found.get_score() == 0.7
 
 
-def test_nothing_is_written_outside_the_results_folder(
-    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_outside_the_results_folder(cache, tmp_path, monkeypatch) -> None:
     full = tmp_path / "full"
     full.write_text("no folder, so that nothing can be made in it")
     monkeypatch.setattr("tempfile.tempdir", str(full))
@@ -204,9 +192,7 @@ def test_nothing_is_written_outside_the_results_folder(
     assert cache.load_task_result("NFCorpus", META).get_score() == 0.5
 
 
-def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
-    cache: ResultCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(cache, monkeypatch) -> None:
     order: list[str] = []
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd)))
@@ -215,9 +201,7 @@ def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
     assert order == ["fsync", "rename", "fsync"] * 3
 
 
-def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
-    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(cache, tmp_path, monkeypatch) -> None:
     cache.save_to_cache(result(0.5), META)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -226,9 +210,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(TaskResult, "to_disk", full)
-    with pytest.raises(
-        StorageError, match=r"cannot be written to .* \(No space left on device\): free disk space"
-    ) as told:
+    with pytest.raises(StorageError, match=r"cannot be written to .* \(No space left on device\):") as told:
         cache.save_to_cache(result(0.7), META)
     assert isinstance(told.value, LongEmbedError)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -23,13 +23,7 @@ _NEEDED = {"scale", "window_size", "return_aux"}
 
 
 def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
-    """Whether torch's FlashAttention accepts heads of this width on a device.
-
-    Args:
-        device: where the model runs.
-        dtype: number type that it computes in.
-        head: dimensions of a head.
-    """
+    """Whether torch's FlashAttention accepts heads of this width (in dimensions) on a device."""
     return (
         device.type == "cuda"
         and torch.backends.cuda.is_flash_attention_available()
@@ -99,16 +93,10 @@ def path(
 ) -> str:
     """One line that says which path runs.
 
-    Args:
-        device: where the model runs.
-        dtype: number type that it computes in.
-        head: dimensions of a head.
-        packs_documents: whether the model's family can run packed.
-        planned: whether the strategy changes relative positions inside attention (se, rerope, dca).
+    `packs_documents`: the model's family can run packed. `planned`: the strategy acts inside attention.
 
-    Example:
-        >>> path(torch.device("cpu"), torch.float32)
-        'padded batches, scaled_dot_product_flash_attention_for_cpu'
+    >>> path(torch.device("cpu"), torch.float32)
+    'padded batches, scaled_dot_product_flash_attention_for_cpu'
     """
     if packs_documents and packs(device, dtype, head):
         return "packed batches, varlen_attn (FlashAttention by documents)"

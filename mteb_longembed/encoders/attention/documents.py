@@ -21,12 +21,7 @@ from .devices import to_device
 
 @dataclass(eq=False)
 class Documents:
-    """The documents of a padded batch.
-
-    Args:
-        lengths: tokens of each document, at least 1.
-        device: where the batch runs.
-    """
+    """The documents of a padded batch on a device: tokens of each one, at least 1."""
 
     lengths: Sequence[int]
     device: torch.device
@@ -143,11 +138,7 @@ def with_documents(
 ) -> Any:
     """Gradient checkpointing that runs a layer again with the documents of its forward pass.
 
-    Args:
-        checkpoint: transformers' own function, which runs the layer again in the backward pass.
-        layer: the layer's forward pass.
-        args: of the layer.
-        kwargs: of the layer.
+    `checkpoint` is transformers' own function, which runs the layer again in the backward pass.
     """
     documents = current()
 

@@ -27,13 +27,9 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores.
 
-    Args:
-        q: `[b, h, m, d]` queries, already rotated.
-        k: `[b, hk, n, d]` keys; `hk` divides `h` (grouped queries).
-        v: `[b, hk, n, d]` values.
-        scale: factor of the scores.
-        causal: row i sees keys 0..i. Needs `m == n`.
-        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see at least one key.
+    `q` is `[b, h, m, d]`, already rotated; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h` (grouped queries). A
+    causal call needs `m == n`. The mask `[m, n]` is float32, 0 where row i sees key j and -inf elsewhere; each row must
+    see a key.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
@@ -162,13 +158,8 @@ def attend_biased(
 ) -> Tensor | None:
     """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
 
-    Args:
-        q: `[b, h, n, d]`.
-        k: `[b, h, n, d]`.
-        v: `[b, h, n, d]`.
-        table: `[h, 2 m + 1]` biases of the distances -m to m.
-        place: `[n]` integer positions. Two of them are at most m apart.
-        scale: factor of the scores, before the bias is added.
+    `q`, `k` and `v` are `[b, h, n, d]`. `table` has `[h, 2 m + 1]` biases of the distances -m to m, `place` has `[n]`
+    integer positions, at most m apart. Scores are scaled before the bias is added.
 
     Returns:
         `[b, h, n, d]`. None on a machine where FlexAttention does not compile; the first time there is a warning.

@@ -20,13 +20,9 @@ _Call = tuple[slice, slice, bool, "Tensor | None", bool]
 
 
 def merge_(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> None:
-    """Merge attention over other keys into `out` and `lse`, in place.
+    """Merge the attention `other` of the same rows over other keys into `out` and `lse`, in place.
 
-    Args:
-        out: `[..., n, d]` attention over some keys, in float32 or float64.
-        lse: `[..., n]` its log-sum-exps, -inf for a row that saw no key.
-        other: `[..., n, d]` attention of the same rows over other keys.
-        other_lse: `[..., n]` its log-sum-exps.
+    `out` `[..., n, d]` is in float32 or float64. `lse` `[..., n]` is -inf for a row that saw no key.
     """
     both = torch.logaddexp(lse, other_lse)
     # a row that saw no key on both sides must keep its zeros, because -inf minus -inf is not a number
@@ -37,16 +33,10 @@ def merge_(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> None:
 
 
 def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Tensor, scale: float) -> Tensor:
-    """One softmax over all tiles of all passes.
+    """One softmax over all tiles of all passes: `[b, h, n, d]` in v's dtype, zeros in rows that no tile covers.
 
-    Args:
-        passes: queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for this pass, with its tiles. The
-            tiles of all passes must be disjoint.
-        v: `[b, hk, n, d]`.
-        scale: factor of the scores.
-
-    Returns:
-        `[b, h, n, d]` in v's dtype. Rows that no tile covers are zeros.
+    A pass has queries `[b, h, n, d]` and keys `[b, hk, n, d]`, rotated for it, and its tiles. The tiles of all passes
+    must be disjoint. `v` is `[b, hk, n, d]`.
     """
     tiles = [list(p[2]) for p in passes]
     return _MergedAttention.apply(tiles, scale, v, *(x for q, k, _ in passes for x in (q, k)))
@@ -124,10 +114,7 @@ def _band(
     inner = band_interior(n, tile.left, tile.right, q.device)
     for rows, cols, mask in band_blocks(n, tile.left, tile.right, q.device):
         if inner is None or not inner[0].start <= rows.start < inner[0].stop:
-            yield (
-                rows,
-                *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask),
-            )
+            yield rows, *attend(q[:, :, rows], k[:, :, cols], v[:, :, cols], scale=scale, mask=mask)
     if inner is None:
         return
     rows, size, mask = inner

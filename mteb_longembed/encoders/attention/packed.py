@@ -30,20 +30,10 @@ def attend_packed(
     window: int | None = None,
     planned: PlannedAttention | None = None,
 ) -> Tensor:
-    """Attention of each document over itself.
+    """Attention of each document over itself: `[tokens, h, d]` in v's dtype.
 
-    Args:
-        documents: the documents with the tokens of q, k and v.
-        q: `[tokens, h, d]`, rotated to each token's position in its document.
-        k: `[tokens, hk, d]`, rotated in the same way. `hk` divides `h`.
-        v: `[tokens, hk, d]`.
-        scale: factor of the scores.
-        causal: whether token i sees only tokens up to i.
-        window: token i sees tokens at a distance below this. None for all tokens.
-        planned: changed relative positions, or None.
-
-    Returns:
-        `[tokens, h, d]` in v's dtype.
+    `q` `[tokens, h, d]` and `k` `[tokens, hk, d]` are rotated to each token's position in its document; `v` is as `k`,
+    and `hk` divides `h`. With `window`, token i sees tokens at a distance below it.
     """
     if planned is None:
         starts, longest = documents.starts(), documents.longest
@@ -72,16 +62,9 @@ def attend_packed(
 class Call:
     """One call of the kernel: the tiles of one shape, of all documents that have such tiles.
 
-    Args:
-        rows: `[queries]` places of the query tokens. Each occurs at most once.
-        cols: `[keys]` places of the key tokens.
-        starts_q: `[tiles + 1]` int32, where each tile's queries start.
-        starts_k: `[tiles + 1]` int32, where each tile's keys start.
-        max_q: queries of the largest tile.
-        max_k: keys of the largest tile.
-        window: which keys a query sees inside a tile.
-        query_turn: cosines and sines for the queries, or None.
-        key_turn: cosines and sines for the keys, or None.
+    `rows` and `cols` are the places of its queries (each at most once) and keys. `starts_q` and `starts_k`
+    `[tiles + 1]` say where each tile's begin, `max_q` and `max_k` how many the largest tile has. The turns are cosines
+    and sines, None if tokens keep their positions.
     """
 
     rows: Tensor

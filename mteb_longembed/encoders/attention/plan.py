@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .kernels import repeat_heads
 from .merge import attend_tiles
 from .rotation import Rotation
 from .tiles import Tile
@@ -28,12 +29,7 @@ class Plan:
     """Relative positions of long documents, as passes. Their tiles cover each visible pair of tokens once."""
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
-        """The passes over one document of `n` tokens, on the CPU.
-
-        Args:
-            n: tokens of the document.
-            causal: whether token i sees only tokens 0..i.
-        """
+        """The passes over one document of `n` tokens, on the CPU. If causal, token i sees only tokens 0..i."""
         raise NotImplementedError
 
     def relative(self, rows: slice, n: int, *, causal: bool = False) -> Tensor:
@@ -66,21 +62,12 @@ class PlannedAttention:
     _tables: dict[tuple[int, bool, str], list[_Turned]] = field(default_factory=dict, repr=False)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool) -> Tensor:
-        """Attention of documents of one length, without padding.
+        """Attention of documents of one length, without padding: `[b, h, n, d]`.
 
-        Args:
-            q: `[b, h, n, d]` queries rotated to positions 0..n-1.
-            k: `[b, hk, n, d]` keys, rotated in the same way. `hk` divides `h`.
-            v: `[b, hk, n, d]`.
-            scale: factor of the scores.
-            causal: whether token i sees only tokens 0..i.
-
-        Returns:
-            `[b, h, n, d]`.
+        `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
         """
-        if q.requires_grad and k.shape[1] != q.shape[1]:
-            groups = q.shape[1] // k.shape[1]
-            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        if q.requires_grad:
+            k, v = repeat_heads(k, q), repeat_heads(v, q)
         work = []
         for tiles, query_turn, key_turn in self._turns(q.shape[2], causal, q.device):
             turned_q = q if query_turn is None else self.rotation.apply(q, query_turn)

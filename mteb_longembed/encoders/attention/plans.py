@@ -43,10 +43,7 @@ class DualChunkPlan(Plan):
         passes = [Pass(inside), Pass(before, succeeding, place), Pass(long_before, far, place)]
         if not causal:
             # the mirror image: the distance that j has to i, with the opposite sign
-            passes += [
-                Pass(_mirrored(before), place, succeeding),
-                Pass(_mirrored(long_before), place, far),
-            ]
+            passes += [Pass(_mirrored(before), place, succeeding), Pass(_mirrored(long_before), place, far)]
         return passes
 
 
@@ -71,12 +68,7 @@ def _mirrored(tiles: list[Tile]) -> list[Tile]:
 
 @dataclass(frozen=True)
 class SelfExtendPlan(Plan):
-    """`i - j` within the window, otherwise `i//g - j//g`, moved away from 0 by `c = w - w//g`.
-
-    Args:
-        group: g, number of tokens that share a far position.
-        window: w. Relative positions below it stay exact.
-    """
+    """`i - j` within the window `w`, otherwise `i//g - j//g` (groups of g), moved away from 0 by `c = w - w//g`."""
 
     group: int
     window: int
@@ -94,11 +86,7 @@ class SelfExtendPlan(Plan):
 
 @dataclass(frozen=True)
 class DocumentSelfExtendPlan(Plan):
-    """`SelfExtendPlan` with `g` and `w` that depend on the length of each document.
-
-    Args:
-        sizes: tokens of a document -> `g` and `w`.
-    """
+    """`SelfExtendPlan` with `g` and `w` that depend on the length of each document."""
 
     sizes: Callable[[int], tuple[int, int]]
 
@@ -108,11 +96,7 @@ class DocumentSelfExtendPlan(Plan):
 
 @dataclass(frozen=True)
 class ReRoPEPlan(Plan):
-    """`i - j` within the window, otherwise the width of the window.
-
-    Args:
-        window: w. Relative positions below it stay exact, all others become w.
-    """
+    """`i - j` within the window, otherwise the width of the window."""
 
     window: int
 

@@ -27,20 +27,13 @@ def attend_varlen(
     scale: float,
     window: Window = FULL,
 ) -> tuple[Tensor, Tensor]:
-    """Softmax attention of each document's queries over its own keys.
+    """Softmax attention of each document's queries `[tokens, h, d]` over its own keys `[keys, hk, d]`.
 
     Without a kernel, documents run one after the other. This is slow, and it is the reference for the kernels.
 
-    Args:
-        q: `[tokens, h, d]` queries of all documents.
-        k: `[keys, hk, d]`; `hk` divides `h` (grouped queries).
-        v: `[keys, hk, d]`.
-        cu_q: `[documents + 1]` int32, where each document's queries start, and where the last one's end.
-        cu_k: `[documents + 1]` int32, the same for the keys.
-        max_q: queries of the longest document.
-        max_k: keys of the longest document.
-        scale: factor of the scores.
-        window: token i sees keys `i - left` to `i + right`. Windows other than `FULL` need as many keys as queries.
+    `cu_q` and `cu_k` `[documents + 1]` int32 say where each document's queries and keys start, and where the last one's
+    end; `max_q` and `max_k` are those of the longest document; `hk` divides `h`. Token i sees keys
+    `i - left` to `i + right` of `window`; windows other than `FULL` need as many keys as queries.
 
     Returns:
         `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input). A row that sees nothing
@@ -78,14 +71,8 @@ def _one_by_one(
         left, right = (n if side < 0 else min(side, n) for side in window)
         blocks = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
         for rows, cols, mask in blocks:
-            found, found_lse = attend(
-                own[:, :, rows],
-                keys[:, :, cols],
-                values[:, :, cols],
-                scale=scale,
-                causal=window == CAUSAL,
-                mask=mask,
-            )
+            k_seen, v_seen, causal = keys[:, :, cols], values[:, :, cols], window == CAUSAL
+            found, found_lse = attend(own[:, :, rows], k_seen, v_seen, scale=scale, causal=causal, mask=mask)
             at = slice(start_q + rows.start, start_q + rows.stop)
             out[at], lse[at] = found[0].transpose(0, 1), found_lse[0].transpose(0, 1).to(work)
     return out, lse

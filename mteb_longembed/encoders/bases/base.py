@@ -17,7 +17,7 @@ from transformers.models.auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
-from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
@@ -31,8 +31,6 @@ from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 #: Floating-point types by their names in safetensors files -> torch's names.
 _SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-#: Similarities of single vectors for which the best of several vectors can be taken.
-_COMPARABLE = (None, "cosine", "dot")
 _POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -107,22 +105,6 @@ class Base:
                 "during the run, so start again."
             )
 
-    def check_vectors(self, vectors: int | str | None) -> None:
-        """Raise IncompatibleError if the base cannot have several vectors of this kind for a document."""
-        if vectors is None:
-            return
-        if self.similarity not in _COMPARABLE:
-            raise IncompatibleError(
-                f"several vectors are compared by cosine or dot product, and {self.name} compares by "
-                f"{self.similarity}: leave out vectors."
-            )
-        if vectors != "window" and self.pooling not in (None, "mean"):
-            kind = self.pooling if isinstance(self.pooling, str) else "+".join(self.pooling)
-            raise IncompatibleError(
-                f"vectors={vectors} averages the tokens of each span, but {self.name} was trained with {kind} "
-                "pooling, not mean: use pcw with vectors=window."
-            )
-
 
 def open_base(base: str, revision: str | None = None, trust_remote_code: bool = False) -> Base:
     """Read the small files of a base. Each state of a base is read once in a process.
@@ -187,6 +169,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     family = family_of(config)
     has_code = not ours and _has_code(raw, modules, tokenizer)
     runs_code = has_code and trust_remote_code
+    dtype = raw.get("dtype") or raw.get("torch_dtype")
     carried = None
     if ours:
         carried = carried_in(extension, pooling, path)
@@ -210,7 +193,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
-        dtype=_said_dtype(raw) or (_weights_dtype(Path(whole.path, folder)) if whole.local else None),
+        dtype=dtype if isinstance(dtype, str) else _weights_dtype(Path(whole.path, folder), whole.local),
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
@@ -264,9 +247,11 @@ def _limit(path: str, limits: dict[str, Any]) -> int | None:
 
 
 def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
+    said = config.get("pooling_mode")
+    named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     # older folders have one switch for each mode
-    modes = config.get("pooling_mode") or [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
-    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    switched = [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
+    modes = tuple(mode for mode in named or switched if isinstance(mode, str))
     return modes[0] if len(modes) == 1 else modes or None
 
 
@@ -283,11 +268,6 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
     types = [str(module.get("type", "")) for module in modules or ()]
     foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
     return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
-
-
-def _said_dtype(raw: dict[str, Any]) -> str | None:
-    said = raw.get("dtype") or raw.get("torch_dtype")
-    return said if isinstance(said, str) else None
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
@@ -307,9 +287,10 @@ def parameters_by_type(file: Path) -> Counter[str]:
     return counts
 
 
-def _weights_dtype(folder: Path) -> str | None:
-    """The type of a folder's weights by torch's name, if all floating-point weights have the same type."""
-    found = {kind for file in folder.glob("*.safetensors") for kind in parameters_by_type(file)}
+def _weights_dtype(folder: Path, local: bool) -> str | None:
+    """The type of a local folder's weights by torch's name, if all floating-point weights have the same type."""
+    files = folder.glob("*.safetensors") if local else ()
+    found = {kind for file in files for kind in parameters_by_type(file)}
     names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 
@@ -333,12 +314,8 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
         if raw.get("model_type") == MODEL_TYPE:
             return native_config(raw)
         with one_sentence():
-            return AutoConfig.from_pretrained(
-                path,
-                revision=files.commit,
-                subfolder=inside.rstrip("/"),
-                trust_remote_code=trust_remote_code,
-            )
+            options = {"revision": files.commit, "subfolder": inside.rstrip("/")}
+            return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)
     except LongEmbedError:
         raise
     except (ValueError, KeyError, ImportError) as error:
@@ -347,17 +324,13 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
                 f"{path} brings its own model code, which runs only if you ask for it: pass "
                 "trust_remote_code=True."
             ) from error
-        if not _is_known(raw.get("model_type")):
+        if str(raw.get("model_type")) not in CONFIG_MAPPING:
             raise ModelError(
                 f"transformers does not know the model type {str(raw.get('model_type'))[:80]!r} of {path}."
             ) from error
         raise _no_config(path, error) from error
     except Exception as error:  # transformers raises errors of many kinds for configurations
         raise _no_config(path, error) from error
-
-
-def _is_known(model_type: Any) -> bool:
-    return isinstance(model_type, str) and model_type in CONFIG_MAPPING
 
 
 def _no_config(path: str, error: Exception) -> ModelError:

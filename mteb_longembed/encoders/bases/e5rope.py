@@ -104,10 +104,6 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def convert(source: str | Path, target: str | Path) -> None:
     """Convert the authors' folder into one that stock transformers and sentence-transformers can read.
 
-    Args:
-        source: folder with their `config.json`, `model.safetensors` or `pytorch_model.bin`, and a tokenizer.
-        target: folder to write into. It is created if it does not exist.
-
     Raises:
         ModelError: if files are missing, or the weights do not fit the configuration.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,80 +22,41 @@ _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "
 _MEBI = 2**20
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known about a model. A value is None if the model's files do not say it.
-
-    Args:
-        counts: how many parameters have each type, by the types' names in safetensors files.
-        n_embedding_parameters: parameters of the table of word embeddings.
-        width: dimensions of a vector.
-        similarity: how vectors are compared, by sentence-transformers' name.
-        prompts: whether it has prompts for queries or documents.
-        card: the data of its model card.
-        published: day on which its repository was created, as YYYY-MM-DD.
-    """
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    n_embedding_parameters: int | None = None
-    width: int | None = None
-    similarity: str | None = None
-    prompts: bool | None = None
-    card: Mapping[str, Any] = field(default_factory=dict)
-    published: str | None = None
-
-    @property
-    def n_parameters(self) -> int | None:
-        """How many parameters the model has."""
-        return sum(self.counts.values()) or None
-
-    @property
-    def memory_mb(self) -> int | None:
-        """The size of the weights in memory, in MiB."""
-        size = sum(count * _BYTES.get(kind, 4) for kind, count in self.counts.items())
-        return round(size / _MEBI) if size else None
-
-
 def card_data(files: Files) -> dict[str, Any]:
-    """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read.
-
-    Args:
-        files: of the model.
-    """
+    """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read."""
     if not files.path:
         return {}
     try:
         file = files.find("README.md", optional=True)
         found = None if file is None else metadata_load(file)
-    except (
-        Exception
-    ):  # YAML's error class is in a package that we do not require; a bad card must not end a run
+    except Exception:  # YAML's errors are in a package that we do not require; a bad card must not end a run
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def facts(base: Base) -> Facts:
-    """Read the facts about a model, without its weights. This never raises.
+def facts(base: Base) -> dict[str, Any]:
+    """The facts about a model by mteb's names for them, and its card and similarity. It is read without its weights.
 
-    Args:
-        base: the model. For a saved model, its folder or repository.
+    A value is None if the model's files do not say it. This never raises.
     """
     if not base.path:  # a model that was made in memory
-        return Facts()
+        return {}
     config = base.config
     vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
     settings: Any = _quietly(base.files, "config_sentence_transformers.json") or {}
-    prompts = settings.get("prompts") if settings else None
+    prompts = settings.get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
-    return Facts(
-        counts=counts,
-        n_embedding_parameters=vocabulary * hidden if vocabulary and hidden else None,
-        width=_width(base, hidden),
-        similarity=settings.get("similarity_fn_name"),
-        prompts=any(prompts.values()) if isinstance(prompts, dict) else None,
-        card=card_data(base.files),
-        published=published,
-    )
+    size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
+    return {
+        "n_parameters": sum(counts.values()) or None,
+        "n_embedding_parameters": vocabulary * hidden if vocabulary and hidden else None,
+        "memory_usage_mb": round(size / _MEBI) if size else None,
+        "embed_dim": _width(base, hidden),
+        "release_date": published,
+        "use_instructions": any(prompts.values()) if isinstance(prompts, dict) else None,
+        "similarity": settings.get("similarity_fn_name"),
+        "card": card_data(base.files),
+    }
 
 
 def _quietly(files: Files, name: str) -> Any:

@@ -72,7 +72,8 @@ class Files:
                     f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
                 )
             # "/" and "." are folders too, and we must not read everything below them
-            return cls(str(Path(path).resolve()), stamp=_stamp(path) if holds_model(path) else ())
+            stamp = () if not holds_model(path) else _stamp(path)
+            return cls(str(Path(path).resolve()), stamp=stamp)
         if path.startswith((".", "/", "~")) or path.count("/") != 1:
             raise ModelError(
                 f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
@@ -115,11 +116,7 @@ class Files:
         return above and (not self.local or _stamp(self.path) == self.stamp)
 
     def on_its_base(self, inside: str) -> Files:
-        """These files, with those of the base if they are only an adapter of PEFT.
-
-        Args:
-            inside: the folder of the transformer in them, with a slash, or empty.
-        """
+        """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
         adapter = None
         if self.find(f"{inside}config.json", optional=True) is None:
             adapter = self.json(f"{inside}adapter_config.json")
@@ -135,11 +132,7 @@ class Files:
         return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
 
     def find(self, name: str, *, optional: bool = False) -> Path | None:
-        """A file as a path on this machine. None if there is no such file.
-
-        Args:
-            name: path of the file inside.
-            optional: whether None is also returned if the hub cannot be reached.
+        """A file as a path on this machine. None if there is none, or it is `optional` and the hub cannot be reached.
 
         Raises:
             HubError: if there is no such repository or revision, or the hub cannot be reached.

@@ -18,6 +18,8 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from mteb_longembed.encoders.strategies import ALGORITHM
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+#: Attributes of a whole model that determine its embeddings, or how they are compared.
+_OF_MODEL = ("prompts", "default_prompt_name", "similarity_fn_name")
 #: Attributes that change no embedding, or that `truncate_dim` covers: dimensions are no part of a digest.
 _IGNORED = frozenset((
     "training", "gradient_checkpointing", "model_card_data", "generation_config", "name_or_path", "saved_in", "origin",
@@ -36,10 +38,7 @@ _STATEFUL = ("dynamic", "longrope")
 class Identity:
     """The name and revision under which everything about a model is kept: results, stored rows, cards.
 
-    Args:
-        name: the canonical name; `local/NAME` for a model that was changed.
-        revision: that of its files; the digest for a model that was changed.
-        changed_from: the name that a changed model had. None for a model that is as it was built.
+    A model that was changed is `local/NAME` with its digest as revision, and `changed_from` is the name that it had.
     """
 
     name: str
@@ -48,13 +47,9 @@ class Identity:
 
 
 def identity(model: Any, name: str, revision: str, built: str | None) -> Identity:
-    """Who a model is now.
+    """Who a model is now, from what it was when it was built.
 
-    Args:
-        model: a `SentenceTransformer` or `MultiVectorEncoder`.
-        name: its name when it was built, or where it comes from.
-        revision: its revision when it was built.
-        built: its digest when it was built. None if nobody took it, which counts as changed.
+    `built` is its digest then. None, if nobody took it, counts as changed.
     """
     now = digest(model)
     if now == built:
@@ -67,9 +62,6 @@ def digest(model: Any) -> str:
 
     Weights and buffers count bit by bit; attributes, configurations, prompts and the tokenizer by their values; hooks
     and methods of an instance by their names. Code is not read.
-
-    Args:
-        model: a `SentenceTransformer` or `MultiVectorEncoder`.
     """
     found = hashlib.blake2b(digest_size=20)
 
@@ -77,37 +69,23 @@ def digest(model: Any) -> str:
         found.update(repr(parts).encode("utf-8", "surrogatepass"))
 
     add([_names(getattr(torch_modules, f"_global{hooks}")) for hooks in _HOOKS])
-    add(
-        [
-            _value(getattr(model, key, None))
-            for key in ("prompts", "default_prompt_name", "similarity_fn_name")
-        ]
-    )
+    add([_value(getattr(model, key, None)) for key in _OF_MODEL])
     for name, module in list(model.named_modules(remove_duplicate=False))[1:]:
-        add(
-            name,
-            _name(type(module)),
-            [_names(getattr(module, hooks)) for hooks in _HOOKS],
-            _attributes(module),
-        )
-        for key, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None and not (key in module._buffers and _is_stateful(module)):
+        hooks = [_names(getattr(module, each)) for each in _HOOKS]
+        add(name, _name(type(module)), hooks, _attributes(module))
+        buffers = {} if getattr(module, "rope_type", None) in _STATEFUL else module._buffers
+        for key, tensor in (*module._parameters.items(), *buffers.items()):
+            if tensor is not None:
                 add(key, _value(tensor))
     return found.hexdigest()
 
 
 def _attributes(module: nn.Module) -> list[tuple[str, object]]:
-    own = {
-        key: value for key, value in vars(module).items() if not key.startswith("_") and key not in _IGNORED
-    }
+    own = {key: each for key, each in vars(module).items() if not key.startswith("_") and key not in _IGNORED}
     if not isinstance(module, PreTrainedModel):
         own.pop("config", None)  # that of the model around it
     own |= {key: vars(module)[key] for key in _ADAPTERS if key in vars(module)}
     return [(key, _value(own[key])) for key in sorted(own)]
-
-
-def _is_stateful(module: nn.Module) -> bool:
-    return getattr(module, "rope_type", None) in _STATEFUL
 
 
 def _value(value: Any, depth: int = 6) -> object:

@@ -12,15 +12,15 @@ from .base import Base, open_base
 from .saved import Origin
 from .spec import DTYPES, ModelSpec
 
+#: Similarities of single vectors for which the best of several vectors can be taken.
+_COMPARABLE = (None, "cosine", "dot")
+
 
 @dataclass(frozen=True)
 class ResolvedModel:
     """An extended model before its weights load. All code that builds, describes or stores the model starts here.
 
-    Args:
-        spec: the canonical specification: only what differs from what holds without it. It prints the name.
-        base: the base model. For a saved model, its folder or repository.
-        strategy: the strategy with all lengths and parameters.
+    Its specification is the canonical one: only what differs from what holds without it. It prints the name.
     """
 
     spec: ModelSpec
@@ -65,7 +65,7 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
     base = base or open_base(spec.base, spec.revision, bool(spec.trust_remote_code))
     if base.saved:
         return _as_saved(spec, base)
-    base.check_vectors(spec.vectors)
+    _check_vectors(spec.vectors, base)
     strategy = _strategy_on(spec, base)
     canonical = replace(
         spec,
@@ -117,3 +117,20 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     )
     # a repository of its own has a name of its own
     return ResolvedModel(full if base.files.local else published, base, strategy)
+
+
+def _check_vectors(vectors: int | str | None, base: Base) -> None:
+    """Raise IncompatibleError if a base cannot have several vectors of this kind for a document."""
+    if vectors is None:
+        return
+    if base.similarity not in _COMPARABLE:
+        raise IncompatibleError(
+            f"several vectors are compared by cosine or dot product, and {base.name} compares by "
+            f"{base.similarity}: leave out vectors."
+        )
+    if vectors != "window" and base.pooling not in (None, "mean"):
+        kind = base.pooling if isinstance(base.pooling, str) else "+".join(base.pooling)
+        raise IncompatibleError(
+            f"vectors={vectors} averages the tokens of each span, but {base.name} was trained with {kind} "
+            "pooling, not mean: use pcw with vectors=window."
+        )

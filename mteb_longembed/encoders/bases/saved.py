@@ -34,12 +34,7 @@ _ADAPTERS = "adapters"
 
 @dataclass(frozen=True)
 class Origin:
-    """The base that an extended model was made from.
-
-    Args:
-        name: hub id, or `local/NAME`.
-        revision: the hub's commit, or a hash of the local files. None if it is unknown.
-    """
+    """The base that an extended model was made from: its name and revision (None if it is unknown)."""
 
     name: str
     revision: str | None = None
@@ -47,13 +42,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Carried:
-    """The extension that is in a base's files already.
-
-    Args:
-        strategy: with its lengths and parameters.
-        vectors: content tokens for each vector, `window`, or None for one vector a document.
-        origin: the base that the model was made from. None if its files do not say it (version 0.1).
-    """
+    """The extension that is in a base's files already. The files of version 0.1 do not say the origin."""
 
     strategy: Strategy
     vectors: int | Literal["window"] | None = None
@@ -77,12 +66,7 @@ def check_modules(path: str, modules: list[Any] | None) -> None:
 
 
 def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: str) -> Carried:
-    """What a saved model carries.
-
-    Args:
-        extension: the content of `STRATEGY_FILE`.
-        pooling: the content of the pooling module's configuration.
-        path: the model's folder or repository, for errors.
+    """What a saved model carries, by its `STRATEGY_FILE` and the configuration of its pooling.
 
     Raises:
         ModelError: if they are not in the form that we write.
@@ -92,7 +76,8 @@ def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: 
         raise ModelError(
             f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
         )
-    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
+    origin = origin_in(extension)
+    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin)
 
 
 def _is_well_formed(entry: Any) -> bool:
@@ -111,11 +96,7 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
 
 
 def strategy_in(config: Any, where: str | Path) -> Strategy:
-    """The strategy that `what_is_saved` describes.
-
-    Args:
-        config: what the file holds.
-        where: the file, for the error.
+    """The strategy that `what_is_saved` describes. An error names the file (`where`).
 
     Raises:
         ModelError: if it does not have this form.

@@ -165,10 +165,6 @@ class ModelSpec:
     def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
         """The strategy with all lengths and parameters.
 
-        Args:
-            trained_len: the trained length that the base's files say.
-            base: name of the base, for the error.
-
         Raises:
             InputError: if no trained length is known, or a length or parameter breaks its rule.
         """

@@ -66,18 +66,10 @@ class Budget:
 
 
 def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
-    """Batches of document indices, the longest documents first.
+    """Batches of document indices, the longest documents first. Every index occurs once.
 
-    Args:
-        lengths: tokens of each document, special tokens and prompt included.
-        budget: the limits of a batch.
-
-    Returns:
-        Every index exactly once.
-
-    Example:
-        >>> plan([3, 9, 3, 8], Budget(tokens=20, batch_size=8, trained_len=4, even_len=1000))
-        [[1, 3], [0, 2]]
+    >>> plan([3, 9, 3, 8], Budget(tokens=20, batch_size=8, trained_len=4, even_len=1000))
+    [[1, 3], [0, 2]]
     """
     batches: list[list[int]] = []
     batch: list[int] = []
@@ -104,13 +96,8 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
     """Lists of indices with about equal cost, the most expensive first. Each worker takes one list after the other.
 
-    Args:
-        costs: cost of each document, in any unit.
-        n_parts: largest number of lists.
-
-    Example:
-        >>> split_by_cost([1, 9, 1, 1, 8], 3)
-        [[1], [4], [0, 2, 3]]
+    >>> split_by_cost([1, 9, 1, 1, 8], 3)
+    [[1], [4], [0, 2, 3]]
     """
     order = sorted(range(len(costs)), key=lambda i: (-costs[i], i))
     share = sum(costs) / max(n_parts, 1)
@@ -145,13 +132,7 @@ def estimated_tokens(text: str, max_len: int) -> int:
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
-    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings.
-
-    Args:
-        texts: all inputs.
-        max_len: tokens kept of each text.
-        batch_tokens: tokens of one batch.
-    """
+    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings."""
     blocks: list[list[int]] = []
     filled = limit = 0
     for place in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):

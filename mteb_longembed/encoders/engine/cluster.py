@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,8 +28,11 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import PARTS_PER_WORKER, split_by_cost
-from .engine import Collect, Engine, TextModel, budget_of, sentence_embeddings
+from .engine import DEFAULT_BATCH, Engine, budget_of
 from .reading import Reading, warn_once
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.building import LongModel
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +45,9 @@ _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which workers to use.
+    """Which workers to use: an address in Ray's form (None: RAY_ADDRESS, or a new cluster here) and their number.
 
-    Args:
-        address: address of a running cluster, in Ray's form. None for RAY_ADDRESS or a new cluster on this machine.
-        count: number of workers. None for one worker for each GPU, or for each machine if there are no GPUs.
+    None stands for one worker for each GPU, or for each machine if there are no GPUs.
     """
 
     address: str | None = None
@@ -100,15 +101,10 @@ class Cluster:
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
     """CPUs that each worker takes where there are no GPUs, and so the threads that Ray gives it.
 
-    Args:
-        cpus: of each machine; those without any left out.
-        count: workers, spread over the machines.
-
-    Example:
-        >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
-        8
-        >>> cpus_of_a_worker([16], count=5)
-        3
+    >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
+    8
+    >>> cpus_of_a_worker([16], count=5)
+    3
     """
     if not cpus:
         return 1
@@ -117,11 +113,7 @@ def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
 
 
 class _Worker:
-    """The code that runs in a worker's process.
-
-    Args:
-        model: extended model, on the CPU.
-    """
+    """The code that runs in a worker's process."""
 
     def __init__(self, model: Any) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -147,14 +139,7 @@ class _Worker:
 
 
 class Workers:
-    """Ray actors with a copy of a model. They end with this object.
-
-    Args:
-        model: extended model. The workers get its state at the time they start.
-        count: number of workers.
-        on_gpu: whether each worker has its own GPU.
-        cpus: CPUs of each worker without a GPU.
-    """
+    """Ray actors with a copy of a model, as it is when they start. They end with this object."""
 
     def __init__(self, model: Any, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
@@ -229,41 +214,22 @@ class Workers:
 
 
 class ClusterEngine:
-    """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens.
-
-    Args:
-        model: extended model. The workers have a copy of it.
-        workers: the workers that encode the texts.
-        prompt: text that is put before every text.
-        batch_size: largest number of texts in a batch.
-        store: where finished arrays are kept. None keeps none.
-        collect: takes one array for each document from the features after the model's last module.
-        form: a name for what `collect` does.
-        kwargs: what the call passes to the modules' `forward`.
-    """
+    """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
     def __init__(
-        self,
-        model: TextModel,
-        workers: Workers,
-        *,
-        prompt: str | None = None,
-        batch_size: int = 32,
-        store: EmbeddingStore | None = None,
-        collect: Collect = sentence_embeddings,
-        form: str = "sentence_embedding",
-        kwargs: dict[str, Any] | None = None,
+        self, model: LongModel, workers: Workers, *, store: EmbeddingStore | None = None, **settings: Any
     ) -> None:
         self.model = model
         self.workers = workers
         self.store = store
-        self.settings: dict[str, Any] = {
-            "prompt": prompt, "batch_size": batch_size, "collect": collect, "form": form, "kwargs": kwargs or {}
-        }  # fmt: skip
+        #: Arguments of the engines of the workers. All their arrays go to the host.
+        self.settings: dict[str, Any] = {"prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}}
+        self.settings |= {"form": "sentence_embedding", **settings}
+        self.settings.pop("to_host", None)
         self.reading = Reading()
         self.row_keys: RowKeys | None = None
         if store is not None:
-            self.row_keys = row_keys(model, workers.device, form, kwargs or {})
+            self.row_keys = row_keys(model, workers.device, self.settings["form"], self.settings["kwargs"])
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
@@ -310,15 +276,8 @@ class ClusterEngine:
 _WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
 
 
-def cluster_engine(model: Any, settings: Mapping[str, Any]) -> ClusterEngine:
-    """The engine for the texts of one call on the model's cluster.
-
-    Args:
-        model: extended model. Its `cluster` gives the workers.
-        settings: the other arguments of `Engine`.
-    """
-    workers = _WORKERS.get(model)
-    if workers is None:
-        workers = _WORKERS[model] = model.cluster.workers(model)
-    own = {field: value for field, value in settings.items() if field != "to_host"}
-    return ClusterEngine(model, workers, **own)
+def workers_of(model: Any) -> Workers:
+    """The workers that a model's `cluster` gives. They start at the first call."""
+    if model not in _WORKERS:
+        _WORKERS[model] = model.cluster.workers(model)
+    return _WORKERS[model]

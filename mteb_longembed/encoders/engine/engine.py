@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import PretrainedConfig
+from torch import Tensor
 
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.engine.batching import Block, divide, estimated_tokens, tokenised_blocks
@@ -18,12 +17,14 @@ from mteb_longembed.encoders.engine.reading import TokenBar
 from mteb_longembed.encoders.engine.running import AHEAD, Results, delayed, measured_tokens
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
-from mteb_longembed.encoders.strategies import Strategy
 
 from .batching import Budget, plan
 from .reading import Reading, reading_of, warn_once
 from .running import Features, Runner, not_finite, retry_in_fp32
 from .tokenizing import Ids
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.building import LongModel
 
 logger = logging.getLogger(__name__)
 
@@ -35,63 +36,7 @@ POOLING = "pooling"
 DOCUMENT_LENGTHS = "document_lengths"
 
 
-class TextModule(Protocol):
-    """A model's first module. It tokenises and holds the strategy."""
-
-    strategy: Strategy
-    model: Any
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer. None if there is none."""
-
-    @property
-    def config(self) -> PretrainedConfig:
-        """The transformer's configuration."""
-
-    @property
-    def longest(self) -> int:
-        """Tokens kept of a text."""
-
-    def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
-        """Each text's ids. None if the engine cannot cut these inputs."""
-
-    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> dict[str, Any]:
-        """The input of the forward pass for texts with these ids."""
-
-    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[object]:
-        """The settings that change each text's embedding, apart from its ids."""
-
-    def leaves_unchanged(self, n: int) -> bool:
-        """Whether a text of `n` tokens gets the same embedding as from the base itself."""
-
-    def packs_on(self, device: torch.device) -> bool:
-        """Whether documents run packed on a device."""
-
-
-class TextModel(Protocol):
-    """What an engine needs from a model: its first module, and a forward pass through all modules."""
-
-    @property
-    def first(self) -> TextModule:
-        """The module that tokenises and holds the strategy."""
-
-    @property
-    def pooling(self) -> nn.Module:
-        """The module after the first one."""
-
-    @property
-    def shares_windows(self) -> bool:
-        """Whether the vectors of documents that are cut depend only on their pooled windows."""
-
-    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, for documents whose pooled windows are known."""
-
-    def __call__(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """The features after the last module."""
-
-
-def budget_of(model: TextModel, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
+def budget_of(model: LongModel, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
     """The limits of a model's forward pass on a kind of device. `tokens` replaces the default if it is given."""
     width = model.first.config.get_text_config().hidden_size
     return Budget.for_device(device_type, width, model.first.strategy.trained_len, batch_size, tokens)
@@ -99,13 +44,9 @@ def budget_of(model: TextModel, device_type: str, batch_size: int, tokens: int |
 
 @dataclass(eq=False)
 class _Piece:
-    """Texts of a batch that run together.
+    """Texts of a batch that run together: their indices among the inputs, their ids, and one array for each.
 
-    Args:
-        places: indices of the texts among the inputs.
-        rows: token ids of the texts.
-        results: one array for each text.
-        windows: the pooled windows of each text, if they are kept and one of the texts is cut.
+    `windows` has the pooled windows of each text, if they are kept and one of the texts is cut.
     """
 
     places: list[int]
@@ -116,16 +57,7 @@ class _Piece:
 
 @dataclass(eq=False)
 class _Started:
-    """A running batch: the results that the store had, and the pieces in which the other texts run.
-
-    Args:
-        places: indices of all its texts among the inputs.
-        rows: token ids of the texts.
-        keys: keys of the texts in the store. Empty without a store.
-        found: results that the store had, and results that were joined from stored windows.
-        joined: only the results that were joined from stored windows.
-        pieces: the texts that run.
-    """
+    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run."""
 
     places: list[int]
     rows: list[Ids]
@@ -161,11 +93,11 @@ class Engine:
 
     def __init__(
         self,
-        model: TextModel,
+        model: LongModel,
         device: torch.device,
         *,
         prompt: str | None = None,
-        batch_size: int = 32,
+        batch_size: int = DEFAULT_BATCH,
         store: EmbeddingStore | None = None,
         collect: Collect = sentence_embeddings,
         to_host: bool = False,
@@ -205,13 +137,8 @@ class Engine:
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode texts, longest first. Results that the store has are read, and only the other texts run.
 
-        Args:
-            texts: what to encode.
-            show: whether a progress bar is shown.
-
         Yields:
-            The indices of some texts, and the array of each. The arrays are finite, and on the engine's device or on
-            the host.
+            The indices of some texts, and the array of each: finite, on the engine's device or on the host.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
@@ -219,10 +146,6 @@ class Engine:
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
         """Encode texts, longest first, without the store.
-
-        Args:
-            texts: what to encode.
-            show: whether a progress bar is shown.
 
         Yields:
             The indices of some texts, and all features of their batch after the model's last module. They are finite.
@@ -247,10 +170,7 @@ class Engine:
         blocks = divide(texts, max_len, self.budget.tokens)
 
         def tokenise(part: list[str]) -> list[Ids]:
-            ids = first.token_ids(part, self.prompt, **self.kwargs)
-            if ids is None:
-                raise TypeError("all inputs of one call must be texts")
-            return ids
+            return cast("list[Ids]", first.token_ids(part, self.prompt, **self.kwargs))
 
         self.reading = Reading()
         with TokenBar(sum(expected), show=show) as bar:
@@ -394,7 +314,7 @@ class Engine:
         return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
 
 
-def _note_precision(model: TextModel, device: torch.device) -> None:
+def _note_precision(model: LongModel, device: torch.device) -> None:
     """Say once for each model what half precision is for on this device. A checkpoint in fp32 stays in fp32."""
     packed, full = path_of(model, device, torch.bfloat16), path_of(model, device)
     if full.startswith("float32") and ", packed" in packed and not model.__dict__.get("_told_of_precision"):
@@ -407,21 +327,15 @@ def _note_precision(model: TextModel, device: torch.device) -> None:
 
 
 def engine_for(model: Any, device: torch.device, settings: Mapping[str, Any]) -> Any:
-    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
-
-    Args:
-        model: extended model.
-        device: where the model runs in this process.
-        settings: the other arguments of `Engine`.
-    """
+    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process."""
     if model.cluster is None:
         return Engine(model, device, **settings)
-    from .cluster import cluster_engine  # it imports this module
+    from .cluster import ClusterEngine, workers_of  # it imports this module
 
-    return cluster_engine(model, settings)
+    return ClusterEngine(model, workers_of(model), **settings)
 
 
-def path_of(model: TextModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
+def path_of(model: LongModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
     """One line that says how a model's documents run on a device, in its own number type or another."""
     dtype = dtype or next(model.first.model.parameters()).dtype
     line = path(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -13,7 +13,10 @@ from mteb_longembed.encoders.engine.batching import estimated_tokens
 from mteb_longembed.encoders.engine.reading import TokenBar
 
 from .batching import PARTS_PER_WORKER, split_by_cost
-from .engine import TextModel, budget_of
+from .engine import budget_of
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.building import LongModel
 
 Pool = dict[Literal["input", "output", "processes"], Any]
 
@@ -34,7 +37,7 @@ def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
 
 
 def encode_in_pool(
-    model: TextModel,
+    model: LongModel,
     texts: Sequence[str],
     pool: Pool,
     take: Callable[[Pool], tuple[int, Any]],
@@ -44,16 +47,8 @@ def encode_in_pool(
 ) -> list[Any]:
     """Each text's embedding, from workers that get parts of equal cost in tokens.
 
-    Args:
-        model: extended model. Each worker has a copy of it.
-        texts: what to encode.
-        pool: what `start_multi_process_pool` returned.
-        take: waits for a worker, and returns the part's number with its embeddings or an exception.
-        show: whether a progress bar is shown.
-        kwargs: the arguments of `encode` for the workers.
-
-    Raises:
-        Exception: any error that a worker raised. It is raised after all parts have returned.
+    `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
+    parts have returned.
     """
     budget = budget_of(model, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]

@@ -24,13 +24,9 @@ _ENGLISH = 1 / CHARS_PER_TOKEN
 
 @dataclass
 class Reading:
-    """How many tokens of some documents were read, and how many they have.
+    """How many tokens of some documents were read, and how many they have (`whole`; estimated if they were cut).
 
-    Args:
-        documents: number of documents.
-        read: tokens that the model read, of all documents together.
-        whole: tokens of the whole documents. For cut documents they are estimated from the characters.
-        halved: number of documents that lost more than half of their tokens.
+    `halved` documents lost more than half of their tokens.
     """
 
     documents: int = 0
@@ -61,14 +57,7 @@ class Reading:
 
 
 def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len: int) -> Reading:
-    """How much of the texts was read.
-
-    Args:
-        tokenizer: the model's tokenizer.
-        texts: the whole texts.
-        ids: token ids that the model reads, cut to `max_len` tokens.
-        max_len: tokens kept of each text.
-    """
+    """How much of the texts was read."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
     rate = _tokens_a_character(tokenizer, [text for text, _ in cut]) if cut else 0.0
@@ -107,13 +96,7 @@ _LINE_EVERY = 30.0
 
 @contextmanager
 def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
-    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then.
-
-    Args:
-        total: tokens expected over all calls. None if nobody knows.
-        label: the text before the bar.
-        show: whether there is a bar.
-    """
+    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then."""
     look: dict[str, Any] = {"desc": label, "unit": " tokens", "unit_scale": True}
     if not sys.stderr.isatty():
         left = "" if total is None else " of {total_fmt}, {remaining} left"
@@ -134,12 +117,7 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
 
 
 class TokenBar:
-    """Counts tokens, and shows a progress bar if it should.
-
-    Args:
-        total: expected tokens, at first an estimate.
-        show: whether there is a bar, also without a terminal.
-    """
+    """Counts tokens, and shows a progress bar if it should, also without a terminal. Its total may be corrected."""
 
     def __init__(self, total: int, *, show: bool) -> None:
         self._whole = _WHOLE.get()

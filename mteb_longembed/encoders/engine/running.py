@@ -37,10 +37,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 class Runner:
     """Runs batches of token ids through a model and remembers which cost did not fit.
 
-    Args:
-        forward: ids of a batch -> the features after the model's last module.
-        cost: cost of one document, from its number of tokens.
-        limit: the highest cost of a batch that is tried. It is lowered when memory runs out.
+    `cost` maps the tokens of a document to its cost. No batch above `limit` is tried, which falls when memory runs out.
     """
 
     def __init__(
@@ -120,12 +117,6 @@ def retry_in_fp32(
 ) -> Features:
     """Run one document again in fp32, because half precision may overflow where fp32 does not.
 
-    Args:
-        model: its parameters are converted to fp32 during the run.
-        forward: runs the document alone.
-        finite: checks that the needed features are finite.
-        describe: the name of the document for the error.
-
     Raises:
         NumberError: if the embedding is still not finite. The error names the document.
     """
@@ -163,9 +154,7 @@ AHEAD = 2
 class Results:
     """One array for each document. The arrays have one type and may have different shapes.
 
-    Args:
-        arrays: arrays from the model's last module, on its device.
-        fetch: whether the arrays are copied to the host. The flags always are.
+    They are copied to the host if `fetch` says so. What says whether they are finite always is.
     """
 
     def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
@@ -239,10 +228,6 @@ FEWEST, MOST = 4096, 1 << 18
 def tokens_that_fit(bytes_a_token: float, free: int) -> int:
     """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches.
 
-    Args:
-        bytes_a_token: bytes that a forward pass takes for each token.
-        free: free bytes.
-
     Example:
         >>> tokens_that_fit(bytes_a_token=100_000, free=20_000_000_000)
         65536
@@ -254,13 +239,7 @@ def tokens_that_fit(bytes_a_token: float, free: int) -> int:
 
 
 def measured_tokens(run: Callable[[int, int], object], longest: int, device: torch.device) -> int:
-    """Tokens of a batch on a CUDA device. One forward pass measures the memory for each token.
-
-    Args:
-        run: encodes a number of documents with a number of tokens each, and keeps nothing.
-        longest: the longest input in tokens.
-        device: where the model is.
-    """
+    """Tokens of a batch on a CUDA device. One pass of `run(documents, tokens)` measures the memory for a token."""
     n = min(longest, _PROBE_DOCUMENT)
     count = max(_PROBE // n, 1)
     try:

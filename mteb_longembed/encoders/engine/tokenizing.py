@@ -24,26 +24,15 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from mteb_longembed.errors import ModelError
 
 #: Normalisers that change a text character by character, or within one combining sequence.
-_LOCAL_NORMALIZERS = frozenset(
-    (
-        "BertNormalizer",
-        "NFC",
-        "NFD",
-        "NFKC",
-        "NFKD",
-        "Lowercase",
-        "StripAccents",
-        "Strip",
-        "Nmt",
-        "Precompiled",
-    )
-    + ("Prepend", "ByteLevel")
-)
+_LOCAL_NORMALIZERS = frozenset((
+    "BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Nmt", "Precompiled",
+    "Prepend", "ByteLevel",
+))  # fmt: skip
 #: Pre-tokenisers that look at most a few characters ahead to find the end of a word.
-_LOCAL_PRE_TOKENIZERS = frozenset(
-    ("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits")
-    + ("CharDelimiterSplit", "UnicodeScripts")
-)
+_LOCAL_PRE_TOKENIZERS = frozenset((
+    "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits",
+    "CharDelimiterSplit", "UnicodeScripts",
+))  # fmt: skip
 #: Models that tokenise every pre-token separately and without randomness.
 _LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
 _UNDERSCORE = "▁"
@@ -200,13 +189,9 @@ CACHE = IdCache()
 
 
 class CutTokenizer:
-    """A fast tokenizer that reads no more of a text than the needed tokens require.
+    """A fast tokenizer (see `supports`) that reads no more of a text than the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
-
-    Args:
-        tokenizer: a fast tokenizer for which `supports` is true.
-        cache: where ids are kept between calls.
 
     Raises:
         ModelError: if the special tokens around a text depend on the text.
@@ -237,12 +222,7 @@ class CutTokenizer:
         )
 
     def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
-        """Token ids of each text, special tokens included, cut to `max_len` tokens: int32 arrays.
-
-        Args:
-            texts: prompts included.
-            max_len: tokens kept of each text, special tokens included.
-        """
+        """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
         room = max(max_len - len(self.before) - len(self.behind), 0)
         before, behind = np.array(self.before, np.int32), np.array(self.behind, np.int32)
         return [np.concatenate([before, ids, behind]) for ids in self.contents(texts, room)]
@@ -323,12 +303,8 @@ class CutTokenizer:
 def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
     """The last place within `wanted` characters where a cut divides no character, or the whole length.
 
-    A place before white space is best, because no combining mark, joiner or word crosses it.
-
-    Args:
-        text: what to cut.
-        wanted: largest number of characters to keep.
-        beyond: a number of characters that was too small. The cut must come after it, or the search never ends.
+    A place before white space is best, because no combining mark, joiner or word crosses it. The cut comes after
+    `beyond`, a number of characters that was too small: otherwise the search never ends.
     """
     if wanted >= len(text):
         return len(text)

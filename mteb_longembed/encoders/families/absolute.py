@@ -23,8 +23,7 @@ from .interface import install_packed
 class Layout:
     """The parts of a model type that we change: its query projections, and the first row of its table.
 
-    `from_padding`: positions start at `padding_idx + 1`, and pad tokens inside the text are not counted (fairseq's
-    rule).
+    `from_padding`: positions start at `padding_idx + 1`, and pad tokens in a text do not count (fairseq's rule).
     """
 
     query: str

@@ -48,12 +48,8 @@ _MASKED_UP_TO = 256
 class LayerAttention:
     """What our attention function knows about a model. All layers of the model share it.
 
-    Args:
-        strategy: the strategy; it scales queries by the document's length.
-        planned: attention with changed relative positions for long documents, or None.
-        keep_windows: whether a sliding window stays if it is at least as large as the trained length. Such a window
-            had no effect in training. A window that reaches the target length cuts nothing and never counts.
-        trial: layers that a trial pass reached, with their queries and keys; None outside a trial pass.
+    `planned` changes relative positions in long documents. A sliding window that is at least as large as the trained
+    length had no effect in training, and stays only with `keep_windows`. `trial` collects layers, queries and keys.
     """
 
     strategy: Strategy
@@ -240,15 +236,10 @@ def each_length(
 ) -> Tensor:
     """Run attention for all documents of the same length together, without their padding.
 
-    Args:
-        query: `[b, h, width, d]`.
-        key: the same shape.
-        value: the same shape.
-        documents: their lengths.
-        run: attention over `[rows, h, n, d]` documents of one length; its last argument is the row of the first one.
+    `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one.
 
     Returns:
-        `[b, h, width, d]`, with zeros at padding.
+        `[b, h, width, d]`, as `query` has it, with zeros at padding.
     """
     groups = documents.by_length()
     width = query.shape[2]
@@ -355,15 +346,8 @@ def attend_plain(
 ) -> Tensor:
     """Softmax attention of each document over its own tokens.
 
-    Args:
-        q: `[b, h, n, d]`.
-        k: `[b, hk, n, d]`; `hk` divides `h`.
-        v: `[b, hk, n, d]`.
-        scale: factor of the scores.
-        causal: whether token i sees only tokens 0..i.
-        window: token i sees tokens at a distance below this. None for all tokens.
-        lengths: `[b]` real tokens of each document. The rest is padding. None if there is no padding.
-        dropout: probability of dropping an attention weight.
+    `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
+    at a distance below it. `lengths` `[b]` are real tokens, the rest is padding.
 
     Returns:
         `[b, h, n, d]`. Rows of padding hold finite numbers without meaning.

@@ -29,10 +29,7 @@ _BLOCK = 2**24
 class DistanceBias:
     """The biases of all pairs of tokens, made one block of rows at a time. It replaces T5's `[1, h, n, n]` tensor.
 
-    Args:
-        layer: the attention layer that owns the learned biases.
-        strategy: maps the positions of documents longer than the trained length.
-        plan: the changed relative positions of such documents, or None.
+    `layer` owns the learned biases. `plan` has the changed relative positions of documents beyond the trained length.
     """
 
     def __init__(self, layer: Any, strategy: Strategy, plan: Plan | None) -> None:

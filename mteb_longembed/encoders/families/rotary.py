@@ -48,12 +48,8 @@ class MappedRotary(nn.Module):
     """A model's rotary module with the strategy's positions and frequencies for each document.
 
     Positions are mapped in here, and the model never sees the mapped positions. If position ids fall or repeat, a
-    causal model thinks that several documents are packed into one input, and masks the first from the last.
-
-    Args:
-        base: the model's own module; it still does everything that the strategy does not change.
-        strategy: its hooks `position_ids` and `inv_freq` act here.
-        config: the model's configuration.
+    causal model thinks that several documents are packed into one input, and masks the first from the last. The model's
+    own module, `base`, still does everything that the strategy does not change.
     """
 
     def __init__(self, base: nn.Module, strategy: Strategy, config: PretrainedConfig) -> None:
@@ -74,16 +70,14 @@ class MappedRotary(nn.Module):
         self.theta = float(rope.get("rope_theta", 10_000.0))
         # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
         device = next((b.device for b in base.buffers()), torch.device("cpu"))
-        self._own(torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device), self.layer_type)
+        x, at = torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device)
+        turn = self._own(x, at, self.layer_type)
         # Not a buffer: model.bfloat16() must not round it.
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
-        self.interleaved, self.scaling = self._probe()
+        self.interleaved, self.scaling = self._layout(turn)
 
-    def _probe(self) -> tuple[bool, float]:
+    def _layout(self, turn: object) -> tuple[bool, float]:
         """Which dimensions form a pair, and the factor of all cosines: both read from the module's own output."""
-        device = next((b.device for b in self.base.buffers()), torch.device("cpu"))
-        x = torch.zeros(1, 2, 1, device=device)
-        turn: object = self._own(x, torch.tensor([[0, 1]], device=device), self.layer_type)
         if not isinstance(turn, tuple):
             raise ModelError(
                 f"{type(self.base).__name__} gives no cosines and sines, which is all that we know."
@@ -157,27 +151,13 @@ class MappedRotary(nn.Module):
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
-def mapped_angles(strategy: Strategy, p: Tensor, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """Rotary angles `[b, n, r/2]` in float32 after the strategy's hooks.
-
-    Args:
-        strategy: its hooks `position_ids` and `inv_freq` are applied if it has them.
-        p: `[b, n]` positions.
-        n: `[b]` lengths of the documents in tokens.
-        inv_freq: `[r/2]`, or `[b, r/2]` if the base's own frequencies depend on the length.
-        theta: the base's rope base.
-    """
-    inv_freq = mapped_frequencies(strategy, n, inv_freq, theta)
-    return mapped_positions(strategy, p, n[:, None]).float()[..., None] * inv_freq[:, None]
-
-
 def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
     """The strategy's positions for `p`, in documents of `n` tokens (broadcasting)."""
     return strategy.position_ids(p, n) if "position_ids" in strategy.hooks() else p
 
 
 def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """The strategy's inverse frequencies, `[b or 1, r/2]`; arguments as `mapped_angles`'."""
+    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary."""
     rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
     if "inv_freq" not in strategy.hooks():
         return rows

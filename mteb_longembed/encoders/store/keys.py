@@ -18,19 +18,16 @@ from mteb_longembed.encoders.strategies import ALGORITHM
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
+#: Settings of torch's matrix products on CUDA devices.
+_OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
 
 
 class RowKeys:
     """The keys of the rows of one call of `encode`.
 
     A row is found by the base's revision, its compute type, how it runs, its token ids, and the strategy unless the
-    strategy leaves this row as the base makes it. So all strategies of a base share its short rows.
-
-    Args:
-        model: one of ours, as `build` made it.
-        device: where it runs. Kinds of devices round differently.
-        form: which of the features after the last module are kept.
-        kwargs: what the call passes to the modules' `forward`.
+    strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
+    of the features after the last module are kept.
     """
 
     def __init__(self, model: Any, device: torch.device, form: str, kwargs: Mapping[str, Any]) -> None:
@@ -49,24 +46,14 @@ class RowKeys:
         self._window = _digest("windows", *common, pooling)
 
     def keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
-        """The keys of rows with these token ids.
-
-        Args:
-            ids: token ids of each document, prompt and special tokens included.
-            prompt: the prompt that was put before each text. `ids` contain it.
-        """
+        """The keys of rows with these token ids, which contain special tokens and the prompt."""
         return [
             _key(self._short if self.first.leaves_unchanged(len(row)) else self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
 
     def window_keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
-        """The keys of the pooled windows of documents that are cut. They do not depend on how windows are joined.
-
-        Args:
-            ids: token ids of each document, as for `keys`. Each is longer than the length up to which nothing is cut.
-            prompt: the prompt that was put before each text. `ids` contain it.
-        """
+        """The keys of the pooled windows of documents that are all cut, however these are joined then."""
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
             length, prefix, behind = settings
@@ -131,14 +118,7 @@ def _how_it_runs(device: torch.device) -> object:
         str(torch.get_default_dtype()),
         str(getattr(torch.backends, "fp32_precision", None)),
         str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
-        [
-            str(getattr(matmul, name, None))
-            for name in (
-                "fp32_precision",
-                "allow_fp16_reduced_precision_reduction",
-                "allow_bf16_reduced_precision_reduction",
-            )
-        ],
+        [str(getattr(matmul, name, None)) for name in _OF_MATMUL],
         [version(name) for name in ("torch", "transformers", "sentence-transformers")],
     ]
 

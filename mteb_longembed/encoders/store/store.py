@@ -160,9 +160,7 @@ class EmbeddingStore:
     def put_many(self, keys: Sequence[bytes], arrays: Sequence[np.ndarray]) -> None:
         """Write all rows of one batch or none. Remove the least recently used rows if there are over `max_bytes`.
 
-        Args:
-            keys: one for each array.
-            arrays: arrays of any shape. float16, float32 and float64 keep their type, others become float32.
+        Arrays may have any shape. float16, float32 and float64 keep their type, others become float32.
         """
         now = int(self._clock())
         # equal documents of a batch share one row
@@ -346,9 +344,7 @@ def _file_number(path: Path) -> tuple[int, int]:
 def pack(array: np.ndarray, key: bytes) -> bytes:
     """A row in its stored form: checksum over key and contents, type, shape, numbers.
 
-    Args:
-        array: float16, float32 and float64 are kept, other types become float32.
-        key: the row's key. A record under another key counts as damaged.
+    A record under another key counts as damaged.
     """
     kind = array.dtype.char.encode()
     if kind not in _TYPES:

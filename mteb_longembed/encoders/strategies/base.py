@@ -23,7 +23,7 @@ import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mteb_longembed.encoders.attention.plan import Plan
+
+
+def parameter(default: Any, help: str, **metadata: str) -> Any:
+    """A parameter of a strategy with its help text. If the default is None, `defaults_by_length` gives the value."""
+    return field(default=default, metadata={"help": help, **metadata})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +61,7 @@ class Strategy:
 
     trained_len: int
     target_len: int
-    logn: bool = field(default=True, metadata={"help": "attention scaling by the document's length"})
+    logn: bool = parameter(True, "attention scaling by the document's length")
 
     def __post_init__(self) -> None:
         if self.trained_len < 2:
@@ -69,6 +74,9 @@ class Strategy:
         for name, value in self.defaults_by_length().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)  # the instance is frozen only after this method
+        for name, rule in self.declared().items():
+            if rule.choices and rule.number is None:
+                rule.read(getattr(self, name))
         self.check()
 
     @classmethod
@@ -108,7 +116,12 @@ class Strategy:
     def declared(cls) -> dict[str, Parameter]:
         """The allowed values of each of the strategy's own parameters."""
         types = typing.get_type_hints(cls)
-        return {name: Parameter.declared(f"{cls.key()}'s {name}", types[name]) for name in cls.parameters()}
+        return {
+            name: Parameter.declared(
+                f"{cls.key()}'s {name}", types[name] | None if default is None else types[name]
+            )
+            for name, default in cls.parameters().items()
+        }
 
     @property
     def scale(self) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.attention.plans import DualChunkPlan
@@ -32,47 +32,32 @@ class DualChunkAttention(Strategy):
 
     Example:
         >>> dca = DualChunkAttention(trained_len=512, target_len=4096)
-        >>> dca.chunk_len, dca.largest
+        >>> dca.chunk, dca.limit
         (384, 511)
         >>> theirs = DualChunkAttention(trained_len=512, target_len=4096, chunk=352, limit=384)
     """
 
-    chunk: int | None = field(
-        default=None, metadata={"help": "tokens of a chunk (default 3/4 of the trained length)"}
-    )
-    limit: int | None = field(
-        default=None,
-        metadata={
-            "help": "largest relative position (default the trained length - 1; ChunkLlama: 3/4 of it)"
-        },
+    chunk: int = parameter(None, "tokens of a chunk (default 3/4 of the trained length)")
+    limit: int = parameter(
+        None, "largest relative position (default the trained length - 1; ChunkLlama: 3/4 of it)"
     )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"chunk": max(3 * self.trained_len // 4, 1), "limit": self.trained_len - 1}
 
-    @property
-    def chunk_len(self) -> int:
-        """`chunk`, which is never None in an instance."""
-        return cast("int", self.chunk)
-
-    @property
-    def largest(self) -> int:
-        """`limit`, which is never None in an instance."""
-        return cast("int", self.limit)
-
     def check(self) -> None:
-        if not 1 <= self.chunk_len < self.trained_len:
+        if not 1 <= self.chunk < self.trained_len:
             raise InputError(
                 f"dca's chunk must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {self.chunk_len}."
+                f"got {self.chunk}."
             )
-        if not self.chunk_len <= self.largest < self.trained_len:
+        if not self.chunk <= self.limit < self.trained_len:
             raise InputError(
-                f"dca's limit must be at least the chunk of {self.chunk_len} tokens and below the trained length "
-                f"of {self.trained_len}, got {self.largest}."
+                f"dca's limit must be at least the chunk of {self.chunk} tokens and below the trained length "
+                f"of {self.trained_len}, got {self.limit}."
             )
 
     def attention(self) -> DualChunkPlan:
         from mteb_longembed.encoders.attention.plans import DualChunkPlan
 
-        return DualChunkPlan(self.chunk_len, self.largest)
+        return DualChunkPlan(self.chunk, self.limit)

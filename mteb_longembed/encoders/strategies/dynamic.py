@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ class DynamicNTK(Strategy):
         [[1.0, 0.0099...], [1.0, 0.0049...]]
     """
 
-    factor: float = field(default=1.0, metadata={"help": "growth of the rope base with the length"})
+    factor: float = parameter(1.0, "growth of the rope base with the length")
 
     def check(self) -> None:
         if not self.factor >= 1:

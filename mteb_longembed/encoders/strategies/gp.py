@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mteb_longembed.errors import InputError
-
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,14 +29,9 @@ class GroupedPositions(Strategy):
         [0, 0, 1, 1, 2, 2]
     """
 
-    factor: Literal["document", "target"] = field(
-        default="document",
-        metadata={"help": "group size by the document's length, or by the target length"},
+    factor: Literal["document", "target"] = parameter(
+        "document", "group size by the document's length, or by the target length"
     )
-
-    def check(self) -> None:
-        if self.factor not in ("document", "target"):
-            raise InputError(f"gp's factor must be document or target, got {self.factor!r}.")
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.factor == "document"

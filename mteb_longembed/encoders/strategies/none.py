@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,7 @@ class NoExtension(Strategy):
         1
     """
 
-    logn: bool = field(default=False, metadata={"help": "attention scaling by the document's length"})
+    logn: bool = parameter(False, "attention scaling by the document's length")
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:

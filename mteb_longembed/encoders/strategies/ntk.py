@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,47 +30,34 @@ class NTKAware(Strategy):
 
     Args:
         factor: multiplier of the rope base; default `s + max(1, s/4)`, which is 3, 5, 10 for s = 2, 4, 8 as in
-            Table 6.
+            Table 6, and 1 for s = 1.
         sigma: width of the Gaussian in table rows.
 
     Example:
         >>> import torch
-        >>> NTKAware(trained_len=512, target_len=4096).rope_factor
+        >>> NTKAware(trained_len=512, target_len=4096).factor
         10.0
         >>> ntk = NTKAware(trained_len=512, target_len=1024)
         >>> ntk.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([900])).tolist()
         [1.0, 0.00577...]
     """
 
-    factor: float | None = field(
-        default=None, metadata={"help": "multiplier of the rope base (rotary)", "hook": "inv_freq"}
+    factor: float = parameter(None, "multiplier of the rope base (rotary)", hook="inv_freq")
+    short: Literal["keep", "scale"] = parameter(
+        "scale",
+        "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
+        hook="inv_freq",
     )
-    short: Literal["keep", "scale"] = field(
-        default="scale",
-        metadata={
-            "help": "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
-            "hook": "inv_freq",
-        },
-    )
-    sigma: float = field(
-        default=32.0, metadata={"help": "smoothing width in rows (learned tables)", "hook": "position_table"}
-    )
+    sigma: float = parameter(32.0, "smoothing width in rows (learned tables)", hook="position_table")
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
 
     def check(self) -> None:
-        if self.short not in ("keep", "scale"):
-            raise InputError(f"ntk's short must be keep or scale, got {self.short!r}.")
-        if not self.rope_factor >= 1:
+        if not self.factor >= 1:
             raise InputError(f"ntk's factor must be at least 1, got {self.factor}.")
         if not self.sigma > 0:
             raise InputError(f"ntk's sigma must be above 0 rows, got {self.sigma}.")
-
-    @property
-    def rope_factor(self) -> float:
-        """`lambda`, the multiplier of the rope base; 1 by default if the target is the trained length."""
-        return cast("float", self.factor)
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         # the static rotary form scales every input; learned tables keep the rows of short inputs
@@ -82,7 +69,7 @@ class NTKAware(Strategy):
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
-        stretched = (inv_freq.double() * self.rope_factor**-steps).to(inv_freq.dtype)
+        stretched = (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
         if self.short == "scale":
             return stretched
         return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-#: The values of `agg`.
-AGGREGATIONS = ("mean", "mean-normalized", "max", "norm-topk", "norm-softmax")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,50 +44,36 @@ class ParallelContextWindows(Strategy):
         [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
 
-    logn: bool = field(
-        default=False, metadata={"help": "must be off: a window never exceeds the trained length"}
+    logn: bool = parameter(False, "must be off: a window never exceeds the trained length")
+    size: int = parameter(None, "tokens of a window (default: the trained length)")
+    overlap: int = parameter(0, "content tokens shared with the window before")
+    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"] = parameter(
+        "mean", "how the windows' vectors are joined"
     )
-    size: int | None = field(
-        default=None, metadata={"help": "tokens of a window (default: the trained length)"}
-    )
-    overlap: int = field(default=0, metadata={"help": "content tokens shared with the window before"})
-    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"] = field(
-        default="mean", metadata={"help": "how the windows' vectors are joined"}
-    )
-    short: Literal["keep", "cut"] = field(
-        default="keep",
-        metadata={"help": "inputs up to the trained length: keep them whole, or cut them too"},
+    short: Literal["keep", "cut"] = parameter(
+        "keep", "inputs up to the trained length: keep them whole, or cut them too"
     )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"size": self.trained_len}
 
     @property
-    def window_len(self) -> int:
-        """`size`, which is never None in an instance."""
-        return cast("int", self.size)
-
-    @property
     def whole_len(self) -> int:
-        return self.trained_len if self.short == "keep" else self.window_len
+        return self.trained_len if self.short == "keep" else self.size
 
     def check(self) -> None:
         if self.logn:
             raise InputError(
                 "pcw takes only logn=off, because no window exceeds the trained length, got logn=on: leave it out."
             )
-        if not 2 <= self.window_len <= self.trained_len:
+        if not 2 <= self.size <= self.trained_len:
             raise InputError(
                 f"pcw's size must be from 2 to the trained length of {self.trained_len} tokens, got {self.size}."
             )
-        if not 0 <= self.overlap < self.window_len:
+        if not 0 <= self.overlap < self.size:
             raise InputError(
                 f"pcw's overlap must be at least 0 and below its size of {self.size} tokens, got {self.overlap}."
             )
-        if self.agg not in AGGREGATIONS:
-            raise InputError(f"pcw's agg must be one of {', '.join(AGGREGATIONS)}, got {self.agg!r}.")
-        if self.short not in ("keep", "cut"):
-            raise InputError(f"pcw's short must be keep or cut, got {self.short!r}.")
 
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
         """See `Strategy.windows`.
@@ -102,15 +84,15 @@ class ParallelContextWindows(Strategy):
         """
         import torch
 
-        room = self.window_len - prefix - suffix
+        room = self.size - prefix - suffix
         if room < 1:
             raise InputError(
-                f"prompt and special tokens must be shorter than the window of {self.window_len} tokens, "
+                f"prompt and special tokens must be shorter than the window of {self.size} tokens, "
                 f"got {prefix + suffix}; use a shorter prompt."
             )
         if self.overlap >= room:
             raise InputError(
-                f"pcw's overlap must be below the {room} content tokens of a window of {self.window_len} tokens "
+                f"pcw's overlap must be below the {room} content tokens of a window of {self.size} tokens "
                 f"(prompt and special tokens take {prefix + suffix}), got {self.overlap}."
             )
         content = n - prefix - suffix

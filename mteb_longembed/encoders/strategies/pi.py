@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mteb_longembed.errors import InputError
-
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,14 +33,9 @@ class PositionInterpolation(Strategy):
         [0.0, 0.5, 1.0, 1.5, 2.0]
     """
 
-    short: Literal["keep", "scale"] = field(
-        default="keep",
-        metadata={"help": "inputs up to the trained length: keep their positions, or scale them"},
+    short: Literal["keep", "scale"] = parameter(
+        "keep", "inputs up to the trained length: keep their positions, or scale them"
     )
-
-    def check(self) -> None:
-        if self.short not in ("keep", "scale"):
-            raise InputError(f"pi's short must be keep or scale, got {self.short!r}.")
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.short == "keep"

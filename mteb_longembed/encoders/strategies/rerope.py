@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.attention.plans import ReRoPEPlan
@@ -25,31 +25,23 @@ class RectifiedRoPE(Strategy):
         w: window of exact positions in tokens; default half of the trained length, `Lo // 2`.
 
     Example:
-        >>> RectifiedRoPE(trained_len=512, target_len=4096).window
+        >>> RectifiedRoPE(trained_len=512, target_len=4096).w
         256
     """
 
-    w: int | None = field(
-        default=None,
-        metadata={"help": "window of exact positions in tokens (default half of the trained length)"},
-    )
+    w: int = parameter(None, "window of exact positions in tokens (default half of the trained length)")
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"w": self.trained_len // 2}
 
-    @property
-    def window(self) -> int:
-        """`w`, which is never None in an instance."""
-        return cast("int", self.w)
-
     def check(self) -> None:
-        if not 1 <= self.window < self.trained_len:
+        if not 1 <= self.w < self.trained_len:
             raise InputError(
                 f"rerope's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {self.window}."
+                f"got {self.w}."
             )
 
     def attention(self) -> ReRoPEPlan:
         from mteb_longembed.encoders.attention.plans import ReRoPEPlan
 
-        return ReRoPEPlan(self.window)
+        return ReRoPEPlan(self.w)

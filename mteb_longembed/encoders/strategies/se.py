@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.attention.plan import Plan
@@ -49,16 +49,10 @@ class SelfExtend(Strategy):
         (3, 256)
     """
 
-    g: int | Literal["document"] | None = field(
-        default=None,
-        metadata={
-            "help": "tokens that share a far position (default s + 1 with s = target / trained length), or document"
-        },
+    g: int | Literal["document"] = parameter(
+        None, "tokens that share a far position (default s + 1 with s = target / trained length), or document"
     )
-    w: int | None = field(
-        default=None,
-        metadata={"help": "window of exact positions in tokens (default trained length // s)"},
-    )
+    w: int = parameter(None, "window of exact positions in tokens (default trained length // s)")
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"g": self.scale + 1, "w": self._window(self.scale)}
@@ -75,7 +69,7 @@ class SelfExtend(Strategy):
 
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens."""
-        if isinstance(self.g, int) and self.w is not None:
+        if isinstance(self.g, int):
             return self.g, self.w
         s = max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
         return s + 1, self._window(s)
@@ -86,12 +80,12 @@ class SelfExtend(Strategy):
 
     def check(self) -> None:
         if self.g == "document":
-            if self.w not in (None, self._window(self.scale)):
+            if self.w != self._window(self.scale):
                 raise InputError(
                     f"with g=document, se computes w for each document itself, got w={self.w} tokens; leave w out."
                 )
             return
-        if self.g is not None and (not isinstance(self.g, int) or self.g < 1):
+        if not isinstance(self.g, int) or self.g < 1:
             raise InputError(f"se's g must be at least 1 token, or the word document, got {self.g!r}.")
         group, window = self.group, self.window
         if not 1 <= window < self.trained_len:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy
+from .base import Strategy, parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,34 +40,24 @@ class YaRN(Strategy):
 
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
-    factor: float | None = field(
-        default=None, metadata={"help": "divisor of low frequencies (default target/trained length)"}
-    )
-    beta_fast: float = field(default=32.0, metadata={"help": "frequencies with more turns are kept"})
-    beta_slow: float = field(default=1.0, metadata={"help": "frequencies with fewer turns are stretched"})
-    short: Literal["keep", "scale"] = field(
-        default="keep",
-        metadata={"help": "inputs up to the trained length: keep their frequencies, or scale them"},
+    factor: float = parameter(None, "divisor of low frequencies (default target/trained length)")
+    beta_fast: float = parameter(32.0, "frequencies with more turns are kept")
+    beta_slow: float = parameter(1.0, "frequencies with fewer turns are stretched")
+    short: Literal["keep", "scale"] = parameter(
+        "keep", "inputs up to the trained length: keep their frequencies, or scale them"
     )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": float(self.scale)}
 
     def check(self) -> None:
-        if self.short not in ("keep", "scale"):
-            raise InputError(f"{self.key()}'s short must be keep or scale, got {self.short!r}.")
-        if not self.stretch >= 1:
+        if not self.factor >= 1:
             raise InputError(f"{self.key()}'s factor must be at least 1, got {self.factor}.")
         if not 0 < self.beta_slow < self.beta_fast:
             raise InputError(
                 f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and "
                 f"{self.beta_fast}."
             )
-
-    @property
-    def stretch(self) -> float:
-        """`factor`, which is never None in an instance."""
-        return cast("float", self.factor)
 
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.short == "keep"
@@ -85,7 +75,7 @@ class YaRN(Strategy):
         index = torch.arange(len(inv_freq), dtype=torch.float32, device=inv_freq.device)
         # if no frequency lies between the two ends, the ramp is a step: do not divide by zero
         ramp = ((index - low) / (high - low if high != low else 0.001)).clamp(0, 1)
-        return inv_freq / self.stretch * ramp + inv_freq * (1 - ramp)
+        return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
         import torch
@@ -99,4 +89,4 @@ class YaRN(Strategy):
         if self.logn:
             return super().rotary_scale(n)
         changed = (n > self.trained_len) | (self.short == "scale")
-        return torch.where(changed, 0.1 * math.log(self.stretch) + 1, 1.0)
+        return torch.where(changed, 0.1 * math.log(self.factor) + 1, 1.0)

@@ -6,7 +6,6 @@ docs/leaderboard.md describes the two errors. For each it has a few lines of cod
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import sys
 import tempfile
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin.leaderboard.submission import cache_folder
-from mteb_longembed.plugin.mteb_parts import part, rebind
+from mteb_longembed.plugin.leaderboard.submission import cache_folder, splits_in
+from mteb_longembed.plugin.mteb_parts import change_function, part
 
 from .shown import learn_models
 
@@ -73,13 +72,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
 
 
 def serve(app: Any, host: str, port: int) -> None:
-    """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine.
-
-    Args:
-        app: what `make_board` returned.
-        host: address to listen at.
-        port: port to listen at.
-    """
+    """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine."""
     themes = part("mteb.leaderboard.app", "gr").themes
     theme = themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"])
     app.launch(server_name=host, server_port=port, theme=theme, quiet=True)
@@ -87,10 +80,6 @@ def serve(app: Any, host: str, port: int) -> None:
 
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     """The benchmarks that have a task with results.
-
-    Args:
-        results: folder that `mteb run --output-folder` wrote.
-        names: names of the benchmarks to check.
 
     Raises:
         DataError: if no benchmark has results.
@@ -115,12 +104,7 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
 
 
 def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
-    """The models that mteb leaves out of its tables because they have no complete task, with their tasks.
-
-    Args:
-        results: folder that `mteb run --output-folder` wrote.
-        benchmarks: the benchmarks that are shown.
-    """
+    """The models that mteb leaves out of its tables because they have no complete task, with their tasks."""
     import mteb
 
     tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
@@ -131,36 +115,25 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
         if file.stem not in splits:
             continue
         model = file.parts[-3].replace("__", "/", 1)
-        try:
-            run = set(json.loads(file.read_bytes())["scores"])
-        except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
-            continue
+        run = splits_in(file)
         if splits[file.stem] <= run:
             whole.add(model)
-        else:
+        elif run:
             parts.setdefault(model, set()).add(file.stem)
     return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
 
 
 def mend_tables() -> None:
     """Correct two errors of mteb's tables: the column of experiments, and groups whose names are numbers."""
-    table, create = sys.modules["mteb.leaderboard.table"], sys.modules["mteb.benchmarks._create_table"]
-    split = part(create.__name__, "_split_on_capital")
-    if not hasattr(split, "__wrapped__"):  # mending again changes nothing
-        rebind("_split_on_capital", split, keeping_digits(split))
+    change_function("mteb.benchmarks._create_table", "_split_on_capital", keeping_digits)
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
-        style = part(table.__name__, name)
-        if not hasattr(style, "__wrapped__"):
-            rebind(name, style, without_experiments(style))
+        change_function("mteb.leaderboard.table", name, without_experiments)
 
 
 def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
     """mteb's function for headings, changed so that a benchmark's own groups keep their names.
 
     mteb keeps only letters, so the groups 256 and 512 would both get an empty heading.
-
-    Args:
-        split: mteb's function.
     """
 
     @functools.wraps(split)
@@ -174,11 +147,7 @@ def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
-    """mteb's function for the style of a table, changed so that it does not round a column of text.
-
-    Args:
-        style: mteb's function. Its first argument is a data frame.
-    """
+    """mteb's function for the style of a table, changed so that it does not round a column of text."""
 
     @functools.wraps(style)
     def styled(frame: Any, *args: Any, **kwargs: Any) -> Any:

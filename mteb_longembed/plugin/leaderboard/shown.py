@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.plugin.mteb_parts import moved, part, rebind
+from mteb_longembed.plugin.mteb_parts import change, change_function, moved, part
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -32,10 +32,7 @@ _OURS = re.compile(r".*-le[0-9]+")
 def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
     """Put a benchmark into a menu once, after the benchmark called `after`. False if that is not in the menu.
 
-    Args:
-        entries: benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
-        after: name of a benchmark.
-        benchmark: the benchmark to add.
+    The entries are benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
     """
     for entry in entries:
         listed = getattr(entry, "benchmarks", None)  # None: a benchmark
@@ -61,13 +58,8 @@ def learn_models(
 ) -> None:
     """Enter the extended models of a results cache into a registry. Warn about a file that describes no model.
 
-    The description is the one that was written with the results, so nothing is read from the hub.
-
-    Args:
-        cache: the folder given as `--cache-path`.
-        registry: mteb's registry. Its own entries stay.
-        load: the loader of extended models. Its first argument is the name.
-        all_models: whether other models that the registry does not know are entered too, without a loader.
+    The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
+    stay. With `all_models`, other models that the registry does not know are entered too, without a loader.
     """
     from mteb.models.model_meta import ModelMeta
 
@@ -102,12 +94,7 @@ def learn_models(
 
 
 def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) -> Callable[..., Any]:
-    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache.
-
-    Args:
-        make_app: mteb's function.
-        learn: `learn_models` with all arguments except the first.
-    """
+    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache."""
     signature = inspect.signature(make_app)
 
     @functools.wraps(make_app)
@@ -140,26 +127,18 @@ def register_shown_models(board: ModuleType) -> None:
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         learn_models(cache, registry, load_named)
 
-    make_app = part(board.__name__, "get_leaderboard_app")
-    rebind("get_leaderboard_app", make_app, learning_first(make_app, learn))
+    change_function(board.__name__, "get_leaderboard_app", lambda make: learning_first(make, learn))
 
 
 def register_summaries(mteb: ModuleType) -> None:
     """Make `BenchmarkResults.get_benchmark_result` list our models."""
-    results = part("mteb.results", "BenchmarkResults")
-    if not hasattr(results, "get_benchmark_result"):
-        raise moved("mteb.results.BenchmarkResults.get_benchmark_result")
-    if not hasattr(results.get_benchmark_result, "__wrapped__"):  # registering again changes nothing
-        results.get_benchmark_result = listing_ours(results.get_benchmark_result)
+    change(part("mteb.results", "BenchmarkResults"), "get_benchmark_result", listing_ours)
 
 
 def listing_ours(summarise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`BenchmarkResults.get_benchmark_result`, changed so that its table has a row for each model of ours.
 
     mteb joins results with its registry, which it reads once in a process. So our models enter it for this table only.
-
-    Args:
-        summarise: mteb's method.
     """
 
     def forget() -> None:

@@ -21,10 +21,9 @@ from mteb_longembed.plugin.mteb_parts import part
 
 
 def cache_folder(folder: str | Path) -> Path:
-    """The folder that was given to `mteb run --output-folder`. It has files `results/MODEL/REVISION/TASK.json`.
+    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it.
 
-    Args:
-        folder: this folder, or the folder `results` in it.
+    It has files `results/MODEL/REVISION/TASK.json`.
 
     Raises:
         InputError: if it is neither of them.
@@ -52,33 +51,17 @@ _META, _SETTINGS = "model_meta.json", "run_settings.jsonl"
 _NO_REVISION = {None, "", "no_revision_available", "external"}
 #: Fields of an entry that the maintainers ask for, in addition to those that their test requires.
 _ASKED_FOR = (
-    "release_date",
-    "languages",
-    "n_parameters",
-    "memory_usage_mb",
-    "max_tokens",
-    "embed_dim",
-    "license",
-    "open_weights",
-    "framework",
-    "reference",
-    "similarity_fn_name",
-    "use_instructions",
-    "training_datasets",
-)
+    "release_date", "languages", "n_parameters", "memory_usage_mb", "max_tokens", "embed_dim", "license",
+    "open_weights", "framework", "reference", "similarity_fn_name", "use_instructions", "training_datasets",
+)  # fmt: skip
 
 
 @dataclass
 class Checked:
-    """The result of the check of one model at one revision.
+    """The result of the check of one model at one revision; the name of its folder stands in for an unknown one.
 
-    Args:
-        model: name of the model. Name of its folder if the model's name is unknown.
-        revision: name of the folder.
-        missing: one sentence for each missing thing. Without it the results are refused.
-        asked: one sentence for each thing that the maintainers will ask for.
-        local: tasks that only this package has. Their results stay here.
-        ready: tasks whose results are accepted.
+    `missing` and `asked` have one sentence for each thing without which results are refused, or for which maintainers
+    ask. The results of `local` tasks, which only this package has, stay here. Those of `ready` ones are accepted.
     """
 
     model: str
@@ -91,9 +74,6 @@ class Checked:
 
 def check_submission(folder: str | Path) -> list[Checked]:
     """Check all results of a folder, by model and revision.
-
-    Args:
-        folder: what `mteb run --output-folder` wrote.
 
     Raises:
         InputError: if it is not such a folder.
@@ -230,6 +210,14 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checke
             checked.missing.append(f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}.")
 
 
+def splits_in(file: Path) -> set[str]:
+    """The splits with results in a file of mteb's. None if there is no such file, or it cannot be read."""
+    try:
+        return set(json.loads(file.read_bytes())["scores"])
+    except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
+        return set()
+
+
 def _is_new(version: str | None) -> bool:
     try:
         return version is not None and Version(version) > _NEWER_THAN
@@ -244,10 +232,7 @@ def _check_benchmark(place: Path, checked: Checked) -> None:
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)
-        try:
-            run = set(json.loads((place / f"{name}.json").read_bytes())["scores"])
-        except (OSError, ValueError, KeyError, TypeError):
-            run = set()
+        run = splits_in(place / f"{name}.json")
         if wanted - run:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:

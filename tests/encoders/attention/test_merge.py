@@ -1,7 +1,5 @@
 """Merging by log-sum-exp: two halves of the keys are the whole; rows without keys are zeros, not numbers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

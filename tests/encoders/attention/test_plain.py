@@ -1,7 +1,5 @@
 """Ordinary attention: padding is never seen, windows are as wide as transformers', grouped queries too."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

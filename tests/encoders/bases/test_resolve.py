@@ -39,12 +39,6 @@ def folders(tmp_path_factory) -> dict[str, Path]:
     return made
 
 
-@pytest.fixture(scope="module")
-def described(folders) -> Any:
-    """The package itself reads each base once."""
-    return None
-
-
 def base_for(folders: dict[str, Path], key: str) -> str:
     return str(folders["bert" if "position_table" in STRATEGIES[key].hooks() else "mistral"])
 
@@ -64,11 +58,11 @@ def name_of(text: str) -> str:
         ["+none", "+none@16", "+none:logn=off", "+none:trained_len=16"],
     ],
 )
-def test_the_name_follows_values_and_not_their_spelling(folders, described, same) -> None:
+def test_the_name_follows_values_and_not_their_spelling(folders, same) -> None:
     assert len({name_of(f"{folders['mistral']}{tail}") for tail in same}) == 1
 
 
-def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, described) -> None:
+def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders) -> None:
     base = folders["mistral"]
     assert name_of(f"{base}+ntk:short=keep,logn=off,factor=12.5") == (
         "local/model+ntk@128,factor=12.5,logn=off,short=keep"
@@ -83,14 +77,12 @@ def test_what_differs_from_what_holds_without_it_is_in_the_name_sorted(folders, 
     ("family", "parameter"),
     [("mistral", "sigma=4"), ("bert", "short=keep"), ("bert", "factor=3")],
 )
-def test_a_parameter_without_effect_is_refused(folders, described, family, parameter) -> None:
-    with pytest.raises(
-        IncompatibleError, match=rf"ntk's {parameter.split('=')[0]} has no effect on .* leave it out"
-    ):
+def test_a_parameter_without_effect_is_refused(folders, family, parameter) -> None:
+    with pytest.raises(IncompatibleError, match=rf"ntk's {parameter.split('=')[0]} has no effect on "):
         name_of(f"{folders[family]}+ntk:{parameter}")
 
 
-def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, described) -> None:
+def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders) -> None:
     full = "local/model+se@128,center=corpus+queries,fuse=bm25,vectors=8"
     text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},center=corpus+queries"
     resolved = resolve(ModelSpec.parse(text))
@@ -109,12 +101,7 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders, de
     [
         ("cls", None, "+none:vectors=4", r"^vectors=4 averages the tokens .* with cls pooling.*use pcw"),
         ("lasttoken", None, "+none:vectors=4", "with lasttoken pooling, not mean"),
-        (
-            "mean",
-            "euclidean",
-            "+none:vectors=4",
-            "^several vectors are compared by cosine or dot .*euclidean",
-        ),
+        ("mean", "euclidean", "+none:vectors=4", "^several vectors are compared by cosine or dot"),
     ],
 )
 def test_a_base_that_cannot_have_several_vectors_is_told_from_its_files(
@@ -169,9 +156,7 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 @pytest.mark.filterwarnings("ignore:se with")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 @given(choice=chosen())
-def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
-    folders, described, choice
-) -> None:
+def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
     again = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
@@ -182,9 +167,7 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(
 @pytest.mark.filterwarnings("ignore:se with")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 @given(one=chosen(), other=chosen())
-def test_equal_strategies_have_equal_names_and_different_ones_different_names(
-    folders, described, one, other
-) -> None:
+def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, one, other):
     other = (one[0], one[1], other[2]) if other[0] == one[0] else other
     a, b = try_resolve(folders, one), try_resolve(folders, other)
     same_base = a.base.path == b.base.path
@@ -205,93 +188,41 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "message"),
+    ("asked", "error", "message"),
     [
-        (lambda: ModelSpec("x", "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
-        (lambda: ModelSpec("x", "se", params={"g": "banana"}), InputError, "^se's g must be a whole number"),
-        (
-            lambda: ModelSpec("x", "rp", params={"sigma": 2}),
-            UnknownNameError,
-            "unknown parameter of rp 'sigma'",
-        ),
-        (
-            lambda: ModelSpec("x", "se", "long"),
-            InputError,
-            "^the target must be a whole number of at least 1 token",
-        ),
-        (
-            lambda: ModelSpec("x", "se", trained_len=0),
-            InputError,
-            "^trained_len must be a whole number .* got 0",
-        ),
-        (
-            lambda: ModelSpec("x", "se", vectors="banana"),
-            InputError,
-            "^vectors must be a whole number or window, got",
-        ),
-        (
-            lambda: ModelSpec("x", "se", vectors=0),
-            InputError,
-            "^vectors must be at least 1 content token for each vector, got 0",
-        ),
-        (
-            lambda: ModelSpec("x", "se", vectors="window"),
-            IncompatibleError,
-            "^vectors=window needs a strategy that cuts",
-        ),
-        (
-            lambda: ModelSpec("x", "se", center="queries"),
-            InputError,
-            r"^center must be one of corpus, corpus\+queries, got",
-        ),
-        (lambda: ModelSpec("x", "se", fuse="splade"), InputError, "^fuse must be bm25, got 'splade'"),
-        (
-            lambda: ModelSpec("x", "se", weight=0.5),
-            InputError,
-            "^weight needs fuse=bm25, got weight=0.5 without",
-        ),
-        (
-            lambda: ModelSpec("x", "se", fuse="bm25", weight=1),
-            InputError,
-            "^weight, the encoder's share .* got 1",
-        ),
-        (
-            lambda: ModelSpec("x", "se", fuse="bm25", weight="all"),
-            InputError,
-            "^weight must be a number, got 'all'",
-        ),
-        (
-            lambda: ModelSpec("x", "se", dtype="../../x"),
-            InputError,
-            "^dtype must be one of fp32, fp16, bf16, int8, got",
-        ),
-        (lambda: ModelSpec("x", "se", dtype="float8_e4m3fn"), InputError, "^dtype must be one of"),
-        (
-            lambda: ModelSpec("x", "se", trust_remote_code="yes"),
-            InputError,
-            "^trust_remote_code must be on or off",
-        ),
+        ({"strategy": "nkt"}, UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
+        ({"params": {"g": "banana"}}, InputError, "^se's g must be a whole number"),
+        ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
+        ({"target_len": "long"}, InputError, "^the target must be a whole number of at least 1 token"),
+        ({"trained_len": 0}, InputError, "^trained_len must be a whole number .* got 0"),
+        ({"vectors": "banana"}, InputError, "^vectors must be a whole number or window, got"),
+        ({"vectors": 0}, InputError, "^vectors must be at least 1 content token for each vector, got 0"),
+        ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
+        ({"center": "queries"}, InputError, r"^center must be one of corpus, corpus\+queries, got"),
+        ({"fuse": "splade"}, InputError, "^fuse must be bm25, got 'splade'"),
+        ({"weight": 0.5}, InputError, "^weight needs fuse=bm25, got weight=0.5 without"),
+        ({"fuse": "bm25", "weight": 1}, InputError, "^weight, the encoder's share .* got 1"),
+        ({"fuse": "bm25", "weight": "all"}, InputError, "^weight must be a number, got 'all'"),
+        ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, int8, got"),
+        ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),
+        ({"trust_remote_code": "yes"}, InputError, "^trust_remote_code must be on or off"),
     ],
 )
-def test_a_wrong_value_is_told_before_the_base_is_read(name, error, message, monkeypatch) -> None:
+def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
     monkeypatch.setattr(resolving, "open_base", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
-        resolve(name())
+        resolve(ModelSpec("x", **{"strategy": "se", **asked}))
 
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
-    with pytest.raises(
-        InputError, match=r"^only a model on the hub has a revision to choose, got 'main' with the folder"
-    ):
+    with pytest.raises(InputError, match=r"^only a model on the hub has a revision to choose, got 'main'"):
         resolve(ModelSpec(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
         resolve(ModelSpec.parse("mini-rope+pi:revision=main"))
 
 
 def test_a_misfit_names_both_sides(folders) -> None:
-    with pytest.raises(
-        IncompatibleError, match=r"^se does not fit local/model, a model with absolute positions"
-    ):
+    with pytest.raises(IncompatibleError, match=r"^se does not fit local/model, a model with absolute"):
         resolve(ModelSpec(str(folders["bert"]), "se"))
 
 

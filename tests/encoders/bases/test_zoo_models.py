@@ -14,27 +14,9 @@ from tests import miniatures, tiny
 from tests.loopback_hub import LoopbackHub
 
 WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "the",
-    "lazy",
-    "dog",
-    "pack",
-    "my",
-    "box",
-    "with",
-    "five",
-    "dozen",
-    "liquor",
-    "jugs",
-    "aa",
-    "ab",
-    "ac",
-]
+    "the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "pack", "my", "box", "with",
+    "five", "dozen", "liquor", "jugs", "aa", "ab", "ac",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +58,7 @@ def test_every_strategy_that_fits_runs_beyond_the_trained_length(hub, alias):
         pytest.skip("extended already")
     base = load(alias)
     trained = base[0].strategy.trained_len
-    if trained > 2048:
+    if trained >= 2048:
         pytest.skip("too long for a quick test; its architecture runs at shorter lengths elsewhere")
     family = base[0].family
     long = document(trained + 90)

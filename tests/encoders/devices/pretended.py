@@ -34,11 +34,8 @@ _WAITING = {
     aten.item.default, aten.one_hot.default, aten.where.default,
 }  # fmt: skip
 _INDEXING = {
-    aten.index.Tensor,
-    aten.index_put.default,
-    aten.index_put_.default,
-    aten._index_put_impl_.default,
-}
+    aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default,
+}  # fmt: skip
 _OF_DEVICE: list[Accelerator] = []
 
 
@@ -131,18 +128,7 @@ def _wrapped(out: Any) -> Any:
 
 @dataclass
 class Accelerator:
-    """A device to pretend.
-
-    Args:
-        name: for the ids of tests.
-        kind: torch's name of it.
-        capability: of a CUDA device.
-        dtype: number type of the models on it.
-        float64: whether it has this type.
-        hip: whether torch is built for ROCm.
-        flash: whether torch is built with FlashAttention.
-        free: free bytes.
-    """
+    """A device to pretend: torch's name of its kind, what it can do, and its free bytes."""
 
     name: str
     kind: str = "cuda"
@@ -197,11 +183,8 @@ class Accelerator:
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.multiple(torch.cuda, **said))
             stack.enter_context(mock.patch.object(torch.version, "hip", "7.0" if self.hip else None))
-            stack.enter_context(
-                mock.patch.object(
-                    torch.backends.cuda, "is_flash_attention_available", return_value=self.flash
-                )
-            )
+            flash = {"is_flash_attention_available": lambda: self.flash}
+            stack.enter_context(mock.patch.multiple(torch.backends.cuda, **flash))
             for cached in vars(devices).values():
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
@@ -284,7 +267,7 @@ class Accelerator:
             self.wait(func.name())
         if func in _INDEXING and any(isinstance(t, Tensor) and t.dtype == torch.bool for t in args[1]):
             self.wait("index by a mask")
-        if func.name() == "aten::repeat_interleave.Tensor" and kwargs_without_size(args):
+        if func.name() == "aten::repeat_interleave.Tensor" and args[2:3] in ((), (None,)):
             self.wait("repeat_interleave without its size")
 
     def flash_check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -311,13 +294,8 @@ class Accelerator:
         mask = _host(attn_mask)
         if mask is not None and mask.dtype != torch.bool:
             mask = mask.float()
-        out = nn.functional.scaled_dot_product_attention(
-            *(x.host.float() for x in given[:3]),
-            attn_mask=mask,
-            is_causal=is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
-        )
+        how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        out = nn.functional.scaled_dot_product_attention(*(x.host.float() for x in given[:3]), **how)
         return OnDevice(out.to(q.dtype))
 
     def flex(self, q: Tensor, k: Tensor, v: Tensor, *, score_mod: Any, scale: float) -> Tensor:
@@ -328,10 +306,6 @@ class Accelerator:
         b, h, i, j = (x.view([-1 if d == place else 1 for d in range(4)]) for place, x in enumerate(at))
         scores = score_mod((q @ k.transpose(-1, -2)).float() * scale, b, h, i, j)
         return (scores.softmax(-1) @ v.float()).to(q.dtype)
-
-
-def kwargs_without_size(args: Any) -> bool:
-    return len(args) < 3 or args[2] is None
 
 
 class _Event:
@@ -394,9 +368,7 @@ def _varlen(
     return out, lse, torch.zeros(2, dtype=torch.uint8)
 
 
-def _dense(
-    on: Accelerator, q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int
-) -> tuple[Tensor, Tensor]:
+def _dense(on, q, k, v, scale, left, right):
     """FlashAttention of `[b, n, h, d]`."""
     on.flash_check(q, k, v)
     both = [

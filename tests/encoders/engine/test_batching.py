@@ -21,36 +21,22 @@ budgets = st.builds(
 
 
 @given(lengths, budgets)
-def test_every_document_is_in_exactly_one_batch(lengths: list[int], budget: Budget) -> None:
-    assert sorted(i for batch in plan(lengths, budget) for i in batch) == list(range(len(lengths)))
-
-
-@given(lengths, budgets)
-def test_no_batch_breaks_the_budget_unless_it_is_one_document(lengths: list[int], budget: Budget) -> None:
-    for batch in plan(lengths, budget):
-        widest = max(lengths[i] for i in batch)
+def test_batches_hold_every_document_once_and_keep_to_their_limits(
+    lengths: list[int], budget: Budget
+) -> None:
+    batches = plan(lengths, budget)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        own = [lengths[i] for i in batch]
         assert len(batch) <= budget.batch_size
-        assert len(batch) == 1 or len(batch) * budget.cost(widest) <= budget.tokens
-
-
-@given(lengths, budgets)
-def test_short_and_long_documents_never_share_a_batch(lengths: list[int], budget: Budget) -> None:
-    for batch in plan(lengths, budget):
-        assert len({lengths[i] > budget.trained_len for i in batch}) == 1
-
-
-@given(lengths, budgets)
-def test_padding_beyond_the_fill_stays_within_its_share(lengths: list[int], budget: Budget) -> None:
-    for batch in plan(lengths, budget):
-        padded = len(batch) * max(lengths[i] for i in batch)
-        real = sum(lengths[i] for i in batch)
-        assert padded <= budget.fill or padded <= (1 + budget.waste) * real + 1e-6
+        assert len(batch) == 1 or len(batch) * budget.cost(max(own)) <= budget.tokens
+        assert len({n > budget.trained_len for n in own}) == 1, "short and long documents share a batch"
+        padded = len(batch) * max(own)
+        assert padded <= budget.fill or padded <= (1 + budget.waste) * sum(own) + 1e-6
 
 
 @given(lengths, budgets, st.randoms())
-def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(
-    lengths: list[int], budget: Budget, random: object
-) -> None:
+def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengths, budget, random) -> None:
     shuffled = random.sample(lengths, len(lengths))
     first = [[lengths[i] for i in batch] for batch in plan(lengths, budget)]
     assert first == [[shuffled[i] for i in batch] for batch in plan(shuffled, budget)]

@@ -15,9 +15,7 @@ sizes = st.lists(st.integers(0, 5000), max_size=60)
 
 
 @given(sizes, st.integers(2, 600), st.integers(1, 500))
-def test_every_text_is_in_exactly_one_block_and_longer_texts_come_first(
-    sizes: list[int], max_len: int, batch_tokens: int
-) -> None:
+def test_every_text_is_in_exactly_one_block_and_longer_texts_come_first(sizes, max_len, batch_tokens) -> None:
     texts = ["x" * size for size in sizes]
     order = [i for block in divide(texts, max_len, batch_tokens) for i in block]
     assert sorted(order) == list(range(len(texts)))

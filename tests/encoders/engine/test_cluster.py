@@ -180,9 +180,7 @@ def test_an_error_of_a_worker_is_the_one_that_one_process_raises(workers, model)
 
 
 @pytest.mark.ray
-def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(
-    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(workers, tmp_path, monkeypatch):
     import ray
 
     workers.close()  # the model of the evaluation has workers of its own, which need the CPUs

@@ -45,9 +45,7 @@ def change_rows(folder: Path, statement: str) -> None:
         file.execute(statement)
 
 
-def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(
-    base: SentenceTransformer, tmp_path: Path
-) -> None:
+def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(base, tmp_path) -> None:
     plain = longembed.extend(base, "pi").encode(TEXTS)
     first = stored(base, tmp_path)
     assert first.encode(TEXTS).tobytes() == plain.tobytes()
@@ -74,9 +72,7 @@ def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path:
     assert again.store.counts.rows_encoded == 0
 
 
-def test_a_batch_is_stored_in_one_transaction(
-    base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_stored_in_one_transaction(base, tmp_path, monkeypatch) -> None:
     sizes: list[int] = []
     put = EmbeddingStore.put_many
     monkeypatch.setattr(

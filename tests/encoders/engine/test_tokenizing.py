@@ -132,45 +132,13 @@ def check(kind: str, text: str, max_len: int) -> None:
 kinds = pytest.mark.parametrize("kind", MAKERS)
 SPACES = [" ", "   ", "\n", "\r\n", "\t", "\xa0", "\u3000", "\u200b", "\u200d", "\ufeff", "\x00", "\u202e"]
 MARKS = [
-    "́",
-    "ȩ́",
-    "á",
-    "ﬁ",
-    "Å",
-    "ᄀ",
-    "ᅡ",
-    "각",
-    "ﷺ",
-    "🇩",
-    "👩\u200d👧",
-    "️",
-    "日本",
-    "語",
-    "ไทย",
-    "हिन्दी",
-    "עברית",
-    "▁",
-    "▁▁",
-]
+    "́", "ȩ́", "á", "ﬁ", "Å", "ᄀ", "ᅡ", "각", "ﷺ", "🇩", "👩\u200d👧", "️", "日本", "語", "ไทย", "हिन्दी", "עברית",
+    "▁", "▁▁",
+]  # fmt: skip
 ASCII = [
-    "'",
-    "'l",
-    "'ll",
-    "won't",
-    "'re",
-    "-",
-    "...",
-    "[SEP]",
-    "</s>",
-    "<mask>",
-    "<|endoftext|>",
-    "12",
-    "345",
-    "1,",
-    "word",
-    "Words",
-    "##ing",
-]
+    "'", "'l", "'ll", "won't", "'re", "-", "...", "[SEP]", "</s>", "<mask>", "<|endoftext|>", "12", "345",
+    "1,", "word", "Words", "##ing",
+]  # fmt: skip
 NASTY = [*SPACES, *MARKS, *ASCII, " <mask>", "|||EMAIL_ADDRESS|||", " word", "x" * 40, "a b"]
 nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120).map("".join)
 
@@ -209,9 +177,7 @@ def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat:
 @kinds
 @settings(max_examples=2500, deadline=None)
 @given(text=nasty_text, repeat=st.integers(1, 9), max_len=st.integers(2, 60))
-def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(
-    kind: str, text: str, repeat: int, max_len: int
-) -> None:
+def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(kind, text, repeat, max_len) -> None:
     check(kind, without_surrogates(text) * repeat, max_len)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "delayed", late)
 
 
-def test_embeddings_and_store_are_the_same_bit_for_bit(
-    model: Any, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_embeddings_and_store_are_the_same_bit_for_bit(model, tmp_path, request) -> None:
     plain = model.encode(TEXTS, batch_size=2)
     request.getfixturevalue("behind")
     assert model.encode(TEXTS, batch_size=2).tobytes() == plain.tobytes()

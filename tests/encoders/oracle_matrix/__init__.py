@@ -1,5 +1,4 @@
 """Every native architecture that we claim x every strategy that fits, against slow oracles in float64.
 
-`pytest` runs a cheap selection, `pytest -m long` everything, and `python -m tests.encoders.oracle_matrix` everything
-with a count of the cells.
+`pytest` runs a cheap selection, `pytest -m long` everything.
 """

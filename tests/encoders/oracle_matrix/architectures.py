@@ -94,11 +94,7 @@ def _default(kind: str) -> PretrainedConfig:
 
 
 def family(name: str) -> type[Family]:
-    """The family that claims an architecture.
-
-    Raises:
-        NotClaimed: if none but the one for unknown positions does.
-    """
+    """The family that claims an architecture."""
     try:
         found = family_of(_default(name.partition(",")[0]))
     except ModelError as error:
@@ -111,12 +107,7 @@ def family(name: str) -> type[Family]:
 
 
 def build(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer:
-    """A tiny SentenceTransformer of an architecture.
-
-    Raises:
-        NotClaimed: if none of our families claims it.
-        NotBuilt: if no tiny one can be made.
-    """
+    """A tiny SentenceTransformer of an architecture."""
     family(name)
     return built(name, folder, pooling)
 

@@ -17,7 +17,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 from tests.encoders.families import test_absolute, test_relative, test_roformer
-from tests.encoders.families.test_rotary import LO, LT
+from tests.encoders.families.test_rotary import LO, LT, windows
 
 from . import architectures
 from .oracle import DENSE, RELATIVE, VARIANTS, NotFollowed, Oracle
@@ -33,11 +33,7 @@ Exact = Callable[[str], np.ndarray]
 class Outcome:
     """What became of one architecture's cells, by the strategy's label.
 
-    Args:
-        compared: the largest difference from the oracle, over all lengths.
-        refused: the sentence with which the package refused.
-        failed: cells that are off, or ended in another exception than ours.
-        unknown: cells without an oracle, since none reproduces the stock model.
+    `compared` has the largest difference from the oracle, `unknown` the cells for which no oracle is the stock model.
     """
 
     compared: dict[str, float] = field(default_factory=dict)
@@ -48,11 +44,6 @@ class Outcome:
 
 def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     """Compare every cell of one architecture.
-
-    Args:
-        name: one of `architectures.names()`.
-        folder: empty.
-        labels: only these of `VARIANTS` (and pcw).
 
     Raises:
         NotClaimed, NotBuilt: if there is nothing to compare.
@@ -98,13 +89,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
 
 
 def asked(label: str, family: type, capped: bool) -> tuple[str, dict[str, Any], int]:
-    """Strategy, parameters and target of a cell.
-
-    Args:
-        label: of the cell.
-        family: the base's.
-        capped: whether its scores are capped, so that attention scaling must be off.
-    """
+    """Strategy, parameters and target of a cell."""
     key, params = VARIANTS.get(label, ("pcw", {}))
     if family is Absolute and key == "none":
         return key, {"logn": False}, LO
@@ -118,17 +103,8 @@ def in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:160]
 
 
-def oracle_of(
-    family: type, base: SentenceTransformer, label: str, logn: bool, dtypes: dict[str, torch.dtype]
-) -> Exact:
+def oracle_of(family, base, label, logn, dtypes):
     """The oracle of a cell, after it was seen to be the stock model where nothing is extended.
-
-    Args:
-        family: the base's.
-        base: stays as it is.
-        label: of the strategy.
-        logn: whether attention scaling is on.
-        dtypes: what was found for this base before.
 
     Raises:
         NotFollowed: if it is not.
@@ -150,10 +126,6 @@ def oracle_of(
 
 def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
     """What the oracle runs in: what makes it the stock model, up to the trained length and beyond.
-
-    Args:
-        base: stays as it is.
-        plain: a label that changes nothing.
 
     Raises:
         NotFollowed: if nothing does.
@@ -183,17 +155,3 @@ def stock(base: SentenceTransformer, text: str) -> np.ndarray:
         for module in base:
             features = module(features)
     return features["sentence_embedding"][0].numpy()
-
-
-def windows(base: SentenceTransformer, text: str) -> np.ndarray:
-    """Each window through the base alone, pooled, then averaged."""
-    ids = base.tokenizer(text, truncation=True, max_length=LT)["input_ids"]
-    content, room = ids[1:-1], LO - 2
-    pooled = []
-    for start in range(0, len(content), room):
-        chunk = content[min(start, max(len(content) - room, 0)) :][:room]
-        window = torch.tensor([[ids[0], *chunk, ids[-1]]])
-        with torch.no_grad():
-            features = base[0]({"input_ids": window, "attention_mask": torch.ones_like(window)})
-            pooled.append(base[1](features)["sentence_embedding"])
-    return torch.nn.functional.normalize(torch.stack(pooled).mean(0), dim=1)[0].numpy()

@@ -118,13 +118,9 @@ class NotFollowed(Exception):
 
 
 class Oracle:
-    """A base with every position of a strategy said outright.
+    """A base with every position of a strategy said outright. `label` is one of `VARIANTS`, or `DENSE`.
 
-    Args:
-        base: stays as it is.
-        label: one of `VARIANTS`, or `DENSE`.
-        logn: whether attention scaling is on.
-        dtype: of everything that the architecture itself does not run in float32.
+    Everything that the architecture itself does not run in float32 is of `dtype`.
 
     Raises:
         NotFollowed: if the architecture is no rotary model of a kind known here.

@@ -95,9 +95,7 @@ def test_a_changed_model_never_reads_old_rows_and_says_so(folder: Path, tmp_path
     assert np.abs(after - before).max() > 1e-3
 
 
-def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(folder, tmp_path, monkeypatch) -> None:
     from mteb_longembed.encoders.strategies import pi
 
     found = []

@@ -83,7 +83,6 @@ def test_yarns_temperature_stands_in_for_logn_and_not_beside_it():
     [
         ("yarn", {"factor": 0.5}, "yarn's factor must be at least 1, got 0.5"),
         ("yarn", {"beta_slow": 40.0}, r"needs 0 < beta_slow < beta_fast turns, got 40.0 and 32.0"),
-        ("yarn", {"short": "both"}, "yarn's short must be keep or scale, got 'both'"),
         ("resonance", {"factor": 0.5}, "resonance's factor must be at least 1, got 0.5"),
         ("dynamic", {"factor": 0.0}, "dynamic's factor must be at least 1, got 0.0"),
     ],

@@ -19,7 +19,7 @@ def inv_freq(base: float, d: int) -> torch.Tensor:
 def test_frequencies_are_those_of_the_larger_rope_base(base, half, scale):
     ntk = STRATEGIES["ntk"](trained_len=512, target_len=512 * scale)
     got = ntk.inv_freq(inv_freq(base, 2 * half), base, torch.tensor([4]))
-    assert torch.allclose(got, inv_freq(base * ntk.rope_factor, 2 * half), rtol=1e-9)
+    assert torch.allclose(got, inv_freq(base * ntk.factor, 2 * half), rtol=1e-9)
 
 
 def test_short_keep_changes_only_documents_beyond_the_trained_length():

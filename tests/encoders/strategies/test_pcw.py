@@ -46,14 +46,6 @@ def test_last_window_moves_back_to_stay_full():
     assert windows(5, 10, 1, 1) == [[0, 1, 2, 3, 9], [0, 4, 5, 6, 9], [0, 6, 7, 8, 9]]
 
 
-def test_windows_of_a_smaller_size_overlap():
-    assert windows(9, 10, 1, 1, size=6, overlap=2) == [
-        [0, 1, 2, 3, 4, 9],
-        [0, 3, 4, 5, 6, 9],
-        [0, 5, 6, 7, 8, 9],
-    ]
-
-
 @given(
     trained=st.integers(4, 60), extra=st.integers(1, 500), prefix=st.integers(0, 2), suffix=st.integers(0, 1)
 )
@@ -91,9 +83,7 @@ def test_a_prompt_that_fills_the_window_is_an_error():
 
 
 def test_an_overlap_that_leaves_no_step_is_an_error():
-    with pytest.raises(
-        InputError, match=r"overlap must be below the 3 content tokens of a window of 6 tokens \(prompt and"
-    ):
+    with pytest.raises(InputError, match="overlap must be below the 3 content tokens of a window of 6"):
         windows(9, 30, 2, 1, size=6, overlap=3)
 
 
@@ -103,15 +93,7 @@ def test_an_overlap_that_leaves_no_step_is_an_error():
         ({"size": 17}, "^pcw's size must be from 2 to the trained length of 16 tokens, got 17"),
         ({"size": 1}, "^pcw's size must be from 2 to the trained length"),
         ({"overlap": -1}, "^pcw's overlap must be at least 0 and below its size of 16 tokens, got -1"),
-        (
-            {"size": 8, "overlap": 8},
-            "^pcw's overlap must be at least 0 and below its size of 8 tokens, got 8",
-        ),
-        (
-            {"agg": "min"},
-            "^pcw's agg must be one of mean, mean-normalized, max, norm-topk, norm-softmax, got",
-        ),
-        ({"short": "scale"}, "^pcw's short must be keep or cut, got 'scale'"),
+        ({"size": 8, "overlap": 8}, "^pcw's overlap must be at least 0 and below its size of 8 tokens, got"),
         ({"logn": True}, "pcw takes only logn=off"),
     ],
 )

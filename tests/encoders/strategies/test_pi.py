@@ -1,14 +1,10 @@
 """PI on learned tables: original rows in place, linear between, the last one held."""
 
-from __future__ import annotations
-
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import InputError
 
 
 @given(trained=st.integers(2, 40), scale=st.integers(1, 9), short=st.integers(0, 8))
@@ -28,10 +24,3 @@ def test_short_scale_squeezes_short_inputs_too():
     pi = STRATEGIES["pi"](trained_len=4, target_len=8, short="scale")
     assert pi.position_ids(torch.arange(3), torch.tensor(3)).tolist() == [0, 0.5, 1]
     assert pi.table_rows(torch.arange(3), torch.tensor(3)).tolist() == [0, 1, 2]
-
-
-def test_parameters_are_checked():
-    with pytest.raises(InputError, match="pi's short must be keep or scale, got 'no'"):
-        STRATEGIES["pi"](trained_len=4, target_len=8, short="no")
-    with pytest.raises(InputError, match="gp's factor must be document or target, got 'no'"):
-        STRATEGIES["gp"](trained_len=4, target_len=8, factor="no")

@@ -1,7 +1,5 @@
 """ReRoPE's parameters and its relative positions."""
 
-from __future__ import annotations
-
 import pytest
 
 from mteb_longembed.encoders.strategies.rerope import RectifiedRoPE

@@ -20,10 +20,7 @@ E5 = {"trained_len": 512, "target_len": 4096}
     [
         ({"g": 0}, "g must be at least 1 token, or the word document, got 0"),
         ({"g": "banana"}, "g must be at least 1 token, or the word document, got 'banana'"),
-        (
-            {"g": "document", "w": 5},
-            "with g=document, se computes w for each document itself, got w=5 tokens",
-        ),
+        ({"g": "document", "w": 5}, "with g=document, se computes w for each document itself, got w=5"),
         ({"w": 0}, "w must be at least 1 and below the trained length of 512 tokens, got 0"),
         ({"w": 512}, "w must be at least 1 and below the trained length of 512 tokens, got 512"),
     ],

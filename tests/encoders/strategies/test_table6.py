@@ -1,7 +1,5 @@
 """The paper's hyperparameters (Table 6) come out of the defaults for every scale it uses."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -27,7 +25,7 @@ def test_defaults_are_the_papers(trained, target):
     assert torch.equal(STRATEGIES["rp"](**lengths).position_ids(p, n), p % trained)
     assert torch.allclose(STRATEGIES["pi"](**lengths).position_ids(p, n), p / group)
     ntk = STRATEGIES["ntk"](**lengths)
-    assert ntk.rope_factor == factor
+    assert ntk.factor == factor
     plain = 10_000.0 ** -(torch.arange(0, 64, 2) / 64)
     wanted = (10_000.0 * factor) ** -(torch.arange(0, 64, 2) / 64)
     assert torch.allclose(ntk.inv_freq(plain, 10_000.0, n[None]), wanted)
@@ -49,4 +47,4 @@ def test_a_target_equal_to_the_trained_length_is_legal_and_changes_nothing(key):
     strategy = STRATEGIES[key](trained_len=512, target_len=512)
     assert strategy.scale == 1
     if key == "ntk":
-        assert strategy.rope_factor == 1
+        assert strategy.factor == 1

@@ -64,9 +64,7 @@ def test_the_benchmarks_with_results_are_shown(tmp_path: Path) -> None:
 
 def test_results_of_other_tasks_are_told(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, {"ArguAna": 0.5})
-    with pytest.raises(
-        DataError, match=r"must hold results of LongEmbed\+ or LongEmbed .*got results of ArguAna"
-    ):
+    with pytest.raises(DataError, match=r"must hold results of LongEmbed\+ or LongEmbed .*got results of"):
         board.benchmarks_with_results(tmp_path, board.BENCHMARKS)
 
 
