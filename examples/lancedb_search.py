@@ -1,4 +1,4 @@
-"""LanceDB in a folder: several vectors a document, compared by MaxSim.
+"""LanceDB in a folder: several vectors a document, compared by MaxSim; and one vector a document.
 
 pip install mteb-longembed lancedb
 """
@@ -16,9 +16,18 @@ vectors = model.encode_document(list(DOCUMENTS.values()))
 vector = pyarrow.list_(pyarrow.float32(), vectors[0].shape[1])
 schema = pyarrow.schema([("name", pyarrow.string()), ("vector", pyarrow.list_(vector))])
 rows = [{"name": name, "vector": own.tolist()} for name, own in zip(DOCUMENTS, vectors, strict=True)]
-table = lancedb.connect("lance").create_table("documents", rows, schema=schema)
+database = lancedb.connect("lance")
+table = database.create_table("documents", rows, schema=schema)
 
 question = model.encode_query([QUESTION])[0].numpy()
 hits = table.search(question, vector_column_name="vector").distance_type("cosine").limit(3).to_list()
 FOUND = [hit["name"] for hit in hits]
 print(FOUND)
+
+single = longembed.load("mini-rope+ntk")
+whole = single.encode_document(list(DOCUMENTS.values()))
+rows = [{"name": name, "vector": row} for name, row in zip(DOCUMENTS, whole, strict=True)]
+plain = database.create_table("whole", rows)
+hits = plain.search(single.encode_query(QUESTION)).distance_type("cosine").limit(3).to_list()
+FOUND_BY_ONE = [hit["name"] for hit in hits]
+print(FOUND_BY_ONE)

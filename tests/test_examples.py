@@ -58,6 +58,7 @@ def test_the_right_document_comes_first(name, run) -> None:
     found = run(name)
     assert found["FOUND"][0] == "library"
     assert sorted(found["FOUND"]) == ["harbour", "library", "station"]
+    assert found.get("FOUND_BY_ONE", ["library"])[0] == "library"
     if "CHUNK" in found:
         assert "90577" in found["CHUNK"]
 
