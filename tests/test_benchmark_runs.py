@@ -81,7 +81,7 @@ def lines(results: Path, folder: Path) -> dict[str, dict[str, str]]:
     """The one line of each main table that `report` makes of the results."""
     parser = argparse.ArgumentParser()
     report.add_arguments(parser)
-    arguments = [str(results), "--format", "csv", "--output", str(folder)]
+    arguments = [str(results), "--format", "csv", "--output-folder", str(folder)]
     assert report.main(parser.parse_args(arguments)) == 0
     rows = {file.stem: list(csv.DictReader(file.open())) for file in folder.glob("main-*.csv")}
     return {table: line for table, (line,) in rows.items()}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -49,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "whole documents is always shown",
     )
     parser.add_argument(
-        "--splits",
+        "--eval-splits",
         nargs="+",
         metavar="SPLIT",
         help="splits of the task, such as test_4096 (default: all splits that are scored)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers into this file")
+    parser.add_argument("--json", action="store_true", help="print JSON: all numbers")
     parser.add_argument(
-        "--figure",
+        "--figures",
         type=Path,
         metavar="DIR",
         help="write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'",
@@ -70,15 +73,16 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.reports.writers.terminal import show
     from mteb_longembed.tasks.diagnose import BM25, LENGTHS, diagnose
 
-    found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.splits)
-    show([to_table(found)], Console())
+    found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.eval_splits)
     if args.json:
-        found.save(args.json)
-    if args.figure:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        show([to_table(found)], Console())
+    if args.figures:
         from mteb_longembed.reports.figures.curves import draw_diagnosis
 
-        for path in draw_diagnosis(found).save(args.figure):
-            print(path)
+        for path in draw_diagnosis(found).save(args.figures):
+            print(path, file=sys.stderr if args.json else sys.stdout)
     return 0
 
 

@@ -76,7 +76,7 @@ _OPTIONS: dict[str, list[tuple[str, dict[str, object], str]]] = {
     "output (figures need pip install 'mteb-longembed[figures]')": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
          "format of the tables (default: terminal)"),
-        ("--output", {"type": Path, "metavar": "DIR"},
+        ("--output-folder", {"type": Path, "metavar": "DIR"},
          "write one file per table into DIR instead of printing"),
         ("--figures", {"type": Path, "metavar": "DIR"}, "write the figures as PNG and SVG into DIR"),
         ("--html", {"type": Path, "metavar": "FILE"},
@@ -164,7 +164,7 @@ def main(args: argparse.Namespace) -> int:
     drawings = _drawings(args, lines, depths) if args.figures or args.html else []
     _write_tables(args, tables)
     # If standard output has tables for other programs, it must have nothing else.
-    out = sys.stdout if args.output or args.format == "terminal" else sys.stderr
+    out = sys.stdout if args.output_folder or args.format == "terminal" else sys.stderr
     for drawing in drawings if args.figures else ():
         print(*drawing.save(args.figures), sep="\n", file=out)
     if args.html:
@@ -196,7 +196,11 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--significance compares each query: give --predictions DIR with both models.")
     if bool(args.absolute) != bool(args.rotary):
         raise InputError("--absolute and --rotary are compared with each other: give both options.")
-    folders = {"--output": args.output, "--figures": args.figures, "--html": args.html and args.html.parent}
+    folders = {
+        "--output-folder": args.output_folder,
+        "--figures": args.figures,
+        "--html": args.html and args.html.parent,
+    }
     for option, folder in folders.items():
         if folder is not None:
             make_folder(f"what {option} writes into", folder)
@@ -298,9 +302,9 @@ def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depth
 
 def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
     write, suffix = WRITERS[args.format]
-    if args.output:
+    if args.output_folder:
         for table in tables:
-            path = args.output / f"{table.key}{suffix}"
+            path = args.output_folder / f"{table.key}{suffix}"
             write_file(path, write([table]))
             print(path)
     elif args.format == "terminal" and sys.stdout.isatty():

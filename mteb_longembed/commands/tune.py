@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="such as e5-base+pi@4096")
     parser.add_argument("--data", required=True, help="file (.jsonl, .csv, .parquet), folder or hub dataset")
     parser.add_argument(
-        "--out",
+        "--output-folder",
         required=True,
         type=Path,
         help="folder for the tuned model; the same command resumes an interrupted run there",
@@ -46,12 +46,12 @@ def main(args: argparse.Namespace) -> int:
     tune(
         args.model,
         args.data,
-        args.out,
+        args.output_folder,
         device=args.device,
         trust_remote_code=args.trust_remote_code,
         **given,
     )
-    print(f"tuned model in {args.out}: mteb run -m {args.out}")
+    print(f"tuned model in {args.output_folder}: mteb run -m {args.output_folder}")
     return 0
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,6 @@ class Diagnosis:
     def longer_than(self, length: int) -> float:
         """The percentage of documents longer than this number of tokens."""
         return 100 * sum(n > length for n in self.document_lens) / len(self.document_lens)
-
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON."""
-        Path(path).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def diagnose(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,16 @@ def test_figure_and_data_are_written(
     asked = []
     monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or FOUND)
     args = parse("-t", "Some", "-m", "a", "-m", "b", "--lengths", "128,512")
-    args.json, args.figure = tmp_path / "d.json", tmp_path / "figures"
+    args.figures = tmp_path / "figures"
     assert diagnosing.main(args) == 0
     assert asked == [("Some", ["a", "b"], [128, 512], None)]
-    assert (tmp_path / "d.json").exists()
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
     assert "tokens read" in capsys.readouterr().out
+    args.json = True
+    assert diagnosing.main(args) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["document_lens"] == [100, 200, 400, 900]
+    assert told["curves"]["a"]["128"] == {"mean": 40, "low": 35, "high": 45}
 
 
 def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:

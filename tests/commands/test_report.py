@@ -39,7 +39,7 @@ def test_skipped_files_are_named_on_standard_error(capsys):
 
 
 def test_tables_go_into_files_of_their_own(tmp_path, capsys):
-    _run(DATA / "results", "--format", "csv", "--output", tmp_path)
+    _run(DATA / "results", "--format", "csv", "--output-folder", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"main-generated.csv", "main-published.csv", "passkey-generated.csv"} <= names
     with (tmp_path / "main-published.csv").open(encoding="utf-8") as file:
@@ -82,7 +82,17 @@ def test_files_of_strangers_neither_end_a_report_nor_leave_its_folder(tmp_path, 
         (path.parent / "model_meta.json").write_text(json.dumps({"name": name, "revision": "r"}))
     (path.parent / "LongEmbedQMSum.json").write_text("[" * 100_000)
     for format_, (_, suffix) in WRITERS.items():
-        _run(results, "--format", format_, "--output", out, "--figures", out, "--html", out / "report.html")
+        _run(
+            results,
+            "--format",
+            format_,
+            "--output-folder",
+            out,
+            "--figures",
+            out,
+            "--html",
+            out / "report.html",
+        )
         assert {path.suffix for path in out.iterdir()} >= {suffix, ".svg", ".png", ".html"}
     printed = capsys.readouterr()
     assert "nested too deeply" in printed.err
@@ -127,7 +137,7 @@ def test_options_that_need_another_say_so(options, message):
         _run(DATA / "results", *options)
 
 
-@pytest.mark.parametrize("option", ["--output", "--figures", "--html"])
+@pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])
 def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
     file = tmp_path / "there"
     file.write_text("kept")
@@ -140,7 +150,7 @@ def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
     assert file.read_text() == "kept"
 
 
-@pytest.mark.parametrize("option", ["--output", "--figures", "--html"])
+@pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])
 def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_path):
     def mkdir(self, *args, **kwargs):
         raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc

@@ -25,7 +25,16 @@ def test_every_setting_is_an_option_whose_help_says_its_default():
 def test_only_given_options_reach_the_function(monkeypatch, tmp_path, capsys):
     seen = {}
     monkeypatch.setattr(trainer, "tune", lambda *args, **kwargs: seen.update(args=args, kwargs=kwargs))
-    line = ["e5-base+pi@4096", "--data", "d.jsonl", "--out", str(tmp_path), "--lr", "1e-3", "--bf16"]
+    line = [
+        "e5-base+pi@4096",
+        "--data",
+        "d.jsonl",
+        "--output-folder",
+        str(tmp_path),
+        "--lr",
+        "1e-3",
+        "--bf16",
+    ]
     assert cli.main(parser().parse_args(line)) == 0
     asked = {"device": None, "trust_remote_code": False}
     assert seen == {

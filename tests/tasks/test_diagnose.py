@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from mteb_longembed.errors import InputError, ModelError
-from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.diagnose import BM25, Diagnosis, diagnose, find_task, load_model
+from mteb_longembed.tasks.diagnose import BM25, diagnose, find_task, load_model
 
 LENGTHS = (16, 64, 1024)
 
@@ -146,22 +145,6 @@ def test_nothing_is_read_from_or_written_to_mtebs_cache(
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "cache"))
     diagnose(str(beir(tmp_path / "x", WORDS, WORDS)), [WordSearch()], (16,))
     assert not (tmp_path / "cache").exists()
-
-
-def test_the_data_can_be_saved(tmp_path: Path) -> None:
-    found = Diagnosis(
-        "t",
-        "nDCG@10",
-        {"m": {16: Interval(50.0, 40.0, 55.0)}},
-        {"m": Interval(60.0, 50.0, 70.0)},
-        [10, 20],
-        {"m": "words / 0.75"},
-    )
-    found.save(tmp_path / "d.json")
-    read = json.loads((tmp_path / "d.json").read_text())
-    assert read["curves"] == {"m": {"16": {"mean": 50.0, "low": 40.0, "high": 55.0}}}
-    assert read["document_lens"] == [10, 20]
-    assert found.enough("m") is None
 
 
 @pytest.mark.parametrize("lengths", [(), (0, 5), (-1,)])
