@@ -9,8 +9,6 @@ import sys
 import typing
 from pathlib import Path
 
-import pytest
-
 from mteb_longembed.encoders.extend import StrategyName, StrategyParameters
 from mteb_longembed.encoders.strategies import STRATEGIES
 
@@ -33,7 +31,6 @@ SKIPPED = "[mypy]\n[mypy-torch.*,transformers.*,mteb.*,datasets.*,numpy.*,huggin
 
 
 def test_a_type_checker_finds_five_mistakes_and_knows_both_kinds_of_models(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "mypy.ini").write_text(SKIPPED)
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "script.py"]
