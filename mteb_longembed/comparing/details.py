@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from mteb_longembed.tasks.scoring import ranked, read_metric, score_queries
 #: So many queries are shown, with so many characters.
 N_QUERIES = 10
 _SHOWN = 120
+#: Reads the rankings of a candidate, by its name, the task and the split.
+_Read = Callable[[str, AbsTaskRetrieval, str], Any]
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,9 @@ def differences(
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
     plain = [row for row in others if row.is_bm25 or (row.is_base and row.candidate.base == best.base)]
+    read = functools.cache(functools.partial(_rankings, cells))  # many queries share one file
     return {
-        row.name: _between(cells, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
+        row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
         for row in plain or others[:1]
     }
 
@@ -118,7 +122,7 @@ def places(
 
 
 def _between(
-    cells: Cells, tasks: Sequence[AbsTaskRetrieval], best: tuple[str, Scores], other: tuple[str, Scores]
+    read: _Read, tasks: Sequence[AbsTaskRetrieval], best: tuple[str, Scores], other: tuple[str, Scores]
 ) -> list[QueryDifference]:
     differing = (
         (own - other[1][task.metadata.name, split][query], query, split, task)
@@ -133,14 +137,14 @@ def _between(
             queries = task.dataset[subset][split]["queries"]
             text = " ".join(queries[queries["id"][:].index(own)]["text"].split())
             short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-            sides = (_side(cells, task, split, query, *one) for one in (best, other))
+            sides = (_side(read, task, split, query, *one) for one in (best, other))
             found.append(QueryDifference(task.metadata.name, split, query, short, 100 * points, *sides))
     return found
 
 
-def _side(cells: Cells, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
+def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
     subset, own = _subset(task, query)
-    order = ranked(task, own, _rankings(cells, name, task, split)[subset].get(own, {}))
+    order = ranked(task, own, read(name, task, split)[subset].get(own, {}))
     relevant = _relevant(task.dataset[subset][split], own)
     rank = next((place for place, document in enumerate(order, start=1) if document in relevant), None)
     score = 100 * scores[task.metadata.name, split][query]
