@@ -9,11 +9,10 @@ from scipy import stats
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.significance import Comparison, compare
 from training.order import order_hits
 from training.positions import embed_at, everywhere_0, hits_of, shuffled, with_one_row
 from training.retrieval import generated
-from training.table import TUNED, Mean, Scores, against, lengths_of, lines_of, mean_of
+from training.table import TUNED, Comparison, Mean, Scores, against, compare, lengths_of, lines_of, mean_of
 
 LEVEL = 0.05
 
@@ -215,7 +214,7 @@ def one_row(scores: Scores, learned: str) -> str:
     base, strategy = open_base(learned), best(scores, task, learned, length)
     embed = partial(embed_at, with_one_row(base), positions=everywhere_0)
     same = hits_of(generated(task, int(length)), base.encode, embed)
-    compared = compare(task, length, [scores[task, learned, strategy, length]], [same])
+    compared = compare(scores[task, learned, strategy, length], same)
     return f"- One row finds more than {label(learned, strategy)} at {length}: {verdict(compared)}"
 
 

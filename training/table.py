@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mteb_longembed.reports.scores.significance import Comparison, compare
-from mteb_longembed.statistics.bootstrap import mean_interval
+import numpy as np
+
+from mteb_longembed.statistics.bootstrap import difference_interval, mean_interval
+from mteb_longembed.statistics.paired import randomisation_test
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]
@@ -36,12 +38,33 @@ def mean_of(scores: dict[str, float]) -> Mean:
     return Mean(found.mean, found.low, found.high, len(scores))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Two models on the same queries: means in percent, the 95 % interval of second - first, and the p-value."""
+
+    n_queries: int
+    first: float
+    second: float
+    low: float
+    high: float
+    p_value: float
+
+
+def compare(first: dict[str, float], second: dict[str, float]) -> Comparison:
+    """The paired comparison of two models' scores by query."""
+    if first.keys() != second.keys():
+        raise ValueError("a paired test needs the same queries for both models.")
+    a, b = (np.array([scores[query] for query in sorted(first)]) for scores in (first, second))
+    ends = difference_interval([a], [b]).scaled(100)
+    means = float(100 * a.mean()), float(100 * b.mean())
+    return Comparison(len(a), *means, ends.low, ends.high, randomisation_test([a], [b]))
+
+
 def against(
     scores: Scores, task: str, length: str, first: tuple[str, str], second: tuple[str, str]
 ) -> Comparison:
     """The paired comparison of two lines of a table at one length."""
-    a, b = scores[task, *first, length], scores[task, *second, length]
-    return compare(task, length, [a], [b])
+    return compare(scores[task, *first, length], scores[task, *second, length])
 
 
 def lengths_of(scores: Scores, task: str) -> list[str]:

@@ -14,7 +14,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pip install 'mteb[leaderboard]'."
     )
     parser.add_argument("results", help="folder that mteb run --output-folder wrote")
-    parser.add_argument("--benchmark", help="the benchmark that is shown first")
+    parser.add_argument(
+        "-b",
+        "--benchmarks",
+        nargs="+",
+        metavar="BENCHMARK",
+        help="the benchmarks that are shown, the first one first (default: these three)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     parser.add_argument("--port", type=int, default=7860, help="port to listen at (default: %(default)s)")
 
@@ -24,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from mteb_longembed.plugin.leaderboard.board import make_board, serve
 
-    app = make_board(args.results, args.benchmark)
+    app = make_board(args.results, args.benchmarks)
     print(f"http://{args.host}:{args.port}", flush=True)
     serve(app, args.host, args.port)
     return 0

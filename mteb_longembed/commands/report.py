@@ -25,11 +25,10 @@ from mteb_longembed.reports.scores.predictions import (
     load_predictions,
     query_scores,
 )
-from mteb_longembed.reports.scores.public_results import REPOSITORY, parse_range, public_results, refresh
+from mteb_longembed.reports.scores.public_results import parse_range, public_results
 from mteb_longembed.reports.scores.results import Results, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
-from mteb_longembed.reports.scores.significance import Comparison, compare_models, significance_table
-from mteb_longembed.reports.tables.counts import beir_table, count_statistics, statistics_table
+from mteb_longembed.reports.tables.counts import beir_table, statistics_table
 from mteb_longembed.reports.tables.places import places_table
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
 from mteb_longembed.reports.tables.scores import (
@@ -48,7 +47,7 @@ _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 _DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
     "Write model names (A, B, BEFORE ...) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
-    "name such as e5-base+pi is enough if only one model fits it. Write bases without a strategy."
+    "name such as e5-base+pi is enough if only one model fits it."
 )
 
 
@@ -70,8 +69,6 @@ _OPTIONS: dict[str, list[tuple[str, dict[str, object], str]]] = {
          "only models that advertise a length in this range of tokens, such as 8k-"),
         ("--window", {"choices": WINDOWS},
          "only models whose scores look as if texts were cut near this number of tokens; mismatch: only marked models"),
-        ("--refresh", {"type": Path, "metavar": "GIT_CLONE"},
-         f"first rebuild the public results from a clone of {REPOSITORY}"),
     ],
     "output (figures need pip install 'mteb-longembed[figures]')": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
@@ -87,25 +84,18 @@ _OPTIONS: dict[str, list[tuple[str, dict[str, object], str]]] = {
          "show the numbers of the paper and of its authors beside these, also in the heat maps"),
         ("--beir", {"nargs": 2, "metavar": ("A", "B")},
          "the two models of the BEIR table (default: the first two)"),
-        ("--statistics", {"nargs": "*", "metavar": "TASK"},
-         "numbers and lengths of queries and documents: the published ones, and counts in the data of each TASK"),
+        ("--statistics", {"action": "store_true"},
+         "the published numbers and lengths of queries and documents"),
     ],
     "what figures show": [
         ("--score", {"choices": _SCORES, "default": AVERAGE, "metavar": "SCORE"},
          f"the score in the figures over target lengths: {', '.join(_SCORES)} (default: {AVERAGE})"),
-        ("--bases", {"nargs": "+", "metavar": "BASE"},
-         "the bases in the figure by strategy and target length, in this order (default: all)"),
         ("--tuned", {"nargs": 2, "action": "append", "default": [], "metavar": ("BEFORE", "AFTER")},
          "a model before and after tuning, for the figure of the gain by tuning; repeat for each pair"),
-        ("--absolute", {"nargs": "+", "metavar": "BASE"},
-         "bases with absolute positions, for the figure that compares them with rotary ones (default: the paper's)"),
-        ("--rotary", {"nargs": "+", "metavar": "BASE"}, "the rotary bases of that figure"),
     ],
     "query by query": [
         ("--predictions", {"nargs": "+", "type": Path, "default": [], "metavar": "DIR"},
          "folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth"),
-        ("--significance", {"nargs": 2, "metavar": ("A", "B")},
-         "test whether B differs from A; needs --predictions of both"),
     ],
 }  # fmt: skip
 
@@ -139,9 +129,6 @@ def main(args: argparse.Namespace) -> int:
         StorageError: If a file cannot be written.
     """
     _check(args)
-    if args.refresh:
-        commit = refresh(args.refresh)
-        print(f"packed the public results of {args.refresh} at {commit[:12]}", file=sys.stderr)
     results = load_results(args.results)
     predictions, more_problems = load_predictions(args.predictions)
     problems = [*results.problems, *more_problems]
@@ -152,14 +139,15 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
     by_query = _by_query(results, predictions)
     lines = score_lines(results.rows, by_query)
-    _resolve_names(args, lines, predictions)
+    names = {line.model.name.full for line in lines}
+    args.tuned = [
+        tuple(given_name("model in the results", name, names) for name in pair) for pair in args.tuned
+    ]
     for group in group_by_base(lines):
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
-    models = tuple(args.significance or ())
-    compared = compare_models(predictions, results.rows, models) if len(models) == 2 else []
     depths = _depths(results, predictions)
-    made = _tables(args, results, lines, compared, by_query) + ([_places(depths)] if depths else [])
+    made = _tables(args, results, lines, by_query) + ([_places(depths)] if depths else [])
     tables = [table.without_empty_columns() for table in made]
     drawings = _drawings(args, lines, depths) if args.figures or args.html else []
     _write_tables(args, tables)
@@ -173,7 +161,7 @@ def main(args: argparse.Namespace) -> int:
 
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
         public = public_results() if args.published else None
-        head = overview(results.rows, lines, written=written, public=public, comparisons=compared)
+        head = overview(results.rows, lines, written=written, public=public)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
         write_file(args.html, html_page.write(ordered, drawings, problems, head))
@@ -189,13 +177,9 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not args.results and not args.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    for option in ("size", "advertised", "window", "refresh"):
+    for option in ("size", "advertised", "window"):
         if getattr(args, option) and not args.published:
             raise InputError(f"--{option} works only on the public results: give --published too.")
-    if args.significance and not args.predictions:
-        raise InputError("--significance compares each query: give --predictions DIR with both models.")
-    if bool(args.absolute) != bool(args.rotary):
-        raise InputError("--absolute and --rotary are compared with each other: give both options.")
     folders = {
         "--output-folder": args.output_folder,
         "--figures": args.figures,
@@ -208,28 +192,10 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: give a file in it.")
 
 
-def _resolve_names(
-    args: argparse.Namespace, lines: Sequence[Line], predictions: Sequence[Predictions]
-) -> None:
-    """Replace the names that the user typed with the full names in the results."""
-    names = {line.model.name.full for line in lines}
-    args.tuned = [[given_name("model in the results", name, names) for name in pair] for pair in args.tuned]
-    bases, known = {group.base for group in group_by_base(lines)}, {item.model for item in predictions}
-    for option, kind, choice in (
-        ("bases", "extended base in the results", bases),
-        ("absolute", "extended base in the results", bases),
-        ("rotary", "extended base in the results", bases),
-        ("significance", "model with predictions", known),
-    ):
-        if typed := getattr(args, option):
-            setattr(args, option, [given_name(kind, name, choice) for name in typed])
-
-
 def _tables(
     args: argparse.Namespace,
     results: Results,
     lines: Sequence[Line],
-    compared: Sequence[Comparison],
     by_query: QueryScores,
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
@@ -243,24 +209,19 @@ def _tables(
         tables.append(beir)
     if args.compare_published:
         tables += comparison_tables(lines)
-    if args.statistics is not None:
-        tables.append(statistics_table([row for name in args.statistics for row in count_statistics(name)]))
-    if args.significance:
-        tables.append(significance_table(compared, tuple(args.significance)))
+    if args.statistics:
+        tables.append(statistics_table())
     return tables
 
 
 def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
-    kinds = None
-    if args.absolute:
-        kinds = dict.fromkeys(args.absolute, curves.ABSOLUTE) | dict.fromkeys(args.rotary, curves.ROTARY)
     return [
         *map(cells.draw, cells.by_model(lines, args.compare_published)),
         *(cells.draw(cells.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
-        *map(curves.draw_targets, curves.targets(lines, args.score, args.bases)),
-        *map(bars.draw, bars.tuning(lines, [tuple(pair) for pair in args.tuned])),
-        *map(curves.draw_positions, curves.positions(lines, args.score, kinds)),
+        *map(curves.draw_targets, curves.targets(lines, args.score)),
+        *map(bars.draw, bars.tuning(lines, args.tuned)),
+        *map(curves.draw_positions, curves.positions(lines, args.score)),
     ]
 
 

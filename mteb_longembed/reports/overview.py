@@ -10,12 +10,8 @@ from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.public_results import PublicResults
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
-from mteb_longembed.reports.scores.significance import Comparison
 from mteb_longembed.reports.tables.public import n_mismatches
 from mteb_longembed.reports.tables.scores import data_words
-from mteb_longembed.statistics.paired import adjust
-
-_SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,6 @@ def overview(
     *,
     written: str,
     public: PublicResults | None = None,
-    comparisons: Sequence[Comparison] = (),
 ) -> Overview:
     """Make the head."""
     facts = [("Written", written)]
@@ -47,12 +42,6 @@ def overview(
             ("Model revisions", str(len({row.model.revision for row in results}))),
         ]
     conclusions = [*_best(lines), *_strategies(lines)]
-    if comparisons:
-        p_values = adjust([c.p_value for c in comparisons])
-        n_real = sum(p < _SIGNIFICANT for p in p_values)
-        conclusions.append(
-            f"{n_real} of {len(p_values)} compared differences are real at a false discovery rate of 5 %."
-        )
     if public is not None:
         n_public = len(public.lines)
         facts.append(("Public results", f"{n_public} model revisions at {public.commit[:12]}"))
@@ -121,7 +110,7 @@ def _sure(best: Score, base: Score) -> str:
         return "; without the scores of single queries (--predictions) we cannot say how sure this is"
     if best.interval.low > base.interval.high:
         return "; the 95 % intervals do not overlap"
-    return "; the 95 % intervals overlap: test it with --significance"
+    return "; the 95 % intervals overlap: mteb-longembed compare tests it"
 
 
 def _days(dates: Iterable[str]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,8 +168,3 @@ def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list
     return [
         np.asarray(b, dtype=float) - np.asarray(a, dtype=float) for a, b in zip(first, second, strict=True)
     ]
-
-
-def mean_of_means(*groups: Any, axis: int = -1) -> Any:
-    """The mean of the groups' means along an axis."""
-    return sum(np.mean(group, axis=axis) for group in groups) / len(groups)

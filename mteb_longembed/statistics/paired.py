@@ -6,34 +6,13 @@ Source: Smucker, Allan & Carterette 2007, A comparison of statistical significan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
-from mteb_longembed.errors import DataError
 from mteb_longembed.statistics.bootstrap import BATCH, N_RESAMPLES, differences
-
-
-def pair(
-    first: Mapping[str, float], second: Mapping[str, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The scores of two models, with the queries in the same order.
-
-    Raises:
-        DataError: If the models do not have the same queries, or have none.
-
-    >>> pair({"b": 1, "a": 0}, {"a": 0.5, "b": 0})
-    (array([0., 1.]), array([0.5, 0. ]))
-    """
-    if first.keys() != second.keys() or not first:
-        raise DataError(
-            "a paired test needs the same queries for both models, "
-            f"got {len(first)} and {len(second)} queries, {len(first.keys() & second.keys())} of them shared."
-        )
-    queries = sorted(first)
-    return np.array([first[q] for q in queries], float), np.array([second[q] for q in queries], float)
 
 
 def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, seed: int = 0) -> float:

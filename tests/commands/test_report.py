@@ -108,13 +108,11 @@ def test_a_base_of_another_revision_is_a_warning(tmp_path, capsys):
     assert "warning: a/b (two): The base's scores are of revision one-le2" in capsys.readouterr().err
 
 
-def test_predictions_give_depth_maps_places_and_a_significance_table(toy_run, toy_task, tmp_path, capsys):
+def test_predictions_give_depth_maps_and_places(toy_run, toy_task, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     folders = ["--predictions", toy_run.good, toy_run.poor]
-    models = ["--significance", "toy/poor", "toy/good+pi@512"]
-    _run(toy_run.results, *folders, *models, "--figures", tmp_path, "--format", "csv")
+    _run(toy_run.results, *folders, "--figures", tmp_path, "--format", "csv")
     out = capsys.readouterr().out
-    assert "LongEmbedPasskey,test_256,20," in out
     # the poor model finds what is in the first quarter of a document, and little else
     [poor] = [row.split(",") for row in out.splitlines() if row.startswith("toy/poor,LongEmbedPasskey,40,")]
     first, _, last, sensitivity, low, _, noise = map(float, poor[3:])
@@ -126,15 +124,6 @@ def test_predictions_give_depth_maps_places_and_a_significance_table(toy_run, to
 def test_a_folder_without_results_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no results of LongEmbed or BEIR tasks were found"):
         _run(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [(["--significance", "a/b", "a/c"], "give --predictions DIR"), (["--absolute", "a/b"], "give both")],
-)
-def test_options_that_need_another_say_so(options, message):
-    with pytest.raises(InputError, match=message):
-        _run(DATA / "results", *options)
 
 
 @pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])
@@ -181,19 +170,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_page(tmp_path, monk
     assert (tmp_path / "report.html").read_text() == "the page of yesterday"
 
 
-@pytest.mark.parametrize("option", ["--bases", "--tuned", "--absolute"])
-def test_a_name_that_is_in_no_result_is_told(option):
-    values = {"--tuned": ["nosuch", "nosuch"], "--absolute": ["nosuch", "--rotary", "nosuch"]}.get(
-        option, ["nosuch"]
-    )
+def test_a_name_that_is_in_no_result_is_told():
     with pytest.raises(UnknownNameError, match=r"unknown .* in the results 'nosuch': known: .*e5-base-v2"):
-        _run(DATA / "results", option, *values)
-
-
-def test_significance_takes_a_name_without_its_target(toy_run, toy_task, capsys):
-    folders = ["--predictions", toy_run.good, toy_run.poor]
-    _run(toy_run.results, *folders, "--significance", "toy/poor", "toy/good+pi", "--format", "csv")
-    assert "toy/good+pi@512" in capsys.readouterr().out
+        _run(DATA / "results", "--tuned", "nosuch", "nosuch")
 
 
 def test_predictions_give_intervals_of_their_own_number_of_queries(toy_run, toy_task, capsys):

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mteb_longembed.errors import DataError
-from mteb_longembed.statistics.paired import adjust, pair, randomisation_test
+from mteb_longembed.statistics.paired import adjust, randomisation_test
 
 
 def test_the_p_value_is_that_of_all_sign_flips():
@@ -35,17 +34,6 @@ def test_the_same_seed_gives_the_same_p_value():
     rng = np.random.default_rng(1)
     first, second = [rng.random(40)], [rng.random(40)]
     assert randomisation_test(first, second, seed=2) == randomisation_test(first, second, seed=2)
-
-
-def test_pairs_stand_in_the_order_of_their_queries():
-    first, second = pair({"q2": 1.0, "q1": 0.0}, {"q1": 0.25, "q2": 0.75})
-    assert (first.tolist(), second.tolist()) == ([0.0, 1.0], [0.25, 0.75])
-
-
-@pytest.mark.parametrize(("first", "second", "shared"), [({"a": 1}, {"b": 1}, 0), ({}, {}, 0)])
-def test_other_queries_are_an_error(first, second, shared):
-    with pytest.raises(DataError, match=f"{shared} of them shared"):
-        pair(first, second)
 
 
 def test_adjusted_p_values_are_benjamini_and_hochbergs():

@@ -28,32 +28,31 @@ _GROUP, _BETWEEN = "__cg__", "::"
 _EXPERIMENT = "_experiment_id"
 
 
-def make_board(folder: str | Path, first: str | None = None) -> Any:
+def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> Any:
     """The leaderboard of a folder of results, as gradio's app.
 
     Args:
         folder: what `mteb run --output-folder` wrote.
-        first: the benchmark that is shown first. Default: the first of `BENCHMARKS` that has results.
+        benchmarks: what is shown, the first one first. Default: those of `BENCHMARKS` that have results.
 
     Raises:
         InputError: if the packages of mteb's leaderboard are not installed.
         DataError: if the folder has no results of the benchmarks.
-        UnknownNameError: if `first` is not a benchmark that has results.
+        UnknownNameError: if one of `benchmarks` is not a benchmark that has results.
     """
     import mteb
 
     results = cache_folder(folder)
-    shown = benchmarks_with_results(results, BENCHMARKS if first is None else (first, *BENCHMARKS))
+    shown = benchmarks_with_results(results, benchmarks or BENCHMARKS)
     try:
         from mteb import leaderboard
     except ImportError as error:
         raise InputError(
             f"the leaderboard needs packages of its own: pip install 'mteb[leaderboard]' ({error})."
         ) from error
-    if first is None:
-        first = shown[0]
-    elif first not in shown:
-        raise UnknownNameError("benchmark with results", first, shown)
+    for name in benchmarks or ():
+        if name not in shown:
+            raise UnknownNameError("benchmark with results", name, shown)
     for model, tasks in without_whole_task(results, shown).items():
         logger.warning(
             "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
@@ -62,7 +61,7 @@ def make_board(folder: str | Path, first: str | None = None) -> Any:
             ", ".join(tasks),
         )
     mend_tables()
-    _show_only([mteb.get_benchmark(name) for name in shown], first)
+    _show_only([mteb.get_benchmark(name) for name in shown])
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     from mteb_longembed.plugin.metadata import load_named
 
@@ -163,7 +162,7 @@ def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
     return styled
 
 
-def _show_only(benchmarks: list[Any], first: str) -> None:
+def _show_only(benchmarks: list[Any]) -> None:
     """Make the menu hold only some benchmarks, because mteb does not start if its own first one has no results."""
     menu, app = "mteb.benchmarks._leaderboard_menu", "mteb.leaderboard.app"
     entry = part(menu, "MenuEntry")("Long documents", benchmarks=benchmarks)
@@ -171,7 +170,7 @@ def _show_only(benchmarks: list[Any], first: str) -> None:
         setattr(sys.modules[app], name, part(app, name) and entries)
     for module in (app, "mteb.leaderboard.benchmark_selector"):
         part(module, "DEFAULT_BENCHMARK_NAME")
-        setattr(sys.modules[module], "DEFAULT_BENCHMARK_NAME", first)  # noqa: B010
+        setattr(sys.modules[module], "DEFAULT_BENCHMARK_NAME", benchmarks[0].name)  # noqa: B010
 
 
 def _local_results(results: Path, temporary: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -54,19 +54,10 @@ class Targets:
     panels: tuple[Panel, ...]
 
 
-def targets(lines: Iterable[Line], score: str = AVERAGE, bases: Sequence[str] | None = None) -> list[Targets]:
-    """The bases that were extended to at least two target lengths.
-
-    Args:
-        lines: The score lines.
-        score: A column's key or `Average`; partial scores are left out.
-        bases: Only these bases, in this order; by default all.
-    """
-    groups = [group for group in group_by_base(lines) if bases is None or group.base in bases]
-    if bases is not None:
-        groups.sort(key=lambda group: bases.index(group.base))
+def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
+    """The bases that were extended to at least two target lengths; partial scores are left out."""
     by_data: dict[str, list[Panel]] = {}
-    for group in groups:
+    for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
             value, target = line.whole(score), line.model.name.target_len
@@ -130,19 +121,13 @@ class Positions:
     best: dict[str, dict[int, tuple[Interval, str]]]
 
 
-def positions(
-    lines: Iterable[Line], score: str = AVERAGE, kinds: Mapping[str, str] | None = None
-) -> list[Positions]:
-    """Gather the best score over bases and strategies at each target length.
+def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
+    """The best score over bases and strategies at each target length; partial scores are left out.
 
-    Args:
-        lines: The score lines.
-        score: A column's key or `Average`; partial scores are left out.
-        kinds: `absolute` or `rotary` by base. By default the models of the paper, but only those with the most common
-            trained length.
+    Only the paper's models with absolute or rotary positions count, and of these the most common trained length.
     """
     groups = group_by_base(lines)
-    kinds = _known_kinds({group.base for group in groups}) if kinds is None else kinds
+    kinds = _known_kinds({group.base for group in groups})
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):

@@ -1,6 +1,7 @@
 """The LongEmbed scores of mteb's public results repository, kept as data, and the window as they were evaluated.
 
-Source: https://github.com/embeddings-benchmark/results, CC0.
+Source: https://github.com/embeddings-benchmark/results, CC0. The packed file has the scores of the six published tasks
+    that `load_results` finds in a clone, by model and revision, with its commit and the facts of mteb's registry.
 
 After how many tokens were texts cut? A model that reads N tokens finds a passkey only if it is among the first N
 tokens. So on longer documents its Passkey accuracy is the share of answers among the first N tokens. This share is the
@@ -12,19 +13,16 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.files import write_file
 from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
-from mteb_longembed.reports.scores.results import Model, Result, load_results
+from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
 PATH = Path(__file__).parents[1] / "data" / "public_results.json.gz"
@@ -91,81 +89,6 @@ def public_results(path: Path = PATH) -> PublicResults:
     return PublicResults(
         tuple(PublicLine(line, facts[line.model.name.full]) for line in lines), data["commit"]
     )
-
-
-def refresh(clone: Path, path: Path = PATH) -> str:
-    """Replace the packed file with the LongEmbed scores of a clone of the public results repository.
-
-    The facts about models (longest input, parameters, open weights) come from the installed mteb.
-
-    Returns:
-        The clone's commit.
-
-    Raises:
-        InputError: If the folder is not a git clone, or has no LongEmbed results.
-        StorageError: If the file cannot be written.
-    """
-    commit = _commit(clone)
-    tasks: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for row in load_results([clone]).rows:
-        if row.task in _METRICS:
-            splits = tasks.setdefault((row.model.name.full, row.model.revision), {}).setdefault(row.task, {})
-            splits[row.split] = row.metrics[_METRICS[row.task]]
-    if not tasks:
-        raise InputError(
-            f"{str(clone)!r} has no results of LongEmbed: --refresh needs a clone of {REPOSITORY}."
-        )
-    facts = model_facts(sorted({model for model, _ in tasks}))
-    rows = [
-        {"model": model, "revision": revision, "facts": vars(facts[model]), "tasks": scores}
-        for (model, revision), scores in sorted(tasks.items())
-    ]
-    data = {
-        "source": f"https://github.com/{REPOSITORY}",
-        "licence": "CC0-1.0",
-        "commit": commit,
-        "rows": rows,
-    }
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    # Without the time of writing, so that equal contents give equal files.
-    write_file(path, gzip.compress(text.encode("utf-8"), mtime=0))
-    public_results.cache_clear()
-    return commit
-
-
-def model_facts(names: Iterable[str]) -> dict[str, ModelFacts]:
-    """The facts of the installed mteb about each hub id; this needs no network.
-
-    A model may have moved to another organisation. Then it is found by the rest of its name, if that is unique.
-    """
-    import mteb
-
-    metas = {meta.name: meta for meta in mteb.get_model_metas() if meta.name}
-    by_short: dict[str, list[Any]] = {}
-    for name, meta in metas.items():
-        by_short.setdefault(name.rsplit("/", 1)[-1], []).append(meta)
-    found = {}
-    for name in names:
-        same_short = by_short.get(name.rsplit("/", 1)[-1], [])
-        one: Any = metas.get(name) or (same_short[0] if len(same_short) == 1 else None)
-        limit = None if one is None else one.max_tokens
-        is_unlimited = limit is not None and math.isinf(limit)
-        tokens = None if limit is None or is_unlimited else int(limit)
-        known = (None, None) if one is None else (one.n_parameters, one.open_weights)
-        found[name] = ModelFacts(tokens, is_unlimited, *known)
-    return found
-
-
-def _commit(clone: Path) -> str:
-    command = ["git", "-C", str(clone), "rev-parse", "--verify", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except FileNotFoundError:
-        raise InputError("--refresh needs git, which is not installed: install git.") from None
-    except subprocess.CalledProcessError:
-        raise InputError(
-            f"{str(clone)!r} is not a git clone: --refresh needs a clone of {REPOSITORY}."
-        ) from None
 
 
 def in_range(value: float | None, limits: tuple[float, float]) -> bool:

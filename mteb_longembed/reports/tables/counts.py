@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from statistics import fmean
-from typing import Any
 
 from mteb_longembed.reports.scores.bases import given_name, labels
-from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED, Column
-from mteb_longembed.reports.scores.predictions import load_task
+from mteb_longembed.reports.scores.columns import COLUMNS, PUBLISHED
 from mteb_longembed.reports.scores.published import BeirTask, beir_tasks, source, task_chars, task_words
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import QueryScores
@@ -29,73 +26,27 @@ _LENGTHS = ("Words per query", "Words per document")
 _BEIR_NOTE = "nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1."
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Counts and averages of one split; words are None if only published counts are known."""
-
-    task: str
-    split: str
-    n_queries: int
-    n_documents: int
-    query_words: float | None
-    document_words: float | None
-    document_chars: float
-
-
-def count_statistics(task_name: str) -> list[Statistics]:
-    """Load a task through mteb and count each split. Words are separated by white space.
-
-    Raises:
-        DataError: If mteb cannot load the task's data.
-    """
-    task = load_task(task_name)
-    return [_count(task_name, split, data) for split, data in task.dataset["default"].items()]
-
-
-def _count(task: str, split: str, data: Mapping[str, Any]) -> Statistics:
-    queries = [row["text"] for row in data["queries"]]
-    documents = [" ".join(filter(None, (row.get("title"), row["text"]))) for row in data["corpus"]]
-    words, of_documents = (fmean(len(text.split()) for text in texts) for texts in (queries, documents))
-    chars = fmean(map(len, documents))
-    return Statistics(task, split, len(queries), len(documents), words, of_documents, chars)
-
-
-def _published(column: Column) -> list[Statistics]:
-    """The published counts, for a task of the paper whose data was not loaded."""
-    words, task = task_words(column.key), column.tasks[PUBLISHED]
-    # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
-    known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
-    return [
-        Statistics(task, split, row["n_queries"], row["n_documents"], *known, row["document_chars"]["mean"])
-        for split, row in task_chars(task).items()
-    ]
-
-
-def statistics_table(loaded: Iterable[Statistics]) -> Table:
-    """The table: counts in the loaded data, and the published counts of the paper's other data."""
-    rows = list(loaded)
-    names = {row.task for row in rows}
+def statistics_table() -> Table:
+    """The published counts and average lengths of the paper's tasks."""
+    rows = []
     for column in COLUMNS:
-        # The real tasks have the same data under both names, so we show them only once.
-        same = {column.tasks[PUBLISHED]} | (set() if column.is_by_length else {column.tasks[GENERATED]})
-        if not names & same:
-            rows += _published(column)
-    cells = [
-        (
-            text_cell(row.task),
-            text_cell(row.split),
-            text_cell(row.n_queries),
-            text_cell(row.n_documents),
-            number_cell(row.query_words),
-            number_cell(row.document_words, 0),
-            number_cell(row.document_chars, 0),
-        )
-        for row in rows
-    ]
-    counted = f"Counted here: {', '.join(sorted(names))}." if names else "No data was loaded."
-    notes = (counted, f"Others: {source('task_chars')}; words: {source('task_words')}.")
+        words, task = task_words(column.key), column.tasks[PUBLISHED]
+        # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
+        known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
+        for split, row in task_chars(task).items():
+            cells = (
+                text_cell(task),
+                text_cell(split),
+                text_cell(row["n_queries"]),
+                text_cell(row["n_documents"]),
+                number_cell(known[0]),
+                number_cell(known[1], 0),
+                number_cell(row["document_chars"]["mean"], 0),
+            )
+            rows.append(cells)
+    notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
     header = ("Task", "Split", "Queries", "Documents", *_LENGTHS, "Characters per document")
-    return score_table("statistics", "Task statistics", header, cells, notes)
+    return score_table("statistics", "Task statistics", header, rows, notes)
 
 
 def beir_table(

@@ -91,12 +91,6 @@ def test_target_lengths_need_two_and_start_from_the_base():
     assert means == {"+pi": pytest.approx({512: 30, 1024: 40, 4096: 50})}
 
 
-def test_target_panels_follow_the_bases_asked_for():
-    scores = {f"{base}+pi@{target}": 0.4 for base in (BASE, ROTARY, GTE) for target in (1024, 2048)}
-    (data,) = targets(lines(scores), bases=[GTE, BASE])
-    assert [panel.base for panel in data.panels] == [GTE, BASE]
-
-
 def test_tuning_gains_are_after_less_before():
     pairs = [(f"{BASE}+pi@4096", "local/pi+none@4096"), (f"{BASE}+rp@4096", "local/rp+none@4096")]
     scores = {pairs[0][0]: 0.4, pairs[0][1]: 0.5, pairs[1][0]: 0.4, pairs[1][1]: 0.42}
@@ -125,12 +119,9 @@ def test_positions_take_the_best_strategy_at_each_length():
     assert best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}
 
 
-def test_positions_compare_equal_trained_lengths_and_need_both_kinds():
+def test_positions_compare_equal_trained_lengths():
     mistral = "intfloat/e5-mistral-7b-instruct+ntk@32768"
     assert positions(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
-    kinds = {"my/ape": "absolute", "my/rope": "rotary"}
-    (data,) = positions(lines({"my/ape+pi@4096": 0.4, "my/rope+pi@4096": 0.5}), kinds=kinds)
-    assert set(data.best) == {"absolute", "rotary"}
 
 
 def test_a_diagnosis_without_a_curve_is_an_error():
