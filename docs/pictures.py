@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.statistics.binomial import proportion_interval
+from mteb_longembed.statistics.intervals import proportion_interval
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "images"

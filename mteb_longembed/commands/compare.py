@@ -120,7 +120,7 @@ def main(args: argparse.Namespace) -> int:
     _be_quiet()
     from mteb_longembed.comparing import output, tables
     from mteb_longembed.comparing.calling import compare, say_on_stderr
-    from mteb_longembed.reports.writers.terminal import show
+    from mteb_longembed.reports.writers import show
 
     found = compare(
         args.models,

@@ -70,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
     """Run the diagnosis and show it; return the exit status."""
     from rich.console import Console
 
-    from mteb_longembed.reports.writers.terminal import show
+    from mteb_longembed.reports.writers import show
     from mteb_longembed.tasks.diagnose import BM25, LENGTHS, diagnose
 
     found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.eval_splits)

@@ -29,7 +29,6 @@ from mteb_longembed.reports.scores.public_results import parse_range, public_res
 from mteb_longembed.reports.scores.results import Results, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
 from mteb_longembed.reports.tables.counts import beir_table, statistics_table
-from mteb_longembed.reports.tables.places import places_table
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
 from mteb_longembed.reports.tables.scores import (
     comparison_tables,
@@ -38,9 +37,8 @@ from mteb_longembed.reports.tables.scores import (
     strategy_tables,
     variants_table,
 )
-from mteb_longembed.reports.tables.table import Table
-from mteb_longembed.reports.writers import WRITERS
-from mteb_longembed.reports.writers.terminal import show
+from mteb_longembed.reports.tables.table import Table, places_table
+from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
@@ -119,15 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `report`.
-
-    Returns:
-        The exit status: 0, also if some files were skipped (each is named on standard error).
-
-    Raises:
-        InputError: If an option is wrong, or there is no result at all.
-        StorageError: If a file cannot be written.
-    """
+    """Run `report`; the exit status is 0, also if some files were skipped (each is named on standard error)."""
     _check(args)
     results = load_results(args.results)
     predictions, more_problems = load_predictions(args.predictions)

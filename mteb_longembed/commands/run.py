@@ -218,7 +218,7 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     elif rows:
         from rich.console import Console
 
-        from mteb_longembed.reports.writers.terminal import show
+        from mteb_longembed.reports.writers import show
 
         show([run_table(rows)], Console(highlight=False))
         if own.verbosity != 0:

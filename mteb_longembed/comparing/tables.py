@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.reports.tables.places import places_table
-from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, text_cell
+from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import Sensitivity
 

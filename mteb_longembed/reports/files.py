@@ -16,12 +16,7 @@ _LONGEST = 120  # characters of a name within a file name; file systems allow 25
 
 
 def read_json(path: Path, raw: bytes | None = None) -> Any:
-    """The contents of a JSON file; `raw` are its bytes, if they are known already.
-
-    Raises:
-        DataError: If it is not valid JSON, or nested too deeply to be read.
-        OSError: If it cannot be read.
-    """
+    """The contents of a JSON file; `raw` are its bytes, if they are known already. A `DataError` if it is no JSON."""
     try:
         return json.loads(path.read_bytes() if raw is None else raw)
     except RecursionError:
@@ -53,11 +48,7 @@ def slug(text: str) -> str:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file completely or not at all.
-
-    Raises:
-        StorageError: If the disk refuses; then a file that was there before is unchanged.
-    """
+    """Write a file completely or not at all; a `StorageError` if the disk refuses."""
     part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
         try:
@@ -70,11 +61,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def make_folder(what: str, folder: Path) -> None:
-    """Make a folder for files.
-
-    Raises:
-        InputError: If it is a file, or cannot be made.
-    """
+    """Make a folder for files; an `InputError` if it is a file, or cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

@@ -29,16 +29,7 @@ def write(
     title: str = "LongEmbed report",
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page's text.
-
-    Args:
-        tables: The tables, in their order.
-        drawings: The figures below the tables, in their order.
-        problems: One sentence for each file that was skipped.
-        head: The facts and conclusions at the top of the page.
-        title: The page's title.
-        links: The relative address and the text of other pages of this kind.
-    """
+    """The page's text; `links` has the relative address and the text of other pages of this kind."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")

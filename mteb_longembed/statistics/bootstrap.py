@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.statistics.binomial import proportion_interval
-from mteb_longembed.statistics.intervals import CONFIDENCE, Interval
+from mteb_longembed.statistics.intervals import CONFIDENCE, Interval, proportion_interval
 
 N_RESAMPLES = 9999
 # BCa leaves out every query once, so its time is quadratic. It corrects a bias that vanishes with many queries.
@@ -146,20 +145,12 @@ def difference_interval(
     *,
     seed: int = 0,
 ) -> Interval:
-    """The 95 % interval of `second - first`. Both must have the same queries in the same order.
-
-    Raises:
-        DataError: If the numbers of groups or of queries differ, or if there is no score.
-    """
+    """The 95 % interval of `second - first`. Both must have the same queries in the same order."""
     return mean_of_means_interval(differences(first, second), weights, seed=seed, least=-1.0)
 
 
 def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[_Sample]:
-    """`second - first` for each query of each group.
-
-    Raises:
-        DataError: If the numbers of groups or of queries differ.
-    """
+    """`second - first` for each query of each group; a `DataError` if their numbers differ."""
     sizes = [[np.size(group) for group in groups] for groups in (first, second)]
     if sizes[0] != sizes[1]:
         raise DataError(

@@ -1,6 +1,7 @@
-"""What an interval is, and the interval of a mean of independent means.
+"""What an interval is, and the intervals of a share and of a mean of independent means.
 
-Source: Zou & Donner 2008 for sums of means with unequal intervals (MOVER), https://doi.org/10.1002/sim.3095.
+Source: Wilson 1927 for shares, https://doi.org/10.1080/01621459.1927.10502953; Zou & Donner 2008 for sums of means
+    with unequal intervals (MOVER), https://doi.org/10.1002/sim.3095.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy import stats
+
 from mteb_longembed.errors import InputError
 
 CONFIDENCE = 0.95
@@ -16,13 +19,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its confidence interval.
-
-    Args:
-        mean: The mean, in the unit of the scores.
-        low: The lower end; nan if there is no interval.
-        high: The upper end; nan if there is no interval.
-    """
+    """A mean and its confidence interval, in the unit of the scores; both ends are nan if there is no interval."""
 
     mean: float
     low: float
@@ -39,15 +36,7 @@ class Interval:
 
 
 def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
-    """The 95 % interval of the mean of independent means, such as accuracies at eight context lengths.
-
-    Each end uses the root of the sum of squares of the distances between the parts' means and their ends.
-
-    Args:
-        parts: The means with their 95 % intervals.
-
-    Raises:
-        InputError: If there is no part.
+    """The 95 % interval of the mean of independent means; their distances to the ends are joined by root of squares.
 
     >>> mean_of_intervals([Interval(0.5, 0.2, 0.9), Interval(0.5, 0.1, 0.8)])
     Interval(mean=0.5, low=0.25, high=0.75)
@@ -72,3 +61,19 @@ def difference_of_intervals(first: Interval, second: Interval) -> Interval:
     down = math.hypot(second.mean - second.low, first.high - first.mean)
     up = math.hypot(second.high - second.mean, first.mean - first.low)
     return Interval(mean, mean - down, mean + up)
+
+
+def proportion_interval(share: float, n: int) -> Interval:
+    """The 95 % Wilson interval of a share from 0 to 1 of n answers, rounded to a whole number of right answers.
+
+    >>> interval = proportion_interval(1.0, 50)
+    >>> f"{interval.low:.3f} to {interval.high:.3f}"
+    '0.929 to 1.000'
+    """
+    if not 0 <= share <= 1 or n < 1:
+        raise InputError(
+            f"a share of right answers must be from 0 to 1, of at least 1 answer, got {share} of {n} answers."
+        )
+    found = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
+    # the ends may miss 0 and 1 by a rounding
+    return Interval(share, max(0.0, float(found.low)), min(1.0, float(found.high)))

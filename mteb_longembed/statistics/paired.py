@@ -20,9 +20,6 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
 
     If there are at most 9,999 sign patterns, all are tried; otherwise 9,999 random ones.
 
-    Raises:
-        DataError: If the numbers of groups or of queries differ.
-
     >>> randomisation_test([[0, 0, 0]], [[1, 1, 1]])  # 2 of the 2 ** 3 patterns are as extreme
     0.25
     """

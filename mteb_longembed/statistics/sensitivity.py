@@ -15,18 +15,15 @@ N_PARTS = 3
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The mean scores by third of the document, and how much they differ.
+    """How much the mean scores differ by the third of the document that has the answer.
 
-    Args:
-        thirds: mean scores of queries whose answer is in the first, second and last third.
-        index: `1 - least / greatest` of the thirds. Its 95 % interval draws the share of right answers of each third
-            from Jeffreys' distribution, so none has width 0.
-        noise: the 95th percentile of the index if the places are shuffled. A smaller index says nothing.
+    The index is `1 - least / greatest` of the thirds. Its 95 % interval draws the share of right answers of each third
+    from Jeffreys' distribution, so none has width 0.
     """
 
-    thirds: tuple[float, ...]
+    thirds: tuple[float, ...]  # mean scores
     index: Interval
-    noise: float
+    noise: float  # the 95th percentile of the index if the places are shuffled: a smaller index says nothing
 
 
 def position_sensitivity(
@@ -37,13 +34,8 @@ def position_sensitivity(
     Source: arXiv:2505.13950, section 3: `PSI = 1 - min(group scores) / max(group scores)`.
     Differs: the interval and the noise are ours, because the index of few queries is far above 0 by chance alone.
 
-    Args:
-        scores: one for each query: 1 for a right answer, otherwise 0.
-        depths: for each query, the place of its answer, from 0 (the beginning of the document) to 1 (its end).
-        seed: seed of the resampling.
-
-    Returns:
-        None if a third has no query, or if no query has a score above 0.
+    A score is 1 for a right answer and otherwise 0; a depth is the place of the answer, from 0 (the
+    document's beginning) to 1 (its end). None if a third has no query, or if no query has a score above 0.
 
     >>> found = position_sensitivity([1, 1, 1, 0, 0, 0, 1, 0, 1], [0, 0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 1])
     >>> [round(third, 2) for third in found.thirds], found.index.mean

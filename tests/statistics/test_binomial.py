@@ -5,8 +5,7 @@ import math
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.statistics.binomial import proportion_interval
-from mteb_longembed.statistics.intervals import mean_of_intervals
+from mteb_longembed.statistics.intervals import mean_of_intervals, proportion_interval
 
 
 def _wilson(right: int, n: int) -> tuple[float, float]:

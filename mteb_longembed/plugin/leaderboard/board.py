@@ -29,30 +29,23 @@ _EXPERIMENT = "_experiment_id"
 
 
 def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> Any:
-    """The leaderboard of a folder of results, as gradio's app.
+    """The leaderboard of a folder of results, as gradio's app, with these benchmarks, the first one first.
 
-    Args:
-        folder: what `mteb run --output-folder` wrote.
-        benchmarks: what is shown, the first one first. Default: those of `BENCHMARKS` that have results.
-
-    Raises:
-        InputError: if the packages of mteb's leaderboard are not installed.
-        DataError: if the folder has no results of the benchmarks.
-        UnknownNameError: if one of `benchmarks` is not a benchmark that has results.
+    The default is those of `BENCHMARKS` that have results.
     """
     import mteb
 
     results = cache_folder(folder)
     shown = benchmarks_with_results(results, benchmarks or BENCHMARKS)
+    for name in benchmarks or ():
+        if name not in shown:
+            raise UnknownNameError("benchmark with results", name, shown)
     try:
         from mteb import leaderboard
     except ImportError as error:
         raise InputError(
             f"the leaderboard needs packages of its own: pip install 'mteb[leaderboard]' ({error})."
         ) from error
-    for name in benchmarks or ():
-        if name not in shown:
-            raise UnknownNameError("benchmark with results", name, shown)
     for model, tasks in without_whole_task(results, shown).items():
         logger.warning(
             "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
@@ -78,12 +71,7 @@ def serve(app: Any, host: str, port: int) -> None:
 
 
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
-    """The benchmarks that have a task with results.
-
-    Raises:
-        DataError: if no benchmark has results.
-        UnknownNameError: if there is no such benchmark.
-    """
+    """The benchmarks that have a task with results; an error if a name is unknown, or none has results."""
     import mteb
 
     known = {benchmark.name for benchmark in mteb.get_benchmarks()}

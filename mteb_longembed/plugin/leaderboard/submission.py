@@ -21,13 +21,7 @@ from mteb_longembed.plugin.mteb_parts import part
 
 
 def cache_folder(folder: str | Path) -> Path:
-    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it.
-
-    It has files `results/MODEL/REVISION/TASK.json`.
-
-    Raises:
-        InputError: if it is neither of them.
-    """
+    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
     given = Path(folder)
     for found in (given, given.resolve().parent):
         inner = found / "results"
@@ -73,11 +67,7 @@ class Checked:
 
 
 def check_submission(folder: str | Path) -> list[Checked]:
-    """Check all results of a folder, by model and revision.
-
-    Raises:
-        InputError: if it is not such a folder.
-    """
+    """Check all results of a folder, by model and revision."""
     results = cache_folder(folder) / "results"
     found = [_check(place) for place in sorted(results.glob("*/*")) if any(place.glob("*.json"))]
     _check_duplicates(found)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.reports.figures.drawing import (
     GRID,
     Drawing,
@@ -53,15 +52,7 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
 
 
 def tuning(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[Bars]:
-    """Compare each tuned model with the extended model before tuning.
-
-    Raises:
-        UnknownNameError: If no result has one of the names.
-    """
-    names = {line.model.name.full for line in lines}
-    for name in (name for pair in pairs for name in pair):
-        if name not in names:
-            raise UnknownNameError("model in the results", name, names)
+    """Each tuned model against the extended model before tuning."""
     found = []
     for data in dict.fromkeys(line.data for line in lines):
         mine = [line for line in lines if line.data == data]

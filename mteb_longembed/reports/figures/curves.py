@@ -188,11 +188,7 @@ _HALF_BAR = 2**0.35
 
 
 def draw_diagnosis(data: Diagnosis) -> Drawing:
-    """Draw the scores by tokens read above, and below them how many documents are longer.
-
-    Raises:
-        InputError: If there is no curve or no document.
-    """
+    """Draw the scores by tokens read above, and below them how many documents are longer."""
     if not data.curves or not data.document_lens or not all(data.curves.values()):
         raise InputError(
             f"a figure needs at least one score of each model and one document, the diagnosis of {data.task!r} has "

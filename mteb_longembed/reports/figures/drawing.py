@@ -110,12 +110,7 @@ class Drawing:
         return self._saved("svg", is_transparent, metadata={"Date": None, "Creator": None}).decode("utf-8")
 
     def save(self, folder: Path) -> list[Path]:
-        """Write `KEY.png` and `KEY.svg` into a folder, and return their paths.
-
-        Raises:
-            InputError: If the folder cannot be made.
-            StorageError: If a file cannot be written.
-        """
+        """Write `KEY.png` and `KEY.svg` into a folder, and return their paths."""
         make_folder("the folder of figures", folder)
         paths = [folder / f"{self.key}.png", folder / f"{self.key}.svg"]
         write_file(paths[0], self._saved("png", dpi=160))
@@ -137,11 +132,7 @@ class Drawing:
 def new_drawing(
     key: str, title: str, width: float, height: float, n_rows: int = 1, n_columns: int = 1
 ) -> tuple[Drawing, list[Axes]]:
-    """An empty figure with a grid of axes.
-
-    Raises:
-        InputError: If matplotlib is not installed.
-    """
+    """An empty figure with a grid of axes; an `InputError` if matplotlib is not installed."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -150,19 +150,10 @@ def shortened(name: str) -> str:
 
 
 def given_name(kind: str, typed: str, known: Collection[str]) -> str:
-    """The known name that the user means.
+    """The one known name that the user means; `kind` is for the error message.
 
     The typed name may leave out our organisation, use an alias of the base, and leave out the target length and the
     parameters.
-
-    Args:
-        kind: The kind of the name, for the error message.
-        typed: What the user gave, such as `e5-base+pi`.
-        known: The names to choose from.
-
-    Raises:
-        UnknownNameError: If no name fits.
-        InputError: If more than one name fits.
 
     >>> given_name("model", "e5-base+pi", ["intfloat/e5-base-v2+pi@4096", "intfloat/e5-base-v2+ntk@4096"])
     'intfloat/e5-base-v2+pi@4096'

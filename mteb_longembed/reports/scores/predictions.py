@@ -46,11 +46,7 @@ class DepthPoint(NamedTuple):
 
 @lru_cache(maxsize=4)
 def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
-    """An mteb retrieval task with `dataset["default"][split]` filled.
-
-    Raises:
-        DataError: If mteb does not know the task, or cannot load its data.
-    """
+    """An mteb retrieval task with `dataset["default"][split]` filled; a `DataError` if mteb cannot load it."""
     # To import mteb takes seconds, and most reports do not need it.
     import mteb
 
@@ -66,14 +62,7 @@ def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
 
 
 def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
-    """Read every `<Task>_predictions.json` below the folders.
-
-    Returns:
-        What was read, and one sentence for each file that was skipped.
-
-    Raises:
-        InputError: If a folder does not exist.
-    """
+    """Every `<Task>_predictions.json` below the folders, and one sentence for each file that was skipped."""
     found, problems = [], []
     for folder in map(Path, folders):
         if not folder.is_dir():
@@ -117,12 +106,7 @@ def metric_of(task: str) -> str:
 def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:
     """The score of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
 
-    Args:
-        predictions: The rankings.
-        results: Result rows for a check: rows of the same model and task must have the same mean.
-
-    Raises:
-        DataError: If the data cannot be loaded, the task does not have a split, or the mean differs from the result.
+    It is a `DataError` if the data cannot be loaded, or if the mean is not that of the model's result rows.
     """
     import pytrec_eval
 
@@ -166,11 +150,7 @@ def _check(predictions: Predictions, split: str, metric: str, mean: float, resul
 
 
 def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> list[DepthPoint]:
-    """Outcome, context length and depth of the answer for every query of Passkey or Needle.
-
-    Raises:
-        DataError: If the task's documents do not say the depth of their answers.
-    """
+    """Every query of Passkey or Needle; a `DataError` if the task does not keep the depth of its answers."""
     scores = query_scores(predictions, results)
     task = load_task(predictions.task, tuple(predictions.rankings))
     points = []

@@ -42,26 +42,12 @@ UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)
-class ModelFacts:
-    """The facts in mteb's metadata about a model; None if mteb does not say it."""
-
-    max_tokens: int | None = None
-    is_unlimited: bool = False
-    n_parameters: int | None = None
-    is_open: bool | None = None
-
-
-@dataclass(frozen=True)
 class PublicLine:
     """The scores of one model revision of the public results, and what mteb's metadata says about it."""
 
     line: Line
-    facts: ModelFacts
-
-    @property
-    def advertised(self) -> float | None:
-        """The longest input in tokens; infinity for a model without a limit, None if mteb does not say."""
-        return math.inf if self.facts.is_unlimited else self.facts.max_tokens
+    advertised: float | None  # the longest input in tokens; infinity: no limit; None: mteb does not say
+    is_open: bool | None
 
 
 @dataclass(frozen=True)
@@ -76,19 +62,18 @@ class PublicResults:
 def public_results(path: Path = PATH) -> PublicResults:
     """Read the packed public results."""
     data = json.loads(gzip.decompress(path.read_bytes()))
-    facts = {row["model"]: ModelFacts(**row["facts"]) for row in data["rows"]}
-    rows = []
+    facts, rows = {}, []
     for row in data["rows"]:
-        model = Model(split_model_name(row["model"]), row["revision"], row["facts"]["n_parameters"])
+        known = row["facts"]
+        model = Model(split_model_name(row["model"]), row["revision"], known["n_parameters"])
+        facts[model] = math.inf if known["is_unlimited"] else known["max_tokens"], known["is_open"]
         for task, splits in row["tasks"].items():
             rows += [
                 Result(model, task, split, {_METRICS[task]: score}, "", path)
                 for split, score in splits.items()
             ]
     lines = [line for line in score_lines(rows) if line.data == PUBLISHED]
-    return PublicResults(
-        tuple(PublicLine(line, facts[line.model.name.full]) for line in lines), data["commit"]
-    )
+    return PublicResults(tuple(PublicLine(line, *facts[line.model]) for line in lines), data["commit"])
 
 
 def in_range(value: float | None, limits: tuple[float, float]) -> bool:
@@ -98,9 +83,6 @@ def in_range(value: float | None, limits: tuple[float, float]) -> bool:
 
 def parse_range(text: str) -> tuple[float, float]:
     """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
-
-    Raises:
-        InputError: If the text is not such a range.
 
     >>> parse_range("100M-1B"), parse_range("8k-")
     ((100000000.0, 1000000000.0), (8192.0, inf))
@@ -156,19 +138,13 @@ def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int,
     """For each number of tokens read, the median Passkey accuracy in percent by context length.
 
     The reference models have open weights, advertise exactly this length, and find at least 90 % at every length up
-    to it.
-
-    Args:
-        rows: The public results.
-        without: A model that must not be a reference; with it we check the rule on that model.
+    to it. The model `without` must not be a reference: so the rule can be checked on it.
     """
     members: dict[int, list[Mapping[int, float]]] = {}
     for row in rows:
         values = row.line.by_length["Passkey"]
         for read, lengths in READ.items():
-            is_reference = (
-                row.facts.is_open and row.advertised in lengths and row.line.model.name.full != without
-            )
+            is_reference = row.is_open and row.advertised in lengths and row.line.model.name.full != without
             if is_reference and set(LENGTHS) <= set(values) and _finds_all(values, read):
                 members.setdefault(read, []).append(values)
     return {
@@ -178,15 +154,7 @@ def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int,
 
 
 def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]]) -> Window | None:
-    """Compare one model's Passkey accuracies with the curves.
-
-    Args:
-        values: In percent, by context length in tokens.
-        curves: The curves of `reference_curves`.
-
-    Returns:
-        The window, None if a length is missing.
-    """
+    """One model's Passkey accuracies in percent against the `reference_curves`; None if a length is missing."""
     if not set(LENGTHS) <= set(values):
         return None
     if _finds_all(values, LENGTHS[-1]):

@@ -61,14 +61,7 @@ class Results:
 
 
 def load_results(folders: Sequence[Path | str]) -> Results:
-    """Read every result file below the folders.
-
-    Returns:
-        The rows, sorted by path, and a sentence for each skipped file.
-
-    Raises:
-        InputError: If a folder does not exist.
-    """
+    """Every result file below the folders, sorted by path; an `InputError` if a folder does not exist."""
     rows: dict[tuple[Model, str, str], Result] = {}
     problems: list[str] = []
     for path in _json_files(folders):

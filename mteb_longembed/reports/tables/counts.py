@@ -52,14 +52,7 @@ def statistics_table() -> Table:
 def beir_table(
     results: Iterable[Result], models: tuple[str, str] | None = None, by_query: QueryScores | None = None
 ) -> Table | None:
-    """Two models side by side on BEIR's 15 tasks.
-
-    Returns:
-        The table; None if no model has a BEIR result and `models` is None.
-
-    Raises:
-        UnknownNameError: If a named model has no BEIR results.
-    """
+    """Two models (the first two by default) on BEIR's 15 tasks; None if no model has a BEIR result."""
     by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
     tasks = beir_tasks()
     names = {name for task in tasks for name in (task.task, *task.parts)}

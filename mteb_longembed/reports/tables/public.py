@@ -51,18 +51,11 @@ _Curves = Mapping[int, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class Filter:
-    """The rows to show.
-
-    Args:
-        parameters: Limits of the number of parameters; both are included.
-        advertised: Limits of the advertised length in tokens; both are included.
-        evaluated: One of `WINDOWS`: a number of tokens, `none` (no cut is seen), `unclear`, or `mismatch` (all marked
-            rows).
-    """
+    """The rows to show; limits are included."""
 
     parameters: tuple[float, float] | None = None
-    advertised: tuple[float, float] | None = None
-    evaluated: str | None = None
+    advertised: tuple[float, float] | None = None  # in tokens
+    evaluated: str | None = None  # one of `WINDOWS`; `none`: no cut is seen
 
     def keeps(self, row: _Row) -> bool:
         """Whether a row is shown."""

@@ -8,9 +8,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from mteb_longembed.reports.files import printable, slug
+from mteb_longembed.reports.scores.bases import shortened
 from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
+from mteb_longembed.statistics.sensitivity import Sensitivity
 
 MISSING = "-"
 SCORE_HEADER = tuple(column.key for column in COLUMNS) + (AVERAGE,)
@@ -192,11 +194,7 @@ class Scored(NamedTuple):
 
 
 def run_table(scores: Sequence[Scored]) -> Table:
-    """The table after a run: scores in percent, in its order. After a task with several splits comes their mean.
-
-    Args:
-        scores: the scores; those of one model on one task must be neighbours.
-    """
+    """The table after a run, in percent. Scores of one model on one task are neighbours; then comes their mean."""
     rows: list[tuple[Cell, ...]] = []
     for (model, task), group in groupby(scores, key=lambda scored: (scored.model, scored.task)):
         found = list(group)
@@ -205,3 +203,21 @@ def run_table(scores: Sequence[Scored]) -> Table:
             lines.append(("mean", sum(scored.score for scored in found) / len(found)))
         rows += [(*map(text_cell, (model, task, split)), number_cell(100 * score)) for split, score in lines]
     return Table("run", "Main scores, in percent", ("model", "task", "split", "score"), tuple(rows))
+
+
+_PLACES_NOTES = (
+    "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
+    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950); up to `noise` maybe chance.",
+)
+
+
+def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
+    """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
+    rows = []
+    for model, task, n_queries, made in found:
+        cells = [number_cell(100 * third) for third in made.thirds]
+        index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
+        names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
+        rows.append((*names, *cells, index, number_cell(100 * made.noise)))
+    header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
+    return Table("places", "Place of the answer", header, tuple(rows), _PLACES_NOTES)

@@ -62,6 +62,15 @@ def test_the_benchmarks_with_results_are_shown(tmp_path: Path) -> None:
         board.benchmarks_with_results(tmp_path, ["LongEmbad"])
 
 
+def test_only_the_named_benchmarks_are_shown_the_first_one_first(tmp_path: Path, capsys) -> None:
+    write_results(tmp_path, NAME, PLUS)
+    assert cli.main(["leaderboard", str(tmp_path), "-b", "LongEmbed+", "LongEmbed"]) == 2
+    assert "unknown benchmark with results 'LongEmbed'" in capsys.readouterr().err
+    write_results(tmp_path, NAME, published())
+    both = ["LongEmbed", "LongEmbed+"]
+    assert board.benchmarks_with_results(tmp_path, both) == both
+
+
 def test_results_of_other_tasks_are_told(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, {"ArguAna": 0.5})
     with pytest.raises(DataError, match=r"must hold results of LongEmbed\+ or LongEmbed .*got results of"):

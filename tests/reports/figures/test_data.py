@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.cells import by_depth, by_model
 from mteb_longembed.reports.figures.curves import draw_diagnosis, positions, targets
@@ -99,11 +99,6 @@ def test_tuning_gains_are_after_less_before():
         ("+pi tuned", 10),
         ("+rp tuned", 2),
     ]
-
-
-def test_tuning_names_an_unknown_model():
-    with pytest.raises(UnknownNameError, match="unknown model in the results 'local/no'"):
-        tuning(lines({f"{BASE}+pi@4096": 0.4}), [(f"{BASE}+pi@4096", "local/no")])
 
 
 def test_positions_take_the_best_strategy_at_each_length():

@@ -11,7 +11,7 @@ from rich.console import Console
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.scores import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
-from mteb_longembed.reports.writers import WRITERS, terminal
+from mteb_longembed.reports.writers import WRITERS, show
 from tests.reports.made import rows as rows_of
 
 
@@ -78,7 +78,7 @@ def test_a_narrow_terminal_loses_nothing(width):
         score_lines([row for i, name in enumerate(names) for row in rows_of(name, 0.4 + i / 5)])
     )
     out = io.StringIO()
-    terminal.show(tables, Console(file=out, width=width, color_system=None))
+    show(tables, Console(file=out, width=width, color_system=None))
     lines = out.getvalue().splitlines()
     assert out.getvalue().split().count("40.0") == 7
     assert out.getvalue().split().count("[35,45]") == 2  # of Passkey and of Needle
