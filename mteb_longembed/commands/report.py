@@ -28,12 +28,13 @@ from mteb_longembed.reports.scores.predictions import (
 from mteb_longembed.reports.scores.public_results import parse_range, public_results
 from mteb_longembed.reports.scores.results import Results, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
-from mteb_longembed.reports.tables.counts import beir_table, statistics_table
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
 from mteb_longembed.reports.tables.scores import (
+    beir_table,
     comparison_tables,
     length_tables,
     main_tables,
+    statistics_table,
     strategy_tables,
     variants_table,
 )
@@ -54,6 +55,10 @@ def _range(text: str) -> tuple[float, float]:
         return parse_range(text)
     except InputError as error:  # argparse would replace the sentence of any other ValueError
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _warn(sentence: str) -> None:
+    print(f"warning: {sentence}", file=sys.stderr)
 
 
 # The options by group: name, what argparse needs, and the help.
@@ -157,10 +162,6 @@ def main(args: argparse.Namespace) -> int:
         write_file(args.html, html_page.write(ordered, drawings, problems, head))
         print(args.html, file=out)
     return 0
-
-
-def _warn(sentence: str) -> None:
-    print(f"warning: {sentence}", file=sys.stderr)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -38,25 +38,17 @@ Curve = Mapping[int, Interval]
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One base: for each variant (`+ntk`), the score by target length; each starts from the base itself."""
-
-    base: str
-    series: Mapping[str, Curve]
-
-
-@dataclass(frozen=True)
 class Targets:
-    """All panels of one kind of data; `score` is a column's key or `Average`."""
+    """One kind of data: by base and variant (`+ntk`), the score by target length; each starts from the base itself."""
 
     data: str
-    score: str
-    panels: tuple[Panel, ...]
+    score: str  # a column's key or `Average`
+    panels: Mapping[str, Mapping[str, Curve]]
 
 
 def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
     """The bases that were extended to at least two target lengths; partial scores are left out."""
-    by_data: dict[str, list[Panel]] = {}
+    by_data: dict[str, dict[str, dict[str, dict[int, Interval]]]] = {}
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
@@ -71,8 +63,8 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
             for values in series.values():
                 if value is not None and length < min(values):
                     values[length] = measured(value, group.line.score(score).interval)
-        by_data.setdefault(group.data, []).append(Panel(group.label, series))
-    return [Targets(data, score, tuple(panels)) for data, panels in sorted(by_data.items())]
+        by_data.setdefault(group.data, {})[group.label] = series
+    return [Targets(data, score, panels) for data, panels in sorted(by_data.items())]
 
 
 def draw_targets(data: Targets) -> Drawing:
@@ -82,17 +74,15 @@ def draw_targets(data: Targets) -> Drawing:
     title = f"{data.score} (%) by strategy and target length, {data_words(data.data)}"
     key = f"targets-{data.score.lower()}-{data_key(data.data)}"
     drawing, all_axes = new_drawing(key, title, 4.6 * n_columns, 0.9 + 2.9 * n_rows, n_rows, n_columns)
-    looks = styles(dict.fromkeys(name for panel in data.panels for name in panel.series))
+    looks = styles(dict.fromkeys(name for series in data.panels.values() for name in series))
     used = all_axes[: len(data.panels)]
-    for axes, panel in zip(used, data.panels, strict=True):
+    for axes, (base, series) in zip(used, data.panels.items(), strict=True):
         lines = []
-        for name, values in panel.series.items():
-            tips = {
-                n: f"{panel.base}{name}, {length_label(n)}: {v.mean:.1f}{ends(v)}" for n, v in values.items()
-            }
-            lines.append((name, {n: v.mean for n, v in values.items()}, tips, looks[name]))
-        draw_lines(drawing, axes, lines, _known(panel.series))
-        axes.set_title(panel.base, fontsize=9)
+        for name, values in series.items():
+            tips = {n: f"{base}{name}, {length_label(n)}: {v.mean:.1f}{ends(v)}" for n, v in values.items()}
+            lines.append((name, values, tips, looks[name]))
+        draw_lines(drawing, axes, lines)
+        axes.set_title(base, fontsize=9)
         axes.set_xlabel("Target length (tokens)")
         axes.set_ylabel(f"{data.score} (%)")
     for axes in all_axes[len(data.panels) :]:
@@ -101,15 +91,9 @@ def draw_targets(data: Targets) -> Drawing:
     for axes in all_axes:
         axes.set_ylim(low, high)
     drawing.figure.suptitle(title, fontsize=10)
-    curves = [values for panel in data.panels for values in panel.series.values()]
+    curves = [values for series in data.panels.values() for values in series.values()]
     drawing.legend(*all_axes, note=interval_key(v for values in curves for v in values.values()))
     return drawing
-
-
-def _known(series: Mapping[str, Curve]) -> dict[str, dict[int, Interval]]:
-    """Only the intervals that are known; empty if there are none."""
-    known = {name: {n: v for n, v in values.items() if v.is_known} for name, values in series.items()}
-    return {name: values for name, values in known.items() if values}
 
 
 @dataclass(frozen=True)
@@ -154,30 +138,29 @@ def draw_positions(data: Positions) -> Drawing:
     """Draw one line for each kind of positions."""
     title = f"Best {data.score} (%) by target length, {data_words(data.data)}"
     drawing, (axes,) = new_drawing(f"positions-{data.score.lower()}-{data_key(data.data)}", title, 5.6, 3.8)
-    series, known = [], {}
+    series = []
     for number, kind in ((1, ABSOLUTE), (5, ROTARY)):
         best = data.best[kind]
         others = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE]
-        values = {length: value.mean for length, (value, _) in best.items()}
+        values = {length: value for length, (value, _) in best.items()}
         tips = {n: f"{_NAMES[kind]}: {v.mean:.1f}{ends(v)}, {name}" for n, (v, name) in best.items()}
         series.append((_NAMES[kind], values, tips, style(number)))
-        known[_NAMES[kind]] = {length: value for length, (value, _) in best.items()}
-        for length, (_, name) in best.items():
+        for length, (value, name) in best.items():
             # Labels are above the upper line and below the lower line, so that no label is on a line.
             other = others[length][0].mean if length in others else 0.0
-            is_upper = (values[length], kind) > (other, ABSOLUTE)
+            is_upper = (value.mean, kind) > (other, ABSOLUTE)
             # Lines mostly rise: there is room above to the left, and below to the right.
             dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
             strategy = name.partition("+")[2].partition("@")[0]
             label = "base" if strategy in ("", "none") else f"+{strategy}"
             place: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 8}
-            axes.annotate(label, (length, values[length]), (dx, dy), **place)
-    draw_lines(drawing, axes, series, _known(known))
+            axes.annotate(label, (length, value.mean), (dx, dy), **place)
+    draw_lines(drawing, axes, series)
     axes.margins(x=0.14, y=0.16)
     axes.set_xlabel("Target length (tokens)")
     axes.set_ylabel(f"{data.score} (%)")
     drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(axes, note=interval_key(v for values in known.values() for v in values.values()))
+    drawing.legend(axes, note=interval_key(v for _, values, _, _ in series for v in values.values()))
     return drawing
 
 
@@ -200,12 +183,12 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
     for number, (model, curve) in enumerate(data.curves.items()):
         look, whole = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
         tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}{ends(score)}" for n, score in curve.items()}
-        series.append((model, {n: score.mean for n, score in curve.items()}, tips, look))
+        series.append((model, curve, tips, look))
         line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
         drawing.tip(line, f"{model}, not cut by us: {whole.mean:.1f}{ends(whole)}")
         if whole.is_known:
             above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
-    draw_lines(drawing, above, series, _known(data.curves))
+    draw_lines(drawing, above, series)
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)
     above.set_ylabel(f"{data.score} (%)")

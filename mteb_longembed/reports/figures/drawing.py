@@ -149,27 +149,26 @@ def new_drawing(
 def draw_lines(
     drawing: Drawing,
     axes: Axes,
-    series: Iterable[tuple[str, dict[int, float], dict[int, str], Style]],
-    intervals: Mapping[str, Mapping[int, Interval]] | None = None,
+    series: Iterable[tuple[str, Mapping[int, Interval], Mapping[int, str], Style]],
 ) -> None:
-    """Draw lines over lengths in tokens, on a logarithmic axis with one tick for each length."""
+    """Draw lines over lengths in tokens, with the intervals that are known: label, scores, tips and look of each."""
     lengths: set[int] = set()
     lines = list(series)
-    for number, (label, values, tips, style) in enumerate(lines):
-        known = (intervals or {}).get(label, {})
+    has_bars = any(score.is_known for _, scores, _, _ in lines for score in scores.values())
+    for number, (label, scores, tips, style) in enumerate(lines):
         # Each series is moved a little, so that the points and bars of one length are side by side.
-        moved = 2 ** (0.03 * (number - (len(lines) - 1) / 2)) if intervals else 1.0
-        for length, interval in known.items():
-            draw_interval(axes, length * moved, interval, style.colour)
-        points = sorted((length * moved, value) for length, value in values.items())
+        moved = 2 ** (0.03 * (number - (len(lines) - 1) / 2)) if has_bars else 1.0
+        for length, score in scores.items():
+            draw_interval(axes, length * moved, score, style.colour)
+        points = sorted((length * moved, score.mean) for length, score in scores.items())
         look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
         # Every point is drawn on its own, so that it can have its own text under the mouse.
         axes.plot(*zip(*points, strict=True), color=style.colour, ls=style.line, lw=1.5, zorder=2)
-        for length, value in values.items():
-            (point,) = axes.plot([length * moved], [value], **look, ls="", ms=6, zorder=3)
+        for length, score in scores.items():
+            (point,) = axes.plot([length * moved], [score.mean], **look, ls="", ms=6, zorder=3)
             drawing.tip(point, tips[length])
         axes.plot([], [], **look, ls=style.line, lw=1.5, label=label)
-        lengths |= set(values)
+        lengths |= set(scores)
     length_axis(axes, lengths)
     axes.grid(axis="y", color=GRID, lw=0.6)
     axes.set_axisbelow(True)

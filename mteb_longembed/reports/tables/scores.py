@@ -1,17 +1,27 @@
-"""The paper's tables: models by tasks, strategies on a base, accuracy by length, and published numbers beside ours."""
+"""The paper's tables: models by tasks, strategies on a base, accuracy by length, published numbers, BEIR."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.bases import BaseGroup, group_by_base, labels
+from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
 from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED, column_of
 from mteb_longembed.reports.scores.predictions import metric_of
-from mteb_longembed.reports.scores.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.published import (
+    BeirTask,
+    PublishedLine,
+    beir_tasks,
+    published_lines,
+    source,
+    task_chars,
+    task_words,
+    trained_len,
+)
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, QueryScores, Score, interval_of, share_interval
 from mteb_longembed.reports.tables.table import (
@@ -27,6 +37,8 @@ from mteb_longembed.reports.tables.table import (
     size_cell,
     text_cell,
 )
+from mteb_longembed.statistics.bootstrap import mean_interval
+from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 # The mark of a difference between scores on different documents and queries.
 OTHER_DATA = "†"
@@ -38,6 +50,8 @@ _DIFFERENCE_NOTE = (
     "The interval of a difference is that of two independent scores; "
     "a published mean without one counts as a fixed number."
 )
+_WORDS = ("Words per query", "Words per document")
+_BEIR_NOTE = "nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1."
 _METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDCG@10; percent."
 
 
@@ -249,3 +263,87 @@ def _their_cells(theirs: PublishedLine) -> list[Cell]:
 
 def _shares(values: Mapping[int, float]) -> list[Cell]:
     return [number_cell(values[length], interval=share_interval(values[length])) for length in LENGTHS]
+
+
+def statistics_table() -> Table:
+    """The published counts and average lengths of the paper's tasks."""
+    rows = []
+    for column in COLUMNS:
+        words, task = task_words(column.key), column.tasks[PUBLISHED]
+        # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
+        known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
+        for split, row in task_chars(task).items():
+            cells = (
+                text_cell(task),
+                text_cell(split),
+                text_cell(row["n_queries"]),
+                text_cell(row["n_documents"]),
+                number_cell(known[0]),
+                number_cell(known[1], 0),
+                number_cell(row["document_chars"]["mean"], 0),
+            )
+            rows.append(cells)
+    notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
+    header = ("Task", "Split", "Queries", "Documents", *_WORDS, "Characters per document")
+    return score_table("statistics", "Task statistics", header, rows, notes)
+
+
+def beir_table(
+    results: Iterable[Result], models: tuple[str, str] | None = None, by_query: QueryScores | None = None
+) -> Table | None:
+    """Two models (the first two by default) on BEIR's 15 tasks; None if no model has a BEIR result."""
+    by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
+    tasks = beir_tasks()
+    names = {name for task in tasks for name in (task.task, *task.parts)}
+    for row in results:
+        if row.task in names:
+            by_model.setdefault(row.model, {})[row.task, row.split] = _measured(row, by_query or {})
+    known = {model.name.full: model for model in by_model}
+    if models is None:
+        chosen = list(by_model)[:2]
+    else:
+        chosen = [known[given_name("model with BEIR results", name, known)] for name in models]
+    if not chosen:
+        return None
+    rows = []
+    scores = [[_score(task, by_model[model]) for task in tasks] for model in chosen]
+    for i, task in enumerate(tasks):
+        cells = [_cell(column[i]) for column in scores]
+        rows.append(_row(task.task, task.query_words, task.document_words, cells))
+    words, of_documents = fmean(t.query_words for t in tasks), fmean(t.document_words for t in tasks)
+    rows.append(_row("Average", words, of_documents, [_average(column) for column in scores]))
+    shown = labels(by_model)
+    header = ["Task", *_WORDS, *(shown[model] for model in chosen), "Difference"]
+    return score_table("beir", "BEIR", header[: len(rows[0])], rows, [_BEIR_NOTE])
+
+
+def _row(task: str, query_words: float, document_words: float, cells: list[Cell]) -> tuple[Cell, ...]:
+    difference = [difference_cell(cells[1], cells[0])] if len(cells) == 2 else []
+    return (text_cell(task), number_cell(query_words), number_cell(document_words), *cells, *difference)
+
+
+def _measured(row: Result, by_query: QueryScores) -> Interval:
+    """A score in percent. Its ends are unknown if the scores of its queries are."""
+    queries = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
+    if queries:
+        return mean_interval(list(queries.values())).scaled(100)
+    return Interval(100 * row.metrics["ndcg_at_10"], math.nan, math.nan)
+
+
+def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:
+    own = scores.get((task.task, task.split))
+    if own is not None or not task.parts:
+        return own
+    parts = [scores[part, task.split] for part in task.parts if (part, task.split) in scores]
+    return mean_of_intervals(parts) if len(parts) == len(task.parts) else None
+
+
+def _average(values: list[Interval | None]) -> Cell:
+    done = [value for value in values if value is not None]
+    if len(done) == len(values):
+        return _cell(mean_of_intervals(done))
+    return Cell(f"({len(done)}/{len(values)})", is_partial=True)
+
+
+def _cell(score: Interval | None) -> Cell:
+    return number_cell(None if score is None else score.mean, interval=score)

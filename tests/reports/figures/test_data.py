@@ -86,8 +86,8 @@ def test_improvement_leaves_out_what_is_partial():
 def test_target_lengths_need_two_and_start_from_the_base():
     scores = {f"{BASE}+none@512": 0.3, f"{BASE}+pi@1024": 0.4, f"{BASE}+pi@4096": 0.5, f"{GTE}+pi@4096": 0.5}
     (data,) = targets(lines(scores))
-    (panel,) = data.panels
-    means = {name: {n: score.mean for n, score in curve.items()} for name, curve in panel.series.items()}
+    (series,) = data.panels.values()
+    means = {name: {n: score.mean for n, score in curve.items()} for name, curve in series.items()}
     assert means == {"+pi": pytest.approx({512: 30, 1024: 40, 4096: 50})}
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mteb_longembed.reports.tables.counts import statistics_table
+from mteb_longembed.reports.tables.scores import statistics_table
 
 
 def test_the_published_counts_of_every_task_and_length():
