@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mteb_longembed.statistics.bootstrap import difference_interval, mean_interval
-from mteb_longembed.statistics.paired import randomisation_test
+from mteb_longembed.statistics.bootstrap import difference_interval, mean_interval, randomisation_test
 
 #: Task, base, strategy and length -> the score of every query, from 0 to 1.
 Scores = dict[tuple[str, ...], dict[str, float]]

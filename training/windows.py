@@ -27,9 +27,8 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval.fusion import convex_combination
-from mteb_longembed.statistics.bootstrap import mean_interval
+from mteb_longembed.statistics.bootstrap import mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.paired import randomisation_test
 from training.retrieval import QMSUM_VARIABLE, Retrieval, generated, qmsum, titles
 
 PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")

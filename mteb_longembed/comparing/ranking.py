@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.statistics.bootstrap import difference_interval, mean_of_means_interval
+from mteb_longembed.statistics.bootstrap import (
+    adjust,
+    difference_interval,
+    mean_of_means_interval,
+    randomisation_test,
+)
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.paired import adjust, randomisation_test
 
 #: (task, split) -> query id -> score from 0 to 1.
 Scores = Mapping[tuple[str, str], Mapping[str, float]]

@@ -256,7 +256,7 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
 
 
 def _by_length(found: Comparison, task: str) -> Drawing | None:
-    from mteb_longembed.reports.figures.drawing import draw_lines, measured, new_drawing, style
+    from mteb_longembed.reports.figures.drawing import draw_lines, new_drawing, style
 
     splits = {s.removeprefix(_LENGTH): s for name, s in found.rows[0].by_split if name == task}
     lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
@@ -272,7 +272,7 @@ def _by_length(found: Comparison, task: str) -> Drawing | None:
         axes.fill_between(list(parts), lows, highs, color=look.colour, alpha=0.12, lw=0)
         tips = {length: f"{row.name}, {length} tokens: {part.mean:.1f}" for length, part in parts.items()}
         means = {
-            length: measured(part.mean, None) for length, part in parts.items()
+            length: Interval(part.mean, math.nan, math.nan) for length, part in parts.items()
         }  # the band is the interval
         series.append((short(row.name), means, tips, look))
     draw_lines(drawing, axes, series)

@@ -54,24 +54,23 @@ def overview(
 
 
 def _best(lines: Sequence[Line]) -> list[str]:
+    """For each kind of data, the complete model with the highest average, and how many models are not complete."""
     found = []
     names = labels(line.model for line in lines)
     for data in dict.fromkeys(line.data for line in lines):
         members = [line for line in lines if line.data == data]
-        ranked = sorted(
-            (line for line in members if line.average.whole is not None),
-            key=lambda line: -(line.average.whole or 0),
-        )
+        whole = [
+            (line.average.whole, names[line.model]) for line in members if line.average.whole is not None
+        ]
+        ranked = sorted(whole, key=lambda pair: -pair[0])
         what = data_words(data, "data")
         if len(ranked) > 1:
-            first, second = ranked[:2]
-            margin = (first.average.whole or 0) - (second.average.whole or 0)
+            (first, best), (second, next_best) = ranked[:2]
             found.append(
-                f"On {what}, {names[first.model]} has the highest average of {len(ranked)} complete models: "
-                f"{first.average.whole:.1f}, {margin:.1f} points before {names[second.model]}."
+                f"On {what}, {best} has the highest average of {len(ranked)} complete models: "
+                f"{first:.1f}, {first - second:.1f} points before {next_best}."
             )
-        n_partial = len(members) - len(ranked)
-        if n_partial:
+        if n_partial := len(members) - len(ranked):
             models = "model has" if n_partial == 1 else "models have"
             found.append(f"On {what}, {n_partial} {models} only a part of the tasks and no average.")
     return found

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mteb_longembed.statistics.paired import adjust, randomisation_test
+from mteb_longembed.statistics.bootstrap import adjust, randomisation_test
 
 
 def test_the_p_value_is_that_of_all_sign_flips():

@@ -12,7 +12,7 @@ import logging
 import torch
 
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.statistics.paired import randomisation_test
+from mteb_longembed.statistics.bootstrap import randomisation_test
 from training.retrieval import generated
 from training.windows import found_by, interval, scores_of
 

@@ -12,7 +12,6 @@ from mteb_longembed.reports.figures.drawing import (
     draw_interval,
     ends,
     interval_key,
-    measured,
     new_drawing,
     styles,
 )
@@ -76,13 +75,8 @@ def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, d
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
     """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
-    found = {}
-    for key in SCORE_HEADER:
-        first, second = before.score(key), after.score(key)
-        if first.whole is not None and second.whole is not None:
-            ranges = measured(first.whole, first.interval), measured(second.whole, second.interval)
-            found[key] = difference_of_intervals(*ranges)
-    return found
+    pairs = {key: (before.score(key).measured, after.score(key).measured) for key in SCORE_HEADER}
+    return {key: difference_of_intervals(a, b) for key, (a, b) in pairs.items() if a and b}
 
 
 def draw(data: Bars) -> Drawing:

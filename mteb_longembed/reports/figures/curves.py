@@ -17,7 +17,6 @@ from mteb_longembed.reports.figures.drawing import (
     interval_key,
     length_axis,
     length_label,
-    measured,
     new_drawing,
     style,
     styles,
@@ -52,17 +51,16 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
-            value, target = line.whole(score), line.model.name.target_len
-            if value is not None and target is not None:
-                known = measured(value, line.score(score).interval)
+            known, target = line.score(score).measured, line.model.name.target_len
+            if known is not None and target is not None:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
         if group.line is not None and group.line.model.tokens and not group.warning:
-            length, value = group.line.model.tokens, group.line.whole(score)
+            length, known = group.line.model.tokens, group.line.score(score).measured
             for values in series.values():
-                if value is not None and length < min(values):
-                    values[length] = measured(value, group.line.score(score).interval)
+                if known is not None and length < min(values):
+                    values[length] = known
         by_data.setdefault(group.data, {})[group.label] = series
     return [Targets(data, score, panels) for data, panels in sorted(by_data.items())]
 
@@ -115,15 +113,13 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):
-            value = None if line is None else line.whole(score)
-            if line is None or value is None or group.base not in kinds:
+            known = None if line is None else line.score(score).measured
+            if line is None or known is None or group.base not in kinds:
                 continue
-            best, target = (
-                by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {}),
-                line.model.tokens,
-            )
-            if target is not None and (target not in best or value > best[target][0].mean):
-                best[target] = (measured(value, line.score(score).interval), line.model.name.full)
+            best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
+            target = line.model.tokens
+            if target is not None and (target not in best or known.mean > best[target][0].mean):
+                best[target] = (known, line.model.name.full)
     both = {ABSOLUTE, ROTARY}
     return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
 

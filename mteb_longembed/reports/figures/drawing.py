@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -194,11 +193,6 @@ def ends(interval: Interval | None, sign: str = "") -> str:
         return ""
     digits = 1 if sign else 0
     return f", 95 % interval {interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
-
-
-def measured(value: float, interval: Interval | None) -> Interval:
-    """A value with its interval; unknown ends are nan."""
-    return Interval(value, math.nan, math.nan) if interval is None else interval
 
 
 def interval_key(intervals: Iterable[Interval]) -> str:

@@ -9,6 +9,7 @@ how many are right, so Passkey and Needle always have an interval; nDCG@10 needs
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ class Score:
     def whole(self) -> float | None:
         """The value in percent if every part is there, otherwise None."""
         return self.value if self.is_whole else None
+
+    @property
+    def measured(self) -> Interval | None:
+        """The whole value in percent with its interval; its ends are nan if they are not known."""
+        if self.whole is None:
+            return None
+        return self.interval or Interval(self.whole, math.nan, math.nan)
 
 
 @dataclass(frozen=True)

@@ -57,19 +57,6 @@ class Filter:
     advertised: tuple[float, float] | None = None  # in tokens
     evaluated: str | None = None  # one of `WINDOWS`; `none`: no cut is seen
 
-    def keeps(self, row: _Row) -> bool:
-        """Whether a row is shown."""
-        if self.parameters and not in_range(row.n_parameters, self.parameters):
-            return False
-        if self.advertised and not in_range(row.advertised, self.advertised):
-            return False
-        seen = row.window
-        if self.evaluated is None or seen is None:
-            return self.evaluated is None
-        if self.evaluated == MISMATCHES:
-            return seen.differs_from(row.advertised)
-        return seen.is_whole if self.evaluated == "none" else self.evaluated in (seen.label, str(seen.near))
-
 
 @dataclass(frozen=True)
 class _Row:
@@ -80,13 +67,27 @@ class _Row:
     window: Window | None
     scores: Sequence[Cell]
 
+    @property
+    def is_marked(self) -> bool:
+        return self.window is not None and self.window.differs_from(self.advertised)
+
+    def is_kept(self, chosen: Filter) -> bool:
+        if chosen.parameters and not in_range(self.n_parameters, chosen.parameters):
+            return False
+        if chosen.advertised and not in_range(self.advertised, chosen.advertised):
+            return False
+        seen = self.window
+        if chosen.evaluated is None or seen is None:
+            return chosen.evaluated is None
+        if chosen.evaluated == MISMATCHES:
+            return self.is_marked
+        return (
+            seen.is_whole if chosen.evaluated == "none" else chosen.evaluated in (seen.label, str(seen.near))
+        )
+
     def cells(self, rank: int) -> tuple[Cell, ...]:
-        seen = Cell(MISSING)
-        if self.window is not None:
-            seen = Cell(self.window.label + (f" {MARK}" if self.window.differs_from(self.advertised) else ""))
-        if self.advertised is not None and math.isinf(self.advertised):
-            length = Cell("no limit", math.inf)
-        else:
+        length = Cell("no limit", math.inf)
+        if self.advertised != math.inf:
             length = text_cell(None if self.advertised is None else int(self.advertised))
         return (
             Cell(MISSING) if self.scores[-1].number is None else text_cell(rank),
@@ -94,7 +95,9 @@ class _Row:
             text_cell(self.origin),
             size_cell(self.n_parameters),
             length,
-            seen,
+            Cell(
+                MISSING if self.window is None else self.window.label + (f" {MARK}" if self.is_marked else "")
+            ),
             *self.scores,
         )
 
@@ -104,7 +107,7 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
-    shown = [row.cells(rank) for rank, row in enumerate(rows, start=1) if chosen.keeps(row)]
+    shown = [row.cells(rank) for rank, row in enumerate(rows, start=1) if row.is_kept(chosen)]
     title = "LongEmbed, public results, ours and the paper's"
     first = len(_HEADER) - len(SCORE_HEADER)
     table = score_table("published", title, _HEADER, shown, _notes(public, shown), first)
@@ -113,8 +116,7 @@ def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = 
 
 def n_mismatches(public: PublicResults) -> int:
     """The number of public rows whose window as evaluated does not fit the model's advertised length."""
-    rows = _of_public(public, reference_curves(public.lines))
-    return sum(row.window is not None and row.window.differs_from(row.advertised) for row in rows)
+    return sum(row.is_marked for row in _of_public(public, reference_curves(public.lines)))
 
 
 def _of_public(public: PublicResults, curves: _Curves) -> list[_Row]:
