@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.statistics.bootstrap import difference_interval, mean_interval, mean_of_means_interval
+from mteb_longembed.statistics.bootstrap import (
+    adjust,
+    difference_interval,
+    mean_interval,
+    mean_of_means_interval,
+    randomisation_test,
+)
 
 
 def test_one_mean_has_scipys_bca_interval():
@@ -25,31 +33,11 @@ def test_a_mean_of_many_queries_has_the_normal_interval():
     assert found.high == pytest.approx(scores.mean() + half, abs=0.05 * half)
 
 
-def test_groups_weigh_the_same_and_are_resampled_by_themselves():
-    rng = np.random.default_rng(3)
-    few, many = rng.random(40), rng.random(900)
-    found = mean_of_means_interval([few, many])
-    half = 1.96 * np.sqrt(few.var() / 40 + many.var() / 900) / 2  # the variance of a mean of two means
-    assert found.mean == pytest.approx((few.mean() + many.mean()) / 2)
-    assert found.high - found.low == pytest.approx(2 * half, rel=0.06)
-
-
 def test_a_paired_difference_forgets_what_both_share():
     rng = np.random.default_rng(4)
     hard = rng.random(50)
     found = difference_interval([hard], [hard + 0.1 + 0.001 * rng.random(50)])
     assert 0.1 < found.low < found.high < 0.101
-
-
-def _wilson(right, n):
-    ends = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
-    return pytest.approx((ends.low, ends.high), abs=1e-9)
-
-
-@pytest.mark.parametrize(("right", "n"), [(0, 50), (1, 50), (37, 50), (50, 50), (1, 1)])
-def test_right_answers_of_one_split_have_wilsons_interval(right, n):
-    found = mean_interval([1.0] * right + [0.0] * (n - right))
-    assert (found.low, found.high) == _wilson(right, n)
 
 
 def test_the_mean_over_splits_of_right_answers_has_the_stratified_bootstraps_interval():
@@ -96,9 +84,9 @@ def test_equal_scores_leave_room_for_as_many_others_as_wilson_does():
 
 def test_weights_are_those_of_the_mean():
     rng = np.random.default_rng(8)
-    one, two = rng.random(60), rng.random(60)
+    one, two = rng.random(60), rng.random(900)
     found = mean_of_means_interval([one, two], [0.9, 0.1])
-    half = 1.96 * np.sqrt(0.81 * one.var() / 60 + 0.01 * two.var() / 60)
+    half = 1.96 * np.sqrt(0.81 * one.var() / 60 + 0.01 * two.var() / 900)
     assert found.mean == pytest.approx(0.9 * one.mean() + 0.1 * two.mean())
     assert found.high - found.low == pytest.approx(2 * half, rel=0.06)
 
@@ -113,11 +101,6 @@ def test_a_difference_of_other_queries_is_an_error():
         difference_interval([[1, 0]], [[1, 0, 1]])
 
 
-def test_the_same_seed_gives_the_same_interval():
-    scores = np.random.default_rng(5).random(30)
-    assert mean_interval(scores, seed=3) == mean_interval(scores, seed=3)
-
-
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
     rng = np.random.default_rng(6)
     n_covered = 0
@@ -125,3 +108,37 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
         found = mean_interval(rng.normal(0.1, 0.3, size=50))
         n_covered += found.low <= 0.1 <= found.high
     assert n_covered >= 33  # binomial(40, 0.95): fewer than 33 once in ten thousand
+
+
+def test_the_p_value_is_that_of_all_sign_flips():
+    rng = np.random.default_rng(0)
+    first, second = rng.random(8), rng.random(8)
+    seen = abs((second - first).mean())
+    signs = np.array(list(itertools.product((1, -1), repeat=8)))
+    expected = (abs((signs * (second - first)).mean(axis=1)) >= seen - 1e-12).mean()
+    assert randomisation_test([first], [second]) == pytest.approx(expected)
+
+
+def test_groups_weigh_the_same_in_the_test():
+    # The one query of the small group weighs as much as all ten of the other: only its sign counts.
+    first, second = [np.zeros(1), np.zeros(10)], [np.ones(1), np.full(10, 0.01)]
+    weights = np.array([1 / 2] + [0.01 / 20] * 10)
+    signs = np.array(list(itertools.product((1, -1), repeat=11)))
+    expected = (abs(signs @ weights) >= weights.sum() - 1e-12).mean()
+    assert randomisation_test(first, second) == pytest.approx(expected)
+
+
+def test_the_same_seed_gives_the_same_answer_and_equal_scores_no_difference():
+    rng = np.random.default_rng(1)
+    first, second = rng.random(40), rng.random(40)
+    assert mean_interval(first, seed=2) == mean_interval(first, seed=2)
+    tests = [randomisation_test([first], [second], seed=2) for _ in range(2)]
+    assert tests[0] == tests[1]
+    assert randomisation_test([first], [first]) == 1
+
+
+def test_adjusted_p_values_are_benjamini_and_hochbergs():
+    assert adjust([]) == []
+    p_values = [0.001, 0.2, 0.03, 0.03, 0.8]
+    # By hand: sorted .001 .03 .03 .2 .8, times 5 / rank, then the lowest of itself and all above it.
+    assert adjust(p_values) == pytest.approx([0.005, 0.25, 0.05, 0.05, 0.8])

@@ -76,21 +76,6 @@ def test_our_benchmark_is_on_the_menu_behind_mteb_own() -> None:
     assert str(names(menu.R_BENCHMARK_ENTRIES)) == text, "told twice, it must stand there once"
 
 
-def test_the_menu_shows_the_benchmark_that_mteb_finds() -> None:
-    from mteb.benchmarks import _leaderboard_menu as menu
-
-    (listed,) = [entry for entry in _flat(menu.R_BENCHMARK_ENTRIES) if entry.name == "LongEmbed+"]
-    assert listed is mteb.get_benchmark("LongEmbed+")
-
-
-def _flat(entries) -> list:
-    return [
-        each
-        for entry in entries
-        for each in (_flat(entry.benchmarks) if hasattr(entry, "benchmarks") else [entry])
-    ]
-
-
 def test_an_entry_of_the_same_name_is_no_benchmark() -> None:
     entry = SimpleNamespace(name="A", benchmarks=[SimpleNamespace(name="B", benchmarks=())])
     assert not add_to_menu([entry], "B", SimpleNamespace(name="ours"))

@@ -129,12 +129,6 @@ def test_a_figure_is_the_same_every_time(drawings):
     assert drawings[0].svg() == drawings[0].svg()
 
 
-def test_png_and_svg_are_written(drawings, tmp_path):
-    png, svg = drawings[0].save(tmp_path / "new")
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in svg.read_text(encoding="utf-8")
-
-
 def test_a_strategy_looks_alike_in_every_figure_and_its_variants_differ():
     alone, together = styles(["+ntk"]), styles(["+pcw", "+gp", "+ntk", "+ntk:logn=off"])
     assert alone["+ntk"] == together["+ntk"]
