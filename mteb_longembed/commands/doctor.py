@@ -8,7 +8,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -182,18 +181,14 @@ def caches() -> Section:
     return {name: {"folder": str(folder), "bytes": _size(folder)} for name, folder in folders.items()}
 
 
-def store_state(environ: Mapping[str, str] = os.environ) -> Section:
+def store_state() -> Section:
     """The store of embeddings for runs of mteb: its folder, size and limit in bytes."""
     from mteb_longembed.encoders.store.store import EmbeddingStore
 
-    store = EmbeddingStore.from_environment(environ)
+    store = EmbeddingStore.from_environment(os.environ)
     if store is None:
         return {"folder": None, "bytes": 0, "limit in bytes": 0}
-    return {
-        "folder": str(store.folder),
-        "bytes": _size(store.folder),
-        "limit in bytes": store.max_bytes,
-    }
+    return {"folder": str(store.folder), "bytes": _size(store.folder), "limit in bytes": store.max_bytes}
 
 
 def _size(folder: Path) -> int:

@@ -232,11 +232,12 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _places(found: Sequence[_Depths]) -> Table:
-    made = (
-        (item, len(points), position_sensitivity([p.score for p in points], [p.depth for p in points]))
-        for item, points in found
-    )
-    return places_table((item.model, item.task, n, known) for item, n, known in made if known is not None)
+    rows = []
+    for item, points in found:
+        known = position_sensitivity([p.score for p in points], [p.depth for p in points])
+        if known is not None:
+            rows.append((item.model, item.task, len(points), known))
+    return places_table(rows)
 
 
 def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depths]:

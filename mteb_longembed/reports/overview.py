@@ -84,24 +84,22 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
             continue
         for key in (AVERAGE, *(column.key for column in COLUMNS)):
             base = group.line.score(key)
-            scores = [(line, line.score(key)) for line in group.variants if line.whole(key) is not None]
-            if base.whole is None or not scores:
+            if base.whole is None:
                 continue
-            line, best = max(scores, key=lambda pair: pair[1].whole or 0)
-            gain = (best.whole or 0) - base.whole
+            scores = [(line.score(key).whole, line) for line in group.variants]
+            known = [(whole - base.whole, line) for whole, line in scores if whole is not None]
+            if not known:
+                continue
+            gain, line = max(known, key=lambda pair: pair[0])
             target = f"@{line.model.name.target_len}" if line.model.name.target_len else ""
-            name = f"{group.name(line)}{target}"
+            of = f"of {len(known)} extensions, " if len(known) > 1 else ""
             found.append(
-                f"{group.label}, {data_words(group.data, 'data')}: {_of(len(scores))}{name} has "
-                f"the best {key}, {gain:+.1f} points over the base{_sure(best, base)}."
+                f"{group.label}, {data_words(group.data, 'data')}: {of}{group.name(line)}{target} has "
+                f"the best {key}, {gain:+.1f} points over the base{_sure(line.score(key), base)}."
                 + (f" {group.warning}" if group.warning else "")
             )
             break
     return found
-
-
-def _of(n: int) -> str:
-    return f"of {n} extensions, " if n > 1 else ""
 
 
 def _sure(best: Score, base: Score) -> str:

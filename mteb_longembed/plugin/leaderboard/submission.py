@@ -19,24 +19,6 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import results_folder
 from mteb_longembed.plugin.mteb_parts import part
 
-
-def cache_folder(folder: str | Path) -> Path:
-    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
-    given = Path(folder)
-    for found in (given, given.resolve().parent):
-        inner = found / "results"
-        if (
-            inner.is_dir()
-            and (found == given or inner.resolve() == given.resolve())
-            and any(inner.glob("*/*/*.json"))
-        ):
-            return found
-    raise InputError(
-        f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
-        "results/MODEL/REVISION/TASK.json, got no such file."
-    )
-
-
 #: The largest file that is accepted, in bytes.
 MAX_BYTES = 10 * 1024 * 1024
 #: Results must come from a newer version of mteb than this.
@@ -64,6 +46,23 @@ class Checked:
     asked: list[str] = field(default_factory=list)
     local: list[str] = field(default_factory=list)
     ready: list[str] = field(default_factory=list)
+
+
+def cache_folder(folder: str | Path) -> Path:
+    """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
+    given = Path(folder)
+    for found in (given, given.resolve().parent):
+        inner = found / "results"
+        if (
+            inner.is_dir()
+            and (found == given or inner.resolve() == given.resolve())
+            and any(inner.glob("*/*/*.json"))
+        ):
+            return found
+    raise InputError(
+        f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
+        "results/MODEL/REVISION/TASK.json, got no such file."
+    )
 
 
 def check_submission(folder: str | Path) -> list[Checked]:
@@ -99,7 +98,7 @@ def _check(place: Path) -> Checked:
             "a result of one of mteb's tasks: the public pages do not have the tasks of this package, so run "
             "`mteb run -b LongEmbed`."
         )
-    elif checked.ready or not checked.local:
+    else:
         _check_benchmark(place, checked)
     return checked
 

@@ -81,10 +81,6 @@ class Line:
         """The score of a column, or of `Average`."""
         return self.average if key == AVERAGE else self.scores[key]
 
-    def whole(self, key: str) -> float | None:
-        """The whole score in percent of a column, or of `Average`; None if parts are missing."""
-        return self.score(key).whole
-
 
 def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) -> list[Line]:
     """Make lines from results. They are sorted by kind of data, and otherwise keep their order."""

@@ -66,7 +66,7 @@ def test_only_the_named_benchmarks_are_shown_the_first_one_first(tmp_path: Path,
     write_results(tmp_path, NAME, PLUS)
     assert cli.main(["leaderboard", str(tmp_path), "-b", "LongEmbed+", "LongEmbed"]) == 2
     assert "unknown benchmark with results 'LongEmbed'" in capsys.readouterr().err
-    write_results(tmp_path, NAME, published())
+    write_results(tmp_path, "org/other+se@4096", published())
     both = ["LongEmbed", "LongEmbed+"]
     assert board.benchmarks_with_results(tmp_path, both) == both
 
