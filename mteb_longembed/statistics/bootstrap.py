@@ -47,17 +47,10 @@ def mean_of_means_interval(
     least: float = 0.0,
     most: float = 1.0,
 ) -> Interval:
-    """The 95 % interval of a weighted mean of group means. A group is one split with its queries.
+    """The 95 % interval of a weighted mean of group means. A group is one split, with one score for each query.
 
-    Args:
-        groups: For each group, one score for each query.
-        weights: The weight of each group; by default all groups have the same weight, and their sum is 1.
-        seed: Seed of the resampling; the same seed gives the same answer.
-        least: The lowest possible score.
-        most: The highest possible score.
-
-    Raises:
-        DataError: If there is no group, or if a group has no score.
+    By default all groups have the same weight, and their sum is 1. A score lies between `least` and `most`. It is a
+    `DataError` if there is no group, or if a group has no score. The same seed gives the same answer.
 
     >>> perfect = mean_of_means_interval([[1.0] * 50])  # Wilson's interval of 50 of 50
     >>> f"{perfect.low:.3f} to {perfect.high:.3f}"

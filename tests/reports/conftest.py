@@ -31,7 +31,7 @@ def toy_task(monkeypatch):
     """The toy in place of the task that the predictions name."""
     from tests.reports.toy_mteb import ToyPasskey
 
-    def load(name, splits=None):
+    def load(name, splits):
         task = ToyPasskey()
         task.load_data()
         return task

@@ -118,10 +118,7 @@ def mend_tables() -> None:
 
 
 def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
-    """mteb's function for headings, changed so that a benchmark's own groups keep their names.
-
-    mteb keeps only letters, so the groups 256 and 512 would both get an empty heading.
-    """
+    """mteb's function for headings, which keeps only letters: the groups 256 and 512 would both have none."""
 
     @functools.wraps(split)
     def heading(name: str) -> str:

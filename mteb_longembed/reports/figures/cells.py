@@ -37,10 +37,7 @@ class Cells:
 
 
 def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
-    """One heat map for each task and kind of data.
-
-    The best row is first, by the mean over the eight lengths; a length that was not measured counts as 0.
-    """
+    """A heat map for each task and kind of data, the best mean first; a length that was not measured counts as 0."""
     found = []
     for data, group in groupby(lines, key=lambda line: line.data):
         members = list(group)

@@ -45,13 +45,13 @@ class DepthPoint(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def load_task(name: str, splits: tuple[str, ...] | None = None) -> Any:
+def load_task(name: str, splits: tuple[str, ...]) -> Any:
     """An mteb retrieval task with `dataset["default"][split]` filled; a `DataError` if mteb cannot load it."""
     # To import mteb takes seconds, and most reports do not need it.
     import mteb
 
     try:
-        task = mteb.get_task(name, eval_splits=None if splits is None else list(splits))
+        task = mteb.get_task(name, eval_splits=list(splits))
         task.load_data()
         if hasattr(task, "convert_v1_dataset_format_to_v2"):
             task.convert_v1_dataset_format_to_v2(None)

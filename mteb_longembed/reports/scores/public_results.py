@@ -59,9 +59,9 @@ class PublicResults:
 
 
 @cache
-def public_results(path: Path = PATH) -> PublicResults:
+def public_results() -> PublicResults:
     """Read the packed public results."""
-    data = json.loads(gzip.decompress(path.read_bytes()))
+    data = json.loads(gzip.decompress(PATH.read_bytes()))
     facts, rows = {}, []
     for row in data["rows"]:
         known = row["facts"]
@@ -69,7 +69,7 @@ def public_results(path: Path = PATH) -> PublicResults:
         facts[model] = math.inf if known["is_unlimited"] else known["max_tokens"], known["is_open"]
         for task, splits in row["tasks"].items():
             rows += [
-                Result(model, task, split, {_METRICS[task]: score}, "", path)
+                Result(model, task, split, {_METRICS[task]: score}, "", PATH)
                 for split, score in splits.items()
             ]
     lines = [line for line in score_lines(rows) if line.data == PUBLISHED]

@@ -92,10 +92,7 @@ def score_table(
     notes: Iterable[str] = (),
     best_from: int | None = None,
 ) -> Table:
-    """A table of scores; notes on partial results and intervals are added if it has any.
-
-    The best number of each column is marked, from column `best_from` on.
-    """
+    """A table with notes on partial results and intervals, if it has any; the best is marked from `best_from` on."""
     made = tuple(map(tuple, rows))
     cells = [cell for row in made for cell in row]
     if best_from is not None:
@@ -168,10 +165,7 @@ def size_cell(n_parameters: int | None) -> Cell:
 
 
 def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the highest number of each of these columns, if at least two rows have a number.
-
-    If two numbers are equal, none is the best. A 0.0 is never the best.
-    """
+    """Mark the one highest number of each column with at least two; a tie has none, and 0.0 is never the best."""
     marked = [list(row) for row in rows]
     for column in columns:
         # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.

@@ -62,24 +62,18 @@ def _curve(*values):
 CURVES = {512: _curve(100, 100, 62, 22, 14, 4, 4, 2), 8192: _curve(100, 100, 100, 100, 100, 100, 54, 26)}
 
 
-def test_two_queries_away_is_near_and_three_is_not():
-    near, far = dict(CURVES[512]), dict(CURVES[512])
-    near[2048] += 4
-    far[2048] += 6
-    assert window(near, CURVES) == Window(512, distance=4.0)
-    assert window(far, CURVES) == Window(None, distance=6.0)
-
-
-def test_only_lengths_beyond_the_window_count_for_the_distance():
-    values = dict(CURVES[512])
-    values[256] = 92.0
-    assert window(values, CURVES) == Window(512, distance=0.0)
-
-
-def test_a_model_that_misses_what_it_reads_says_nothing():
-    values = dict(CURVES[512])
-    values[512] = 84.0
-    assert window(values, CURVES).label == "unclear"
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({2048: 26.0}, Window(512, distance=4.0)),  # two queries away
+        ({2048: 28.0}, Window(None, distance=6.0)),  # three
+        ({256: 92.0}, Window(512, distance=0.0)),  # only lengths beyond the window count
+        ({512: 84.0}, Window(None)),  # misses what it reads
+    ],
+)
+def test_a_window_is_near_within_two_queries_beyond_it(changed, found):
+    assert window({**CURVES[512], **changed}, CURVES) == found
+    assert (found.label == "unclear") == (found.near is None)
 
 
 def test_a_missing_length_gives_no_window():

@@ -94,4 +94,4 @@ def test_a_missing_folder_is_an_error():
 
 def test_a_task_that_mteb_does_not_know_is_one_sentence():
     with pytest.raises(DataError, match="the data of task 'NoSuchTask' could not be loaded through mteb"):
-        load_task("NoSuchTask")
+        load_task("NoSuchTask", ("test",))
