@@ -71,11 +71,7 @@ def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
 
 
 def load_adapters(model: Any, folder: str | None, names: list[str]) -> None:
-    """Put the adapters that `save_with_adapters` saved on a model of transformers.
-
-    Raises:
-        ModelError: if PEFT is not installed, or weights of an adapter are missing.
-    """
+    """Put the adapters that `save_with_adapters` saved on a model of transformers."""
     check_peft(str(folder))
     from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
     from safetensors.torch import load_file

@@ -171,11 +171,7 @@ def _full_name(model: Any) -> str | None:
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
-    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder.
-
-    Raises:
-        DataError: if the folder has no results of this model.
-    """
+    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder."""
     if results is None:
         return []
     from mteb.results import TaskResult

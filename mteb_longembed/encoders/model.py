@@ -24,9 +24,8 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster
+from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.engine import Engine, engine_for
-from mteb_longembed.encoders.engine.processes import Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.engine.running import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
@@ -207,11 +206,7 @@ _CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device
 
 
 def check_hooks(stock: type, own: Any) -> None:
-    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine.
-
-    Raises:
-        LongEmbedError: if the stock class lacks a method, or the method has other arguments.
-    """
+    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
     wanted = {"_inference": own.OF_CALL | {"inputs", "device"}}
     if "_multi_process" in vars(own):
         wanted["_multi_process"] = _arguments(own._multi_process)

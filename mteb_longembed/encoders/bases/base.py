@@ -107,18 +107,7 @@ class Base:
 
 
 def open_base(base: str, revision: str | None = None, trust_remote_code: bool = False) -> Base:
-    """Read the small files of a base. Each state of a base is read once in a process.
-
-    Args:
-        base: alias of the zoo, hub id or folder; also a model that we saved.
-        revision: commit, branch or tag on the hub.
-        trust_remote_code: run the repository's own configuration code.
-
-    Raises:
-        HubError: if the repository, its revision or its files cannot be read.
-        ModelError: if it is not a model that encodes text.
-        InputError: if a revision is given for a local folder. Its revision is the hash of its files.
-    """
+    """Read the small files of a base. Each state of a base is read once in a process."""
     entry = entry_of(base)
     if entry is not None and entry.kind != "hub":
         raise ModelError(
@@ -204,10 +193,6 @@ def loaded_base(model: SentenceTransformer) -> Base:
     """What a loaded model says about itself. Its revision is its digest.
 
     Its name is the one that its user gave it, or `local/NAME` after the place that it was loaded from.
-
-    Raises:
-        ModelError: if it does not start with a transformer.
-        InputError: if it has no name.
     """
     first: Any = model[0]
     if not isinstance(first, Transformer):
@@ -271,11 +256,7 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
-    """How many parameters of each type a safetensors file has, by the types' names in such files.
-
-    Raises:
-        ModelError: if the file cannot be read.
-    """
+    """How many parameters of each type a safetensors file has, by the types' names in such files."""
     counts: Counter[str] = Counter()
     try:
         with safe_open(file, "np") as weights:

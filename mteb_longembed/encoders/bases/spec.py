@@ -44,11 +44,6 @@ class ModelSpec:
         weight: the encoder's share of a fused score. None for the default.
         index: the FAISS index that finds the nearest vectors.
         params: the strategy's own parameters.
-
-    Raises:
-        UnknownNameError: if no strategy has this key, or it has no such parameter.
-        InputError: if a value breaks its rule.
-        IncompatibleError: if `vectors` is `window` and the strategy cuts no windows.
     """
 
     base: str
@@ -109,13 +104,6 @@ class ModelSpec:
         People may write a colon before the parameters. A canonical name has a comma there, because on Windows the
         name of a results folder must not have a colon.
 
-        Args:
-            text: such as `e5-base+ntk@4k:logn=off,sigma=4`; `4k` means 4 x 1,024 tokens.
-
-        Raises:
-            UnknownNameError: if the base is not an alias, not a folder and not of the form ORGANISATION/NAME.
-            InputError: if the name is too long, has a target length but no strategy, or a parameter is wrong.
-
         >>> ModelSpec.parse("e5-base+pi@2k:logn=off")
         ModelSpec(base='e5-base', strategy='pi', target_len=2048, ..., params={'logn': False})
         """
@@ -163,11 +151,7 @@ class ModelSpec:
         return get_strategy(self.strategy)
 
     def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
-        """The strategy with all lengths and parameters.
-
-        Raises:
-            InputError: if no trained length is known, or a length or parameter breaks its rule.
-        """
+        """The strategy with all lengths and parameters."""
         length: Any = self.trained_len or trained_len
         if length is None:
             raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")

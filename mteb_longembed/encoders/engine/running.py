@@ -51,11 +51,7 @@ class Runner:
         self.limit = limit
 
     def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Features]]:
-        """The features, and how many documents they hold. There is one piece, or several if memory is short.
-
-        Raises:
-            CapacityError: if a single document does not fit.
-        """
+        """The features, and how many documents they hold. There is one piece, or several if memory is short."""
         if len(rows) == 1 or self._total(rows) <= self.limit:
             failure = None
             try:
@@ -115,11 +111,7 @@ def not_finite(features: Features) -> list[int]:
 def retry_in_fp32(
     model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
 ) -> Features:
-    """Run one document again in fp32, because half precision may overflow where fp32 does not.
-
-    Raises:
-        NumberError: if the embedding is still not finite. The error names the document.
-    """
+    """Run one document again in fp32, because half precision may overflow where fp32 does not."""
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
     if half:
         with _in_fp32(model):

@@ -192,9 +192,6 @@ class CutTokenizer:
     """A fast tokenizer (see `supports`) that reads no more of a text than the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
-
-    Raises:
-        ModelError: if the special tokens around a text depend on the text.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, cache: IdCache = CACHE) -> None:

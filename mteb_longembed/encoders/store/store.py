@@ -103,11 +103,7 @@ class EmbeddingStore:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
-        """The store that the environment describes. None if it is switched off.
-
-        Raises:
-            InputError: if the size is not a positive number of GiB.
-        """
+        """The store that the environment describes. None if it is switched off."""
         place = environ.get(STORE_VARIABLE, "")
         if place.lower() in ("0", "off", "false", "no"):
             return None

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn.attention import varlen as torchs
 
-from mteb_longembed.encoders.attention import devices, varlen
+from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention import packed as packed_module
 from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
@@ -96,18 +97,18 @@ def test_torchs_kernel_is_asked_as_its_signature_says_and_its_answer_read_as_fla
         asked.append(bound)
         scale, window = bound["scale"], bound["window_size"]
         q, k, v = (bound[name] for name in ("query", "key", "value"))
-        out, lse = varlen._one_by_one(
+        out, lse = packed_module._one_by_one(
             q, k, v, bound["cu_seq_q"].tolist(), bound["cu_seq_k"].tolist(), scale, window
         )
         lse[0] = torch.inf
         return out, lse.T.contiguous()
 
-    monkeypatch.setattr(varlen, "varlen_kernel", lambda: kernel)
-    monkeypatch.setattr(varlen, "has_flash", lambda *given: True)
+    monkeypatch.setattr(packed_module, "varlen_kernel", lambda: kernel)
+    monkeypatch.setattr(packed_module, "has_flash", lambda *given: True)
     _, q, k, v = everything(kv_heads=2)
     starts = PackedDocuments(LENGTHS, CPU).starts()
-    out, lse = varlen.attend_varlen(q, k, v, starts, starts, 150, 150, scale=0.3, window=(4, 0))
-    want, want_lse = varlen._one_by_one(q, k, v, starts.tolist(), starts.tolist(), 0.3, (4, 0))
+    out, lse = packed_module.attend_varlen(q, k, v, starts, starts, 150, 150, scale=0.3, window=(4, 0))
+    want, want_lse = packed_module._one_by_one(q, k, v, starts.tolist(), starts.tolist(), 0.3, (4, 0))
     assert torch.equal(out, want) and torch.equal(lse[1:], want_lse[1:])
     assert bool((lse[0] == -torch.inf).all())
     (bound,) = asked
