@@ -45,22 +45,10 @@ _POOLING_SWITCHES = {
 class Base:
     """What is known about a base model. A saved extended model is a base that carries its strategy already.
 
-    Args:
-        name: hub id, or `local/NAME`.
-        files: its folder, or its commit on the hub.
-        revision: the hub's commit, or a hash of the local files.
-        trained_len: longest input in tokens that it was trained on. None if unknown.
-        family: how the model uses positions.
-        config: its transformers configuration.
-        entry: its entry in the zoo.
-        has_modules: whether it is a sentence-transformers repository.
-        modules: the entries of its modules.json.
-        pooling: how token embeddings become one vector. None if its files do not say.
-        similarity: how vectors are compared, by sentence-transformers' name. None if its files do not say.
-        dtype: the type of the checkpoint's weights by torch's name. None if its files do not say.
-        has_code: whether its files contain model code.
-        runs_code: whether this code may run.
-        carried: the extension that is in its files already. None for a plain base.
+    Its name is a hub id or `local/NAME`, its revision the hub's commit or a hash of the local files. `trained_len` is
+    in tokens. What its files do not say is None. `entry` is that of the zoo, `modules` are the entries of modules.json,
+    and `carried` is the extension that is in its files already. `dtype` and `similarity` are the names of torch and of
+    sentence-transformers.
     """
 
     name: str

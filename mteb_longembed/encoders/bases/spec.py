@@ -30,20 +30,8 @@ OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vecto
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    Args:
-        base: alias, hub id or folder; empty for a loaded model.
-        strategy: registry key.
-        target_len: longest input in tokens, a number or text such as `4k`. None for the default.
-        trained_len: trained length of the base in tokens, if its files say a wrong one.
-        revision: the base's commit, branch or tag on the hub.
-        dtype: the number type of the computation, kept in its short spelling. None for the checkpoint's own.
-        trust_remote_code: whether the base may run code of its own.
-        vectors: content tokens for each vector, or `window`. None for one vector for each document.
-        center: the texts whose mean vector search subtracts.
-        fuse: the method whose scores search adds.
-        weight: the encoder's share of a fused score. None for the default.
-        index: the FAISS index that finds the nearest vectors.
-        params: the strategy's own parameters.
+    The fields are those of `extend`, and those of search (`center`, `fuse`, `weight`, `index`). `base` is an alias, a
+    hub id or a folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
     """
 
     base: str

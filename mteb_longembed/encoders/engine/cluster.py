@@ -144,12 +144,9 @@ class Workers:
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
         self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        self.actors: list[Any] = [self._started() for _ in range(count)]
+        self.actors: list[Any] = [self._kind.remote(self._shipped) for _ in range(count)]
         self.device = torch.device(ray.get(self.actors[0].kind.remote()))
         logger.debug("%d Ray workers on %s", count, self.device.type)
-
-    def _started(self) -> Any:
-        return self._kind.remote(self._shipped)
 
     def run(
         self, parts: Sequence[list[str]], settings: dict[str, Any]
@@ -176,7 +173,7 @@ class Workers:
                 # the worker or its machine has died: a new worker starts, and the part goes to the next free worker
                 ray.kill(actor)
                 place = self.actors.index(actor)
-                self.actors[place] = self._started()
+                self.actors[place] = self._kind.remote(self._shipped)
                 idle.append(self.actors[place])
                 deaths[number] += 1
                 if deaths[number] >= _DEATHS:
@@ -244,10 +241,7 @@ class ClusterEngine:
                 yield own, [torch.tensor(array) for array in arrays]
                 bar.advance(sum(tokens[i] for i in own))
         if self.store is not None:
-            self.store.counts.rows_read += len(known)
-            self.store.counts.rows_encoded += len(missing)
-            self.store.counts.tokens_read += sum(tokens[i] for i in known)
-            self.store.counts.tokens_encoded += sum(tokens[i] for i in missing)
+            self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
         warn_once(self.model, self.reading, first.longest)
 
     def _keys(self, texts: list[str]) -> list[bytes]:

@@ -101,13 +101,8 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
     if not sys.stderr.isatty():
         left = "" if total is None else " of {total_fmt}, {remaining} left"
         line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
-        look |= {
-            "mininterval": _LINE_EVERY,
-            "miniters": 1,
-            "delay": _LINE_EVERY,
-            "bar_format": line,
-            "leave": False,
-        }
+        look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
+        look |= {"bar_format": line, "leave": False}
     with tqdm(total=total, disable=not show, **look) as bar:
         token = _WHOLE.set(bar)
         try:
