@@ -121,14 +121,3 @@ def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():
     assert devices.varlen_kernel() is torchs.varlen_attn
     assert not devices.packs(CPU, torch.bfloat16)
     assert devices.path(CPU, torch.float32).startswith("padded batches")
-
-
-def test_half_precision_on_a_new_gpu_packs_and_full_precision_does_not(monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    gpu = torch.device("cuda", 0)
-    assert devices.packs(gpu, torch.bfloat16) and "varlen_attn" in devices.path(gpu, torch.bfloat16)
-    assert not devices.packs(gpu, torch.float32) and "efficient" in devices.path(gpu, torch.float32)
-    assert not devices.packs(gpu, torch.bfloat16, head=260)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    assert not devices.packs(gpu, torch.bfloat16)

@@ -72,18 +72,6 @@ def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path:
     assert again.store.counts.rows_encoded == 0
 
 
-def test_a_batch_is_stored_in_one_transaction(base, tmp_path, monkeypatch) -> None:
-    sizes: list[int] = []
-    put = EmbeddingStore.put_many
-    monkeypatch.setattr(
-        EmbeddingStore,
-        "put_many",
-        lambda self, keys, arrays: (sizes.append(len(keys)), put(self, keys, arrays)),
-    )
-    stored(base, tmp_path).encode([tiny.text(40, seed) for seed in range(9)], batch_size=4)
-    assert sizes == [4, 4, 1]
-
-
 def test_damaged_rows_are_encoded_again(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS)
     change_rows(tmp_path, "UPDATE rows SET record = x'00'")
@@ -153,7 +141,3 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file, file:
         assert file.execute("SELECT count(*) FROM rows").fetchone()[0] in (0, 1, 2)
-
-
-def test_plain_encode_keeps_nothing(base: SentenceTransformer) -> None:
-    assert longembed.extend(base, "pi").store is None
