@@ -57,10 +57,7 @@ class LongTransformer(Transformer):
     def from_transformer(
         cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place, weights included: pass a copy.
-
-        `extended` says that the weights are extended already (a saved or tuned model).
-        """
+        """Turn a private `Transformer` into a `LongTransformer`, in place. `extended`: its weights are so already."""
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
                 f"only sentence-transformers' Transformer on the torch backend can be extended, got "
@@ -103,16 +100,11 @@ class LongTransformer(Transformer):
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
-        """The tokenizer. A text model always has one."""
-        return cast("PreTrainedTokenizerBase", self.tokenizer)
+        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
 
     @property
     def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the target length. A user may lower it.
-
-        Raises:
-            InputError: if it is set above the target length, because there are no positions beyond it.
-        """
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
         return super().max_seq_length
 
     @max_seq_length.setter
@@ -278,10 +270,8 @@ class LongTransformer(Transformer):
                 return pooled_by_segment(
                     pooling.pooling_mode, features, tokens, documents, self.module_output_name
                 )
-            return {
-                **features,
-                self.module_output_name: unpacked(tokens, documents, features["input_ids"].shape),
-            }
+            padded = unpacked(tokens, documents, features["input_ids"].shape)
+            return {**features, self.module_output_name: padded}
         self._keep_documents()
         with encoding(Documents(lengths.tolist(), device)):
             out = super().forward(prepared, **kwargs)
@@ -303,11 +293,9 @@ class LongTransformer(Transformer):
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
         other = asked or torch.is_grad_enabled() or torch.is_autocast_enabled(device.type)
-        return (
-            self.family.packs
-            and not other
-            and devices.packs(device, self.model.dtype, devices.head_width(config))
-        )
+        if other or not self.family.packs:
+            return False
+        return devices.packs(device, self.model.dtype, devices.head_width(config))
 
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
@@ -366,11 +354,7 @@ class LongTransformer(Transformer):
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights, the strategy and the base's name and revision. `load` reads them again.
-
-        Raises:
-            InputError: if layers are in int8.
-        """
+        """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
         if has_int8(self.model):
             raise InputError(
                 "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
@@ -397,18 +381,9 @@ class LongTransformer(Transformer):
         local_files_only: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Load a module from a saved folder or repository. Its position table is the saved one, not a new one.
-
-        Raises:
-            ModelError: if the strategy's file is missing or not in the form that we write.
-        """
-        place: dict[str, Any] = {
-            "subfolder": subfolder,
-            "token": token,
-            "cache_folder": cache_folder,
-            "revision": revision,
-            "local_files_only": local_files_only,
-        }
+        """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
+        place: dict[str, Any] = {"subfolder": subfolder, "token": token, "cache_folder": cache_folder}
+        place |= {"revision": revision, "local_files_only": local_files_only}
         file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
         try:
             # not Transformer's own method, because it adds to the content of the file
@@ -468,10 +443,7 @@ class WindowPooling(Pooling):
         return features
 
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
-        """The features that this module returns for documents whose pooled windows `[windows, d]` are known.
-
-        `task` is `query` or `document`, if the call gives it.
-        """
+        """The features that this module returns for documents whose pooled windows `[windows, d]` are known."""
         counts = torch.tensor([len(each) for each in windows])
         return {"sentence_embedding": aggregated(torch.cat(list(windows)), counts, agg)}
 

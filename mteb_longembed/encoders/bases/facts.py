@@ -76,10 +76,7 @@ def _width(base: Base, hidden: int | None) -> int | None:
             continue
         if kind.endswith("Pooling"):
             one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
-            said = config.get("pooling_mode")
-            modes = len(said) if isinstance(said, list) else 1
-            if said is None:
-                modes = sum(bool(config.get(key)) for key in config if key.startswith("pooling_mode_")) or 1
+            modes = len(base.pooling) if isinstance(base.pooling, tuple) else 1
             width = one * modes if one else None
         elif kind.endswith(".Dense"):
             width = config.get("out_features", width)
