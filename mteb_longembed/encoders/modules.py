@@ -255,10 +255,7 @@ class LongTransformer(Transformer):
     def _run(
         self, features: dict[str, Any], lengths: Tensor, pooling: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind, packed if the device supports it.
-
-        `pooling` is the module that follows, if nothing but its result is needed.
-        """
+        """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
         prepared = self.family.prepare(features, lengths)
         device = features["input_ids"].device
         if self.packs_on(device):
@@ -479,10 +476,7 @@ _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
-    """Means of the rows of `values` `[m, d]` by their group `[m]`: `[groups, d]`, in fp32 or a wider type.
-
-    The groups are on the host, so that it knows their sizes.
-    """
+    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type."""
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
     count = torch.bincount(group, minlength=groups).clamp(min=1)
@@ -508,10 +502,7 @@ def _pools_by_segment(pooling: Any, features: dict[str, Any]) -> bool:
 def pooled_by_segment(
     mode: str, features: dict[str, Any], tokens: Tensor, documents: PackedDocuments, name: str
 ) -> dict[str, Any]:
-    """Features with one token for each document: its pooled one, which a pooling of this mode then returns.
-
-    So tokens are never padded in fp32. Sums are in fp32.
-    """
+    """Features with the pooled token of each document (sums in fp32) in the place of its tokens."""
     shape = features["input_ids"].shape
     starts = documents.starts().long()
     if mode == "mean":

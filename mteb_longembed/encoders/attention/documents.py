@@ -98,11 +98,7 @@ class PackedDocuments(Documents):
 
 
 def cumulative(lengths: Sequence[int]) -> Tensor:
-    """`[len + 1]` int32: 0 and the cumulative sums of the lengths.
-
-    >>> cumulative([3, 5]).tolist()
-    [0, 3, 8]
-    """
+    """`[len + 1]` int32: 0 and the cumulative sums of the lengths."""
     sums = torch.zeros(len(lengths) + 1, dtype=torch.int32)
     sums[1:] = torch.tensor(list(lengths)).cumsum(0)
     return sums
@@ -136,10 +132,7 @@ def encoding(documents: Documents | None) -> Iterator[None]:
 def with_documents(
     checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Gradient checkpointing that runs a layer again with the documents of its forward pass.
-
-    `checkpoint` is transformers' own function, which runs the layer again in the backward pass.
-    """
+    """transformers' gradient checkpointing (`checkpoint`), with the documents of the forward pass in its second run."""
     documents = current()
 
     def run(*args: Any, **kwargs: Any) -> Any:

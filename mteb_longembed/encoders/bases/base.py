@@ -178,10 +178,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
 
 
 def loaded_base(model: SentenceTransformer) -> Base:
-    """What a loaded model says about itself. Its revision is its digest.
-
-    Its name is the one that its user gave it, or `local/NAME` after the place that it was loaded from.
-    """
+    """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
     first: Any = model[0]
     if not isinstance(first, Transformer):
         raise ModelError(
@@ -229,10 +226,7 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
 
 
 def shortest(*said: int | None) -> int | None:
-    """The trained length in tokens: the smallest of the numbers that a base gives in several places.
-
-    None if it gives no number, or only a tokenizer's placeholder for "no limit".
-    """
+    """The smallest of the numbers of tokens that a base gives. None for none, or a placeholder for "no limit"."""
     return min((n for n in said if n and n < 10**9), default=None)
 
 

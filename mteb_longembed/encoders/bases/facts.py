@@ -35,10 +35,7 @@ def card_data(files: Files) -> dict[str, Any]:
 
 
 def facts(base: Base) -> dict[str, Any]:
-    """The facts about a model by mteb's names for them, and its card and similarity. It is read without its weights.
-
-    A value is None if the model's files do not say it. This never raises.
-    """
+    """The facts about a model by mteb's names. None for what its files do not say. Never raises."""
     if not base.path:  # a model that was made in memory
         return {}
     config = base.config

@@ -78,10 +78,7 @@ class Files:
         return self.stamp is not None
 
     def revision(self, *, code: bool = False) -> str | None:
-        """The commit on the hub, or a hash of a folder.
-
-        The hash is SHA-256 (40 hex digits) over the weights and settings, in the order of their names.
-        """
+        """The commit on the hub, or SHA-256 (40 hex digits) over a folder's weights and settings, by their names."""
         if not self.local:
             return self.commit
         digest = hashlib.sha256()

@@ -89,11 +89,7 @@ class ModelSpec:
     def parse(cls, text: str) -> ModelSpec:
         """Read a name. A folder that holds a model is a base, whatever signs are in its name.
 
-        People may write a colon before the parameters. A canonical name has a comma there, because on Windows the
-        name of a results folder must not have a colon.
-
-        >>> ModelSpec.parse("e5-base+pi@2k:logn=off")
-        ModelSpec(base='e5-base', strategy='pi', target_len=2048, ..., params={'logn': False})
+        People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
         if len(text) > MAX_LENGTH:
             raise InputError(

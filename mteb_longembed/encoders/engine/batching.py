@@ -91,11 +91,7 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 
 
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Lists of indices with about equal cost, the most expensive first. Each worker takes one list after the other.
-
-    >>> split_by_cost([1, 9, 1, 1, 8], 3)
-    [[1], [4], [0, 2, 3]]
-    """
+    """Lists of indices with about equal cost, the most expensive first. Workers take one list after the other."""
     order = sorted(range(len(costs)), key=lambda i: (-costs[i], i))
     share = sum(costs) / max(n_parts, 1)
     parts: list[list[int]] = []

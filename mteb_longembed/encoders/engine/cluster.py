@@ -54,11 +54,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Cluster | None:
-        """The cluster that the environment describes. None for only this process.
-
-        >>> Cluster.from_environment({"MTEB_LONGEMBED_WORKERS": "ray:4"})
-        Cluster(address=None, count=4)
-        """
+        """The cluster that the environment describes. None for only this process."""
         text = environ.get(WORKERS_VARIABLE, "")
         if not text:
             return None
@@ -91,13 +87,7 @@ class Cluster:
 
 
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
-    """CPUs that each worker takes where there are no GPUs, and so the threads that Ray gives it.
-
-    >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
-    8
-    >>> cpus_of_a_worker([16], count=5)
-    3
-    """
+    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine."""
     if not cpus:
         return 1
     on_one = -(-count // len(cpus))

@@ -126,21 +126,16 @@ class Engine:
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Encode texts, longest first. Results that the store has are read, and only the other texts run.
+        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device.
 
-        Yields:
-            The indices of some texts, and the array of each: finite, on the engine's device or on the host.
+        Results that the store has are read, and only the other texts run.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts, longest first, without the store.
-
-        Yields:
-            The indices of some texts, and all features of their batch after the model's last module. They are finite.
-        """
+        """Encode texts without the store: the indices of some texts, and all (finite) features of their batch."""
         self.whole = True
         for places, rows in self._batches(texts, show=show):
             for own, piece, features in self._run(places, rows):

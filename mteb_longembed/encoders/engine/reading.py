@@ -24,10 +24,7 @@ _ENGLISH = 1 / CHARS_PER_TOKEN
 
 @dataclass
 class Reading:
-    """How many tokens of some documents were read, and how many they have (`whole`; estimated if they were cut).
-
-    `halved` documents lost more than half of their tokens.
-    """
+    """How many tokens of documents were read, of how many (estimated if cut). `halved` ones lost more than half."""
 
     documents: int = 0
     read: int = 0

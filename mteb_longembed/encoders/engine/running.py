@@ -139,10 +139,7 @@ AHEAD = 2
 
 
 class Results:
-    """One array for each document. The arrays have one type and may have different shapes.
-
-    They are copied to the host if `fetch` says so. What says whether they are finite always is.
-    """
+    """One array of one type and any shape for each document, copied to the host if `fetch`, and which are finite."""
 
     def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
         self._arrays = arrays

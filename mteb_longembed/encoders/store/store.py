@@ -334,10 +334,7 @@ def _file_number(path: Path) -> tuple[int, int]:
 
 
 def pack(array: np.ndarray, key: bytes) -> bytes:
-    """A row in its stored form: checksum over key and contents, type, shape, numbers.
-
-    A record under another key counts as damaged.
-    """
+    """A row in its stored form: checksum over key (so that it fits no other) and contents, type, shape, numbers."""
     kind = array.dtype.char.encode()
     if kind not in _TYPES:
         kind = b"f"
