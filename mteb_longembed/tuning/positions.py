@@ -98,7 +98,7 @@ def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
 
 @dataclass
 class MovedDocumentsCollator(SentenceTransformerDataCollator):
-    """Gives each document an offset `u ~ U{0..highest_offset}` by seed, epoch and row; anchors, the queries, get none."""
+    """Gives each document an offset `u ~ U{0..highest_offset}` by seed, epoch and row; the anchor, a query, none."""
 
     highest_offset: int = 0
     seed: int = 0
