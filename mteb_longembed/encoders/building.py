@@ -20,7 +20,6 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 from transformers import PreTrainedModel
 
-from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, one_sentence
 from mteb_longembed.names.zoo import ZooEntry
@@ -34,7 +33,7 @@ from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES
 from .bases.spec import DTYPES, ModelSpec
 from .int8 import check_int8, in_int8
-from .model import LongSentenceTransformer, settings_of
+from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import RaggedVectors, SpanPooling
 

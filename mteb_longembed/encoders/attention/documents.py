@@ -67,11 +67,6 @@ class Documents:
 class PackedDocuments(Documents):
     """The documents of a packed batch."""
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of all documents."""
-        return sum(self.lengths)
-
     def starts(self) -> Tensor:
         """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
         return self.here("starts", lambda: cumulative(self.lengths))
@@ -88,13 +83,10 @@ class PackedDocuments(Documents):
 
         return self.here(("places", width), make)
 
-    def owners(self) -> Tensor:
-        """`[tokens]` on the device: the number of each token's document."""
-        return self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
-
     def each_token(self, values: Tensor) -> Tensor:
         """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
-        return to_device(values, self.device)[self.owners()]
+        owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
+        return to_device(values, self.device)[owners]
 
 
 def cumulative(lengths: Sequence[int]) -> Tensor:

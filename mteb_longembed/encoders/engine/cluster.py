@@ -209,7 +209,6 @@ class ClusterEngine:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
         first = self.model.first
         tokens = [estimated_tokens(text, first.longest) for text in texts]
-        budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
         keys = self._keys(texts)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
         known = [i for i, key in enumerate(keys) if key in found]
@@ -218,6 +217,7 @@ class ClusterEngine:
             if known:
                 yield known, [torch.from_numpy(found[keys[i]]) for i in known]
                 bar.advance(sum(tokens[i] for i in known))
+            budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
             costs = [budget.cost(tokens[i]) for i in missing]
             parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
             places = [[missing[i] for i in part] for part in parts]

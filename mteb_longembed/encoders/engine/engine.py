@@ -12,15 +12,12 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
-from mteb_longembed.encoders.engine.batching import divide, estimated_tokens, tokenised_blocks
-from mteb_longembed.encoders.engine.reading import TokenBar
-from mteb_longembed.encoders.engine.running import AHEAD, Results, delayed, measured_tokens
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 
-from .batching import Budget, plan
-from .reading import Reading, reading_of, warn_once
-from .running import Features, Runner, not_finite, retry_in_fp32
+from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
+from .reading import Reading, TokenBar, reading_of, warn_once
+from .running import AHEAD, Features, Results, Runner, delayed, measured_tokens, not_finite, retry_in_fp32
 from .tokenizing import Ids
 
 if TYPE_CHECKING:
