@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 from torch.nn.attention import varlen as torchs
 
 from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention import packed as packed_module
 from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
@@ -83,38 +80,6 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
     for call in calls:
         assert len(call.rows.unique()) == len(call.rows)
         assert call.starts_q[-1] == len(call.rows) and call.starts_k[-1] == len(call.cols)
-
-
-def test_torchs_kernel_is_asked_as_its_signature_says_and_its_answer_read_as_flash_attention_gives_it(
-    monkeypatch,
-):
-    """A stand-in with torch's signature, that gives log-sum-exps as `[h, tokens]`, +inf for rows without a key."""
-    asked = []
-    real = inspect.signature(torchs.varlen_attn)
-
-    def kernel(*args, **kwargs):
-        bound = real.bind(*args, **kwargs).arguments
-        asked.append(bound)
-        scale, window = bound["scale"], bound["window_size"]
-        q, k, v = (bound[name] for name in ("query", "key", "value"))
-        out, lse = packed_module._one_by_one(
-            q, k, v, bound["cu_seq_q"].tolist(), bound["cu_seq_k"].tolist(), scale, window
-        )
-        lse[0] = torch.inf
-        return out, lse.T.contiguous()
-
-    monkeypatch.setattr(packed_module, "varlen_kernel", lambda: kernel)
-    monkeypatch.setattr(packed_module, "has_flash", lambda *given: True)
-    _, q, k, v = everything(kv_heads=2)
-    starts = PackedDocuments(LENGTHS, CPU).starts()
-    out, lse = packed_module.attend_varlen(q, k, v, starts, starts, 150, 150, scale=0.3, window=(4, 0))
-    want, want_lse = packed_module._one_by_one(q, k, v, starts.tolist(), starts.tolist(), 0.3, (4, 0))
-    assert torch.equal(out, want) and torch.equal(lse[1:], want_lse[1:])
-    assert bool((lse[0] == -torch.inf).all())
-    (bound,) = asked
-    assert starts.dtype == torch.int32 and bound["return_aux"].lse
-    assert bound["num_splits"] == 1, "a document's numbers would depend on its batch mates"
-    assert bound["enable_gqa"]
 
 
 def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.store.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.errors import NumberError
@@ -99,36 +97,6 @@ def test_strategies_share_the_rows_that_they_do_not_change(base: SentenceTransfo
         assert found[:2].tobytes() == expected.tobytes()
         assert (extended.store.counts.rows_read, extended.store.counts.rows_encoded) == (2, 5), strategy
         same_vectors(found, longembed.extend(base, strategy).encode(TEXTS))
-
-
-def test_several_vectors_a_document_are_kept_and_found(base: SentenceTransformer, tmp_path: Path) -> None:
-    extended = longembed.extend(base, "pi").eval()
-
-    def halves(features: dict) -> list[Tensor]:
-        lengths = features["attention_mask"].sum(1).tolist()
-        tokens = features["token_embeddings"]
-        return [torch.stack([t[: n // 2].mean(0), t[n // 2 : n].mean(0)][: n - 4]).half()
-                for t, n in zip(tokens, lengths, strict=True)]  # fmt: skip
-
-    def encode(form: str = "halves") -> tuple[dict[int, np.ndarray], Counts]:
-        store = EmbeddingStore(tmp_path)
-        engine = Engine(extended, CPU, store=store, collect=halves, form=form)
-        with torch.inference_mode():
-            found = {p: a.numpy() for places, arrays in engine.encode(TEXTS, show=False)
-                     for p, a in zip(places, arrays, strict=True)}  # fmt: skip
-        return found, store.counts
-
-    first, counts = encode()
-    assert [first[i].shape for i in range(7)] == [(1, 32)] + [(2, 32)] * 6
-    assert counts.rows_encoded == 7
-    again, counts = encode()
-    assert counts == Counts(0, 0, 7, sum(LENGTHS))
-    assert all(first[i].dtype == again[i].dtype == np.float16 for i in range(7))
-    assert all(np.array_equal(first[i], again[i]) for i in range(7))
-    assert encode("thirds")[1].rows_read == 0
-    dense = extended
-    dense.store = EmbeddingStore(tmp_path)
-    assert dense.encode(TEXTS).shape == (7, 32)
 
 
 def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path: Path) -> None:
