@@ -25,9 +25,7 @@ TEXTS += [TEXTS[3], "", TEXTS[0]]
 def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
     folder = tmp_path_factory.mktemp("base")
     prompts = {"query": "query: ", "document": "passage: "}
-    made = tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts)
-    made.model_card_data.model_name = "tiny/bert"
-    return made
+    return tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts, name="tiny/bert")
 
 
 @pytest.fixture(scope="module", params=["none", "pi", "gp", "pcw"])

@@ -71,8 +71,7 @@ def test_every_strategy_on_absolute_positions_equals_its_padded_form(absolute, k
 
 
 def test_training_and_models_with_attention_of_their_own_stay_padded(packed, tmp_path_factory):
-    base = tiny.sentence_transformer("mpnet", tmp_path_factory.mktemp("mpnet"))
-    base.model_card_data.model_name = "tiny/mpnet"
+    base = tiny.sentence_transformer("mpnet", tmp_path_factory.mktemp("mpnet"), name="tiny/mpnet")
     longembed.extend(base, "pi", 64).encode(TEXTS)
     model = rotary.extended(rotary.make("jina-v3", tmp_path_factory), "se")
     model(model.preprocess(TEXTS))

@@ -42,8 +42,7 @@ CELLS = [
 
 def extended(family: type, key: str, folder: Path) -> SentenceTransformer:
     model_type, config = MODELS[family]
-    base = tiny.sentence_transformer(model_type, folder, **config)
-    base.model_card_data.model_name = "local/tiny"
+    base = tiny.sentence_transformer(model_type, folder, **config, name="local/tiny")
     return mteb_longembed.extend(base, key, LO if key == "none" else LT, LO)
 
 

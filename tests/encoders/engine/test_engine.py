@@ -25,9 +25,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    made.model_card_data.model_name = "tiny/bert"
-    return made
+    return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
 
 
 def stored(

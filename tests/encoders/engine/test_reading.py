@@ -13,8 +13,7 @@ from tests import tiny
 
 @pytest.fixture
 def model(tmp_path):
-    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1)
-    stock.model_card_data.model_name = "tiny/bert"
+    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1, name="tiny/bert")
     return longembed.extend(stock, "pi", target_len=64)
 
 

@@ -21,8 +21,7 @@ TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 40, 100
 
 @pytest.fixture
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    base.model_card_data.model_name = "tiny/bert"
+    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
     return longembed.extend(base, "pi", 128)
 
 
