@@ -78,9 +78,10 @@ def sentence_transformer(
     pooling: str = "mean",
     dense: bool = False,
     prompts: dict | None = None,
+    name: str | None = None,
     **config: object,
 ) -> SentenceTransformer:
-    """A tiny SentenceTransformer saved under `folder` and loaded from it."""
+    """A tiny SentenceTransformer saved under `folder` and loaded from it. `extend` needs its name."""
     inner = Transformer(str(transformer(model_type, folder / "transformer", **config)))
     width = inner.get_embedding_dimension()
     modules = [inner, Pooling(width, pooling)]
@@ -89,7 +90,10 @@ def sentence_transformer(
     modules.append(Normalize())
     model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts)
     model.save_pretrained(str(folder / "model"), create_model_card=False)
-    return SentenceTransformer(str(folder / "model"), device="cpu")
+    loaded = SentenceTransformer(str(folder / "model"), device="cpu")
+    if name is not None:
+        loaded.model_card_data.model_name = name
+    return loaded
 
 
 def text(n: int, seed: int = 0) -> str:

@@ -44,10 +44,7 @@ def adapters_on(model: Any) -> list[str]:
 
 
 def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
-    """Save a model without its adapters, as if it had none, and each adapter beside it. Returns their names.
-
-    The model may be PEFT's around one of transformers.
-    """
+    """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names."""
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
 
@@ -71,11 +68,7 @@ def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
 
 
 def load_adapters(model: Any, folder: str | None, names: list[str]) -> None:
-    """Put the adapters that `save_with_adapters` saved on a model of transformers.
-
-    Raises:
-        ModelError: if PEFT is not installed, or weights of an adapter are missing.
-    """
+    """Put the adapters that `save_with_adapters` saved on a model of transformers."""
     check_peft(str(folder))
     from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
     from safetensors.torch import load_file

@@ -135,12 +135,7 @@ class WindowedEncoder:
 
 
 def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
-    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models.
-
-    Raises:
-        IncompatibleError: if the strategy is not `pcw`, or the name has parameters of the strategy.
-        InputError: if the base's longest input is not known, or a length breaks its rule.
-    """
+    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models."""
     kind = spec.kind
     if kind is not ParallelContextWindows:
         raise IncompatibleError(
@@ -195,12 +190,7 @@ def load_windowed(
 
 
 def token_starts_of(base: ModelMeta) -> TokenStarts:
-    """The tokenizer of an API's model.
-
-    Raises:
-        InputError: if mteb's description names no tokenizer.
-        ModelError: if tiktoken is not installed.
-    """
+    """The tokenizer of an API's model."""
     encoding = base.loader_kwargs.get("tokenizer_name")
     if not isinstance(encoding, str):
         raise InputError(

@@ -20,7 +20,6 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 from transformers import PreTrainedModel
 
-from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, one_sentence
 from mteb_longembed.names.zoo import ZooEntry
@@ -34,7 +33,7 @@ from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES
 from .bases.spec import DTYPES, ModelSpec
 from .int8 import check_int8, in_int8
-from .model import LongSentenceTransformer, settings_of
+from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import RaggedVectors, SpanPooling
 
@@ -45,18 +44,7 @@ LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 def build(
     resolved: ResolvedModel, loaded: SentenceTransformer | None = None, device: str | None = None
 ) -> LongModel:
-    """Load and extend a resolved model.
-
-    Args:
-        resolved: what `resolve` returned.
-        loaded: the base, if it is loaded already. It is not changed.
-        device: where the model goes. Default: the device of `loaded`, otherwise the best device of this machine.
-
-    Raises:
-        InputError: if the base has changed since it was resolved, or int8 cannot run on the device.
-        ModelError: if the base does not start with a transformer, or its files have an unknown form.
-        IncompatibleError: if the strategy does not fit the base's modules.
-    """
+    """Load and extend a resolved model."""
     resolved.base.check_unchanged()
     with _one_sentence(resolved.base.path), _with_all_weights(resolved.base.path):
         if resolved.base.saved:
@@ -134,12 +122,7 @@ def identity_of(model: Any) -> Identity | None:
 
 
 def base_of(model: SentenceTransformer) -> Base:
-    """What a loaded model says about itself as a base. If it equals its files in everything, what they say.
-
-    Raises:
-        ModelError: if it does not start with a transformer.
-        InputError: if it has no name.
-    """
+    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
     if isinstance(model, LongSentenceTransformer) and model.resolved is not None:
         who = model.identity()
         known = model.resolved.base

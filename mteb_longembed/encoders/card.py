@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import warnings
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ _CITATION = """\
 }
 ```
 """
+_WHERE = "Run the code in the directory that holds this folder, or use the folder's path."
 _PYTHON = """\
 ```python
 {lines}
@@ -54,11 +56,7 @@ def extended_card(
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
-    where = (
-        ""
-        if is_repository
-        else " Run the code in the directory that holds this folder, or use the folder's path."
-    )
+    where = "" if is_repository else f" {_WHERE}"
     package = "'mteb-longembed[peft]'" if adapters_on(model.first.model) else "mteb-longembed"
     parts = [
         f"# {place}",
@@ -90,7 +88,7 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
         f"# {place}",
         _made_of(model) + _trained(model),
         "It was exported by mteb-longembed as a plain sentence-transformers checkpoint and needs no package of ours. "
-        "Run the code in the directory that holds this folder, or use the folder's path.",
+        f"{_WHERE}",
         _PYTHON.format(lines=loading),
     ]
     if lost:
@@ -171,11 +169,7 @@ def _full_name(model: Any) -> str | None:
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
-    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder.
-
-    Raises:
-        DataError: if the folder has no results of this model.
-    """
+    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder."""
     if results is None:
         return []
     from mteb.results import TaskResult
@@ -185,7 +179,7 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     root = Path(results)
     found = [
         file
-        for file in sorted(root.glob(f"**/{_escaped(folder)}/{revision}/*.json"))
+        for file in sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
         if file.name != "model_meta.json"
     ]
     if not found:
@@ -205,10 +199,6 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
                 f"{file} is not a result that mteb wrote: {str(error).partition(chr(10))[0]}."
             ) from error
     return scores
-
-
-def _escaped(folder: str) -> str:
-    return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in folder)
 
 
 def _assembled(
@@ -237,8 +227,7 @@ def _assembled(
     )
     if on_hub and origin is not None and origin.revision:
         data["base_model_revision"] = origin.revision
-    table = scores if shown is None else shown
-    if table:
+    if table := scores if shown is None else shown:
         rows = "\n".join(
             f"| {each.dataset_name} | {each.dataset_split} | {each.metric_name} | {100 * each.metric_value:.1f} |"
             for each in table

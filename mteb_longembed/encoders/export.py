@@ -73,10 +73,13 @@ def export(
         if isinstance(first.family, Absolute):
             _write_table(first.family, inner, strategy, state)
         else:
-            _write_rope(inner.config, plain(strategy, rope_of(inner.config)))
+            rope = plain(strategy, rope_of(inner.config))
+            by_layer = "full_attention" in inner.config.rope_parameters
+            all_layers = {**inner.config.rope_parameters, "full_attention": rope}
+            inner.config.rope_parameters = all_layers if by_layer else rope
             lift_window(inner.config, strategy)
     lost = lost_in(first.family, strategy)
-    if _chosen_by_batch(first.family, inner.config):
+    if isinstance(first.family, Rotary) and rope_of(inner.config).get("rope_type") == "longrope":
         lost.append(
             "frequencies by each document's own length: transformers chooses those of a whole batch by its "
             "longest input."
@@ -97,25 +100,10 @@ def export(
     return lost
 
 
-def _write_rope(config: PretrainedConfig, rope: dict[str, Any]) -> None:
-    if "full_attention" in config.rope_parameters:
-        config.rope_parameters = {**config.rope_parameters, "full_attention": rope}
-    else:
-        config.rope_parameters = rope
-
-
-def _chosen_by_batch(family: Any, config: PretrainedConfig) -> bool:
-    return isinstance(family, Rotary) and rope_of(config).get("rope_type") == "longrope"
-
-
 def _take_longer_inputs(
     family: Any, config: PretrainedConfig, strategy: Strategy, state: dict[str, Any]
 ) -> None:
-    """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting.
-
-    Raises:
-        IncompatibleError: if the setting changes more than this limit.
-    """
+    """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return

@@ -22,13 +22,7 @@ class Int8Linear(nn.Module):
     """A linear layer in int8: one scale an output of the weight, and one scale a token of the input.
 
     Source: Dettmers et al. 2022, arXiv:2208.07339, section 3.1 (row-wise and column-wise scales).
-    Differs: inputs have 7 bits, and no columns stay in higher precision.
-
-    A token's result depends on no other token, so embeddings do not depend on the batch.
-
-    >>> layer, x = nn.Linear(64, 32), torch.randn(5, 64)
-    >>> bool((Int8Linear(layer).eval()(x) - layer(x)).abs().max() < 0.1)
-    True
+    Differs: inputs have 7 bits, and no columns stay in higher precision. Results do not depend on other tokens.
     """
 
     weight: Tensor
@@ -77,11 +71,7 @@ class Int8Linear(nn.Module):
 
 
 def in_int8(model: nn.Module) -> nn.Module:
-    """Replace the linear layers of a model in fp32 by layers in int8, in place.
-
-    Raises:
-        InputError: if this processor or this torch cannot.
-    """
+    """Replace the linear layers of a model in fp32 by layers in int8, in place."""
     check_int8()
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -92,11 +82,7 @@ def in_int8(model: nn.Module) -> nn.Module:
 
 
 def check_int8(device: str | None = None) -> None:
-    """Refuse int8 where its kernel is missing or computes something else.
-
-    Raises:
-        InputError: if int8 cannot run on the device (None: the CPU).
-    """
+    """Refuse int8 on a device (None: the CPU) where its kernel is missing or computes something else."""
     if device is not None and torch.device(device).type != "cpu":
         raise InputError(f"dtype=int8 runs on a CPU only, got the device {device!r}: use dtype=bf16 there.")
     if not _kernel_is_right():

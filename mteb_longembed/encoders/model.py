@@ -24,9 +24,8 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster
+from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.engine import Engine, engine_for
-from mteb_longembed.encoders.engine.processes import Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.engine.running import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
@@ -138,6 +137,18 @@ class Embedder:
         """The texts' results on our engine, which takes these settings, in the form that the call asks for."""
         raise NotImplementedError
 
+    def _each_once(
+        self, engine: Any, inputs: list[str], finish: Callable[[list[Tensor]], list[Tensor]], *, show: bool
+    ) -> list[Tensor]:
+        """The finished array of each text. Equal texts are encoded once."""
+        unique = list(dict.fromkeys(inputs))
+        done: dict[str, Tensor] = {}
+        for places, arrays in engine.encode(unique, show=show):
+            for place, value in zip(places, finish(arrays), strict=True):
+                done[unique[place]] = value
+        self.reading = engine.reading
+        return [done[text] for text in inputs]
+
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
     ) -> None:
@@ -207,11 +218,7 @@ _CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device
 
 
 def check_hooks(stock: type, own: Any) -> None:
-    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine.
-
-    Raises:
-        LongEmbedError: if the stock class lacks a method, or the method has other arguments.
-    """
+    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
     wanted = {"_inference": own.OF_CALL | {"inputs", "device"}}
     if "_multi_process" in vars(own):
         wanted["_multi_process"] = _arguments(own._multi_process)
@@ -255,15 +262,8 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
             self.reading = alone.reading
             return done
         engine = engine_for(self, where, {**settings, "to_host": to_host})
-        # equal texts are encoded once
-        place_of = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
-        vectors: list[Any] = [None] * len(place_of)
-        for places, arrays in engine.encode(list(place_of), show=show):
-            finished = finish({"sentence_embedding": torch.stack(arrays)})
-            for place, value in zip(places, finished, strict=True):
-                vectors[place] = value
-        self.reading = engine.reading
-        return torch.stack([vectors[place_of[text]] for text in inputs])
+        stacked = lambda arrays: finish({"sentence_embedding": torch.stack(arrays)})  # noqa: E731
+        return torch.stack(self._each_once(engine, inputs, stacked, show=show))
 
     # ---- several processes --------------------------------------------------------------------------------
 
@@ -354,20 +354,17 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
     ) -> Any:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
-        # equal texts are encoded once
-        unique = list(dict.fromkeys(inputs))
-        done: dict[str, Tensor] = {}
         settings |= {"collect": _vectors, "to_host": to_host and pooling is None, "form": "vectors"}
-        engine = engine_for(self, where, settings)
-        for places, rows in engine.encode(unique, show=call["show_progress_bar"]):
+
+        def finish(rows: list[Tensor]) -> list[Tensor]:
             if call["normalize_embeddings"]:
                 rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]
             if pooling is not None:
                 rows = pooling.pool(rows, task=task)
-            for place, row in zip(places, rows, strict=True):
-                done[unique[place]] = row.cpu() if to_host else row
-        self.reading = engine.reading
-        return [done[text] for text in inputs]
+            return [row.cpu() for row in rows] if to_host else rows
+
+        engine = engine_for(self, where, settings)
+        return self._each_once(engine, inputs, finish, show=call["show_progress_bar"])
 
 
 def _vectors(features: Features) -> list[Tensor]:

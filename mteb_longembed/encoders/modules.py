@@ -57,10 +57,7 @@ class LongTransformer(Transformer):
     def from_transformer(
         cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place, weights included: pass a copy.
-
-        `extended` says that the weights are extended already (a saved or tuned model).
-        """
+        """Turn a private `Transformer` into a `LongTransformer`, in place. `extended`: its weights are so already."""
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
                 f"only sentence-transformers' Transformer on the torch backend can be extended, got "
@@ -103,16 +100,11 @@ class LongTransformer(Transformer):
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
-        """The tokenizer. A text model always has one."""
-        return cast("PreTrainedTokenizerBase", self.tokenizer)
+        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
 
     @property
     def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the target length. A user may lower it.
-
-        Raises:
-            InputError: if it is set above the target length, because there are no positions beyond it.
-        """
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
         return super().max_seq_length
 
     @max_seq_length.setter
@@ -263,10 +255,7 @@ class LongTransformer(Transformer):
     def _run(
         self, features: dict[str, Any], lengths: Tensor, pooling: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The base's forward pass on documents of one kind, packed if the device supports it.
-
-        `pooling` is the module that follows, if nothing but its result is needed.
-        """
+        """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
         prepared = self.family.prepare(features, lengths)
         device = features["input_ids"].device
         if self.packs_on(device):
@@ -278,10 +267,8 @@ class LongTransformer(Transformer):
                 return pooled_by_segment(
                     pooling.pooling_mode, features, tokens, documents, self.module_output_name
                 )
-            return {
-                **features,
-                self.module_output_name: unpacked(tokens, documents, features["input_ids"].shape),
-            }
+            padded = unpacked(tokens, documents, features["input_ids"].shape)
+            return {**features, self.module_output_name: padded}
         self._keep_documents()
         with encoding(Documents(lengths.tolist(), device)):
             out = super().forward(prepared, **kwargs)
@@ -303,11 +290,9 @@ class LongTransformer(Transformer):
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
         other = asked or torch.is_grad_enabled() or torch.is_autocast_enabled(device.type)
-        return (
-            self.family.packs
-            and not other
-            and devices.packs(device, self.model.dtype, devices.head_width(config))
-        )
+        if other or not self.family.packs:
+            return False
+        return devices.packs(device, self.model.dtype, devices.head_width(config))
 
     def _run_apart(
         self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
@@ -366,11 +351,7 @@ class LongTransformer(Transformer):
     # ---- files -------------------------------------------------------------------------------------
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Save the extended weights, the strategy and the base's name and revision. `load` reads them again.
-
-        Raises:
-            InputError: if layers are in int8.
-        """
+        """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
         if has_int8(self.model):
             raise InputError(
                 "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
@@ -397,18 +378,9 @@ class LongTransformer(Transformer):
         local_files_only: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Load a module from a saved folder or repository. Its position table is the saved one, not a new one.
-
-        Raises:
-            ModelError: if the strategy's file is missing or not in the form that we write.
-        """
-        place: dict[str, Any] = {
-            "subfolder": subfolder,
-            "token": token,
-            "cache_folder": cache_folder,
-            "revision": revision,
-            "local_files_only": local_files_only,
-        }
+        """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
+        place: dict[str, Any] = {"subfolder": subfolder, "token": token, "cache_folder": cache_folder}
+        place |= {"revision": revision, "local_files_only": local_files_only}
         file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
         try:
             # not Transformer's own method, because it adds to the content of the file
@@ -468,10 +440,7 @@ class WindowPooling(Pooling):
         return features
 
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
-        """The features that this module returns for documents whose pooled windows `[windows, d]` are known.
-
-        `task` is `query` or `document`, if the call gives it.
-        """
+        """The features that this module returns for documents whose pooled windows `[windows, d]` are known."""
         counts = torch.tensor([len(each) for each in windows])
         return {"sentence_embedding": aggregated(torch.cat(list(windows)), counts, agg)}
 
@@ -507,10 +476,7 @@ _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
-    """Means of the rows of `values` `[m, d]` by their group `[m]`: `[groups, d]`, in fp32 or a wider type.
-
-    The groups are on the host, so that it knows their sizes.
-    """
+    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type."""
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
     count = torch.bincount(group, minlength=groups).clamp(min=1)
@@ -536,10 +502,7 @@ def _pools_by_segment(pooling: Any, features: dict[str, Any]) -> bool:
 def pooled_by_segment(
     mode: str, features: dict[str, Any], tokens: Tensor, documents: PackedDocuments, name: str
 ) -> dict[str, Any]:
-    """Features with one token for each document: its pooled one, which a pooling of this mode then returns.
-
-    So tokens are never padded in fp32. Sums are in fp32.
-    """
+    """Features with the pooled token of each document (sums in fp32) in the place of its tokens."""
     shape = features["input_ids"].shape
     starts = documents.starts().long()
     if mode == "mean":

@@ -102,16 +102,10 @@ _ROPE: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 
 def lost_in(family: Any, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
-    lo, lost = strategy.trained_len, []
-    if strategy.key() == "none":
-        changed = False
-    else:
-        # absolute rp reads the same rows at every length
-        keeps = getattr(strategy, "short", "keep" if strategy.key() != "rp" else "scale") == "keep"
-        changed = keeps and strategy.key() != "gp"
-        if isinstance(family, Absolute) and strategy.key() == "ntk":
-            changed = True
-    if changed:
+    lo, key, lost = strategy.trained_len, strategy.key(), []
+    # absolute rp and gp:factor=target read the same rows at every length
+    keeps = key not in ("none", "rp", "gp") and getattr(strategy, "short", "keep") == "keep"
+    if keeps or (isinstance(family, Absolute) and key == "ntk"):
         lost.append(
             f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
             "gives them the base model's embedding."

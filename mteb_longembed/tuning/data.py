@@ -17,12 +17,7 @@ SCORES = ("scores", "score", "labels", "label")
 
 
 def open_data(data: str | Path | Dataset) -> Dataset:
-    """A dataset from a local file (JSON lines, CSV, Parquet), a folder of such files, or the hub.
-
-    Raises:
-        DataError: if the file or folder is missing, has another format or cannot be read.
-        HubError: if the hub does not have the dataset or cannot be reached.
-    """
+    """A dataset from a local file (JSON lines, CSV, Parquet), a folder of such files, or the hub."""
     if isinstance(data, Dataset):
         return data
     path = Path(data)
@@ -69,10 +64,6 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
 
     If a row has too few negatives, the others are positives of other rows, drawn with `seed`. If there are scores,
     nothing is drawn, because the re-ranker has given no score to such pairs.
-
-    Raises:
-        DataError: if a column is missing or has the wrong type, a text is empty, the numbers of scores and texts
-            differ, or there are too few different positives to draw from.
     """
     columns = data.column_names
     anchor = next((c for c in ANCHOR if c in columns), None)

@@ -98,10 +98,7 @@ def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
 
 @dataclass
 class MovedDocumentsCollator(SentenceTransformerDataCollator):
-    """Gives each document an offset `u ~ U{0..highest_offset}`; the anchor is a query and gets none.
-
-    An offset depends only on the seed, the epoch and the row, so a resumed run gets the same offsets.
-    """
+    """Gives each document an offset `u ~ U{0..highest_offset}` by seed, epoch and row; the anchor, a query, none."""
 
     highest_offset: int = 0
     seed: int = 0

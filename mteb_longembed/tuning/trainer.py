@@ -14,6 +14,11 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers import SentenceTransformerTrainingArguments as TrainingArguments
 from sentence_transformers.base.sampler import BatchSamplers
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    DistillKLDivLoss,
+)
+from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
@@ -24,7 +29,6 @@ from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tuning.data import open_data, prepare_data
-from mteb_longembed.tuning.losses import loss_for
 from mteb_longembed.tuning.positions import (
     AddedRows,
     EpochCallback,
@@ -55,11 +59,7 @@ def last_complete(out: Path) -> Path | None:
 
 
 def claim(out: Path, settings: dict[str, Any]) -> Path | None:
-    """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one.
-
-    Raises:
-        InputError: if `out` has a finished model, or a run with other settings.
-    """
+    """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one."""
     if (out / "modules.json").exists():
         raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
     file = checkpoints_in(out) / SETTINGS_FILE
@@ -77,6 +77,8 @@ def claim(out: Path, settings: dict[str, Any]) -> Path | None:
 
 
 TUNABLE = ("pi", "rp")
+#: The share of InfoNCE beside distillation.
+CONTRASTIVE_WEIGHT = 0.2
 #: The file of the trained rows inside a checkpoint.
 ROWS_FILE = "new_rows.safetensors"
 #: Settings that a resumed run may change: they change the speed, not the result.
@@ -193,6 +195,42 @@ def tune(
     tuned.model_card_data.tags.append(TRAINED)
     tuned.save_pretrained(str(out))
     return tuned
+
+
+class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
+    """KL divergence from a re-ranker's scores, plus 0.2 times InfoNCE, with gradient caching.
+
+    Source: Wang et al. 2022 (E5), arXiv:2212.03533, section 4.3.
+    """
+
+    def __init__(self, model: Any, scale: float, mini_batch_size: int) -> None:
+        super().__init__(model, scale=scale, mini_batch_size=mini_batch_size)
+        self.distillation = DistillKLDivLoss(
+            model, similarity_fct=pairwise_cos_sim, student_temperature=1 / scale, teacher_temperature=1.0
+        )
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        contrastive = super().calculate_loss(reps, labels, with_backward=False)
+        columns = [torch.cat(column) for column in reps]
+        # DistillKLDivLoss multiplies by its temperature squared; E5's recipe does not, so we undo it
+        divergence = (
+            self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
+        )
+        loss = divergence + CONTRASTIVE_WEIGHT * contrastive
+        if with_backward:
+            loss.backward()
+            loss = loss.detach()
+        return loss
+
+
+def loss_for(
+    model: Any, *, distil: bool, temperature: float, mini_batch_size: int
+) -> CachedMultipleNegativesRankingLoss:
+    """The loss for data with scores (`distil`) or without scores, with cached gradients."""
+    kind = DistilledRankingLoss if distil else CachedMultipleNegativesRankingLoss
+    return kind(model, scale=1 / temperature, mini_batch_size=mini_batch_size)
 
 
 class RowTrainer(SentenceTransformerTrainer):

@@ -19,8 +19,6 @@ from tests.loopback_hub import LoopbackHub
 
 from .test_training import CELLS, LO, LT, MODELS, TEXTS, extended
 
-IDS = [f"{family.name}-{key}" for family, key in CELLS]
-
 
 def with_adapter(model: SentenceTransformer) -> SentenceTransformer:
     """The model with an adapter that changes its embeddings, as training would leave it."""
@@ -37,7 +35,7 @@ def stock_adapter(folder: Path, family: type) -> str:
     return str(folder / "adapter")
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS, ids=IDS)
+@pytest.mark.parametrize(("family", "key"), CELLS)
 def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key, tmp_path, monkeypatch):
     model = extended(family, key, tmp_path)
     before, bare = model.identity(), model.encode(TEXTS)
@@ -64,7 +62,7 @@ def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key,
     same_vectors(longembed.load(tmp_path / "merged").encode(TEXTS), want)
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS, ids=IDS)
+@pytest.mark.parametrize(("family", "key"), CELLS)
 def test_an_adapter_folder_of_sentence_transformers_is_a_base(family, key, tmp_path):
     folder = stock_adapter(tmp_path, family)
     target = LO if key == "none" else LT
@@ -127,7 +125,7 @@ def two_passes(model: SentenceTransformer) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS, ids=IDS)
+@pytest.mark.parametrize(("family", "key"), CELLS)
 @pytest.mark.parametrize("adapted", [False, True], ids=["all weights", "adapter"])
 def test_gradient_checkpointing_changes_no_gradient(family, key, adapted, tmp_path):
     model = extended(family, key, tmp_path).train()

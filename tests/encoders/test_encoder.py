@@ -55,24 +55,6 @@ def test_a_run_with_the_store_filled_encodes_nothing_and_scores_the_same(encoder
     assert (counts.rows_encoded, counts.rows_read >= encoded) == (encoded, True)
 
 
-def test_the_store_can_be_switched_off(base: SentenceTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-    assert LongEncoder(longembed.extend(base, "pi")).model.store is None
-
-
-def test_queries_are_encoded_once_a_split(encoder: LongEncoder, tmp_path: Path) -> None:
-    prompts: list[str | None] = []
-    original = type(encoder.model)._inference
-
-    def counted(self: object, inputs: list[str], **kwargs: object) -> object:
-        prompts.append(kwargs["prompt"])
-        return original(self, inputs, **kwargs)
-
-    encoder.model._inference = counted.__get__(encoder.model)
-    evaluate(encoder, tmp_path)
-    assert sorted(prompts) == ["passage: ", "query: "]
-
-
 @pytest.mark.parametrize(("level", "shown"), [(logging.CRITICAL, False), (logging.INFO, True)])
 def test_verbosity_0_asks_for_silence(encoder, monkeypatch, level, shown, tmp_path) -> None:
     asked: list[object] = []

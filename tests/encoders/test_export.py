@@ -64,20 +64,6 @@ def test_embeds_long_inputs_as_ours_without_our_package(tmp_path):
         assert np.abs(np.load(f"{folder}.npy") - ours.encode(LONG)).max() < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "params"),
-    [
-        ("bert", "rp", {}), ("bert", "gp", {"factor": "target"}), ("linear", "ntk", {}),
-        ("linear", "pi", {"short": "scale"}), ("mistral", "yarn", {"short": "scale", "beta_fast": 4.0}),
-    ],
-)  # fmt: skip
-def test_what_has_no_rule_for_short_inputs_equals_ours_at_every_length(name, key, params, tmp_path):
-    ours = extend(base(name, tmp_path), key, LT, LO, logn=False, device="cpu", **params)
-    assert export(ours, tmp_path / "plain") == []
-    got = SentenceTransformer(str(tmp_path / "plain"), device="cpu").encode(SHORT + LONG)
-    assert np.abs(got - ours.encode(SHORT + LONG)).max() < 1e-5
-
-
 def test_what_is_lost_is_said_and_stands_in_the_model_card(tmp_path, capsys):
     folder = base("bert", tmp_path)
     # trained_len as a name gives it: the folder's own 16 tokens

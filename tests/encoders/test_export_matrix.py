@@ -131,6 +131,9 @@ def cells() -> Iterator[Any]:
             usual = (key in ("pi", "ntk") and not params) or (
                 key == "yarn" and params.get("short") == "scale"
             )
+            # what has no rule of its own for short inputs
+            usual |= name == "absolute" and (key == "rp" or params.get("factor") == "target")
+            usual |= name == "linear" and key == "pi" and params.get("short") == "scale"
             label = " ".join([name, key, *map(str, params.values())])
             yield pytest.param(name, key, params, id=label, marks=() if usual else pytest.mark.long)
 

@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -112,7 +112,6 @@ def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda b: extend(b, "nkt"), UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'\? known"),
         (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
         (lambda b: extend(b, "gp", g=3), InputError, r"unknown parameter of gp 'g': known: factor, logn"),
         (lambda b: extend(b, "ntk", sigma=-1.0), InputError, r"sigma must be above 0 rows, got -1"),

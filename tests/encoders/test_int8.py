@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -89,12 +87,6 @@ def test_the_name_says_int8_and_embeddings_stay_close_to_fp32(model, folder: str
     assert cosines.min() > 0.95 and not np.array_equal(plain, got)
 
 
-def test_an_embedding_does_not_depend_on_its_batch(model) -> None:
-    texts = [tiny.text(n, n) for n in (5, 16, 40, 100, 7, 90)]
-    alone = np.stack([model.encode(text) for text in texts])
-    assert np.abs(model.encode(texts, batch_size=6) - alone).max() < 1e-2 * np.abs(alone).max()
-
-
 def test_rows_in_int8_are_kept_apart_from_those_in_fp32(model, folder: str) -> None:
     plain = longembed.load(f"{folder}+pi@128")
     ids = [np.arange(5, dtype=np.int32)]
@@ -131,11 +123,6 @@ def test_a_model_that_is_extended_further_keeps_int8_and_its_name(folder: str) -
     assert extended.model_card_data.model_name == direct.model_card_data.model_name
     text = [tiny.text(40)]
     assert np.array_equal(extended.encode(text), direct.encode(text))
-
-
-def test_a_copy_gives_the_same(model) -> None:
-    text = tiny.text(30, 1)
-    assert np.array_equal(copy.deepcopy(model).encode(text), model.encode(text))
 
 
 def test_another_device_is_refused_in_one_sentence(folder: str) -> None:

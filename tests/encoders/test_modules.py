@@ -13,8 +13,7 @@ from tests import tiny
 
 @pytest.mark.parametrize(("kind", "key"), [("bert", "pi"), ("qwen3", "ntk"), ("qwen3", "pcw")])
 def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_path):
-    base = tiny.sentence_transformer(kind, tmp_path, num_key_value_heads=4)
-    base.model_card_data.model_name = "local/tiny"
+    base = tiny.sentence_transformer(kind, tmp_path, num_key_value_heads=4, name="local/tiny")
     model = mteb_longembed.extend(base, key, 64, 16)
     with pytest.raises(InputError, match=r"max_seq_length must be at most 64 tokens.*got 9999; extend the"):
         model.max_seq_length = 9999
@@ -28,16 +27,14 @@ def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_pa
 
 
 def test_printing_shows_strategy_and_lengths(tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path)
-    base.model_card_data.model_name = "local/tiny"
+    base = tiny.sentence_transformer("bert", tmp_path, name="local/tiny")
     assert "(0): LongTransformer(strategy=pi, 16 -> 64)" in str(mteb_longembed.extend(base, "pi", 64, 16))
     assert "(1): WindowPooling(" in str(mteb_longembed.extend(base, "pcw", 64, 16))
 
 
 @pytest.mark.parametrize("special", ["[UNK]", None])
 def test_windows_with_a_tokenizer_that_reads_an_a_as_special_or_not_at_all(special, tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path)
-    base.model_card_data.model_name = "local/tiny"
+    base = tiny.sentence_transformer("bert", tmp_path, name="local/tiny")
     backend = json.loads(base.tokenizer.backend_tokenizer.to_str())
     if special is None:
         backend["normalizer"] = {"type": "Replace", "pattern": {"String": "a"}, "content": ""}

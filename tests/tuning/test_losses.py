@@ -2,7 +2,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mteb_longembed.tuning.losses import DistilledRankingLoss, loss_for
+from mteb_longembed.tuning.trainer import DistilledRankingLoss, loss_for
 
 TEMPERATURE = 0.1
 

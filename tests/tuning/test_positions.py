@@ -70,9 +70,7 @@ def test_without_offsets_an_isolated_model_embeds_as_before(tmp_path):
 
 
 def _named(model_type, folder):
-    model = sentence_transformer(model_type, folder)
-    model.model_card_data.model_name = f"test/{model_type}"
-    return model
+    return sentence_transformer(model_type, folder, name=f"test/{model_type}")
 
 
 def collator(**settings):

@@ -36,9 +36,7 @@ def pairs(n=12, **extra):
 
 @pytest.fixture
 def base(tmp_path):
-    model = sentence_transformer("bert", tmp_path / "base")
-    model.model_card_data.model_name = "test/bert"
-    return model
+    return sentence_transformer("bert", tmp_path / "base", name="test/bert")
 
 
 @pytest.mark.parametrize("strategy", ["pi", "rp"])

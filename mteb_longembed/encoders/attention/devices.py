@@ -46,10 +46,7 @@ def varlen_kernel() -> Callable[..., Any] | None:
 
 @functools.cache
 def varlen_options() -> dict[str, Any]:
-    """Settings of `varlen_attn` that only some versions of torch have.
-
-    `num_splits=1` makes a document's attention independent of its batch. `enable_gqa` avoids copies of keys.
-    """
+    """Settings that only some versions of torch have: one split, so that batches do not matter; no copied keys."""
     kernel = varlen_kernel()
     known = set() if kernel is None else set(inspect.signature(kernel).parameters)
     if torch.version.hip:
@@ -91,13 +88,7 @@ def path(
     packs_documents: bool = True,
     planned: bool = False,
 ) -> str:
-    """One line that says which path runs.
-
-    `packs_documents`: the model's family can run packed. `planned`: the strategy acts inside attention.
-
-    >>> path(torch.device("cpu"), torch.float32)
-    'padded batches, scaled_dot_product_flash_attention_for_cpu'
-    """
+    """One line that says which path runs, by what the family can (pack) and whether the strategy acts in attention."""
     if packs_documents and packs(device, dtype, head):
         return "packed batches, varlen_attn (FlashAttention by documents)"
     if device.type == "cpu":

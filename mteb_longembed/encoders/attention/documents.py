@@ -67,11 +67,6 @@ class Documents:
 class PackedDocuments(Documents):
     """The documents of a packed batch."""
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of all documents."""
-        return sum(self.lengths)
-
     def starts(self) -> Tensor:
         """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
         return self.here("starts", lambda: cumulative(self.lengths))
@@ -88,21 +83,14 @@ class PackedDocuments(Documents):
 
         return self.here(("places", width), make)
 
-    def owners(self) -> Tensor:
-        """`[tokens]` on the device: the number of each token's document."""
-        return self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
-
     def each_token(self, values: Tensor) -> Tensor:
         """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
-        return to_device(values, self.device)[self.owners()]
+        owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
+        return to_device(values, self.device)[owners]
 
 
 def cumulative(lengths: Sequence[int]) -> Tensor:
-    """`[len + 1]` int32: 0 and the cumulative sums of the lengths.
-
-    >>> cumulative([3, 5]).tolist()
-    [0, 3, 8]
-    """
+    """`[len + 1]` int32: 0 and the cumulative sums of the lengths."""
     sums = torch.zeros(len(lengths) + 1, dtype=torch.int32)
     sums[1:] = torch.tensor(list(lengths)).cumsum(0)
     return sums
@@ -136,10 +124,7 @@ def encoding(documents: Documents | None) -> Iterator[None]:
 def with_documents(
     checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Gradient checkpointing that runs a layer again with the documents of its forward pass.
-
-    `checkpoint` is transformers' own function, which runs the layer again in the backward pass.
-    """
+    """transformers' gradient checkpointing (`checkpoint`), with the documents of the forward pass in its second run."""
     documents = current()
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -52,10 +52,7 @@ class Plan:
 
 @dataclass
 class PlannedAttention:
-    """Runs a plan on rotated queries and keys, and keeps the tables of the last few lengths.
-
-    All layers of a forward pass share the tables, so they are made once for each length and device.
-    """
+    """Runs a plan on rotated queries and keys. All layers share the tables, which are kept for the last few lengths."""
 
     plan: Plan
     rotation: Rotation

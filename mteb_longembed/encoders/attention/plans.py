@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from .plan import Pass, Plan
 from .tiles import Tile, at_least_after, at_least_before, band
@@ -58,12 +59,16 @@ def _corner(chunk: slice, size: int) -> list[Tile]:
 
 
 def _mirrored(tiles: list[Tile]) -> list[Tile]:
-    shapes: dict[str, Literal["full", "lower", "upper"]] = {
-        "full": "full",
-        "lower": "upper",
-        "upper": "lower",
-    }
+    shapes: dict[str, Literal["full", "lower", "upper"]]
+    shapes = {"full": "full", "lower": "upper", "upper": "lower"}
     return [Tile(tile.cols, tile.rows, shapes[tile.shape]) for tile in tiles]
+
+
+def _near_and_far(n: int, window: int, earlier: Tensor, later: Tensor, *, causal: bool) -> list[Pass]:
+    """Exact positions within the window. Outside it, the later token of a pair is at `later`, the other `earlier`."""
+    near = Pass([band(n, window - 1, 0 if causal else window - 1)])
+    passes = [near, Pass(at_least_before(n, window), later, earlier)]
+    return passes if causal else [*passes, Pass(at_least_after(n, window), earlier, later)]
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,8 @@ class SelfExtendPlan(Plan):
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
         g, w = self.group, self.window
-        near = Pass([band(n, w - 1, 0 if causal else w - 1)])
         grouped = torch.arange(n) // g
-        shifted = grouped + (w - w // g)
-        passes = [near, Pass(at_least_before(n, w), shifted, grouped)]
-        if not causal:
-            passes.append(Pass(at_least_after(n, w), grouped, shifted))
-        return passes
+        return _near_and_far(n, w, grouped, grouped + (w - w // g), causal=causal)
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,5 @@ class ReRoPEPlan(Plan):
     window: int
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
-        w = self.window
-        near = Pass([band(n, w - 1, 0 if causal else w - 1)])
         here = torch.zeros(n, dtype=torch.long)
-        passes = [near, Pass(at_least_before(n, w), here + w, here)]
-        if not causal:
-            passes.append(Pass(at_least_after(n, w), here, here + w))
-        return passes
+        return _near_and_far(n, self.window, here, here + self.window, causal=causal)

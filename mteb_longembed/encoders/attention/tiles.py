@@ -65,10 +65,7 @@ def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator
 
 
 def band_interior(n: int, left: int, right: int, device: torch.device) -> tuple[slice, int, Tensor] | None:
-    """The blocks of rows that do not see an end of the document, so all have one mask: rows, block size, mask.
-
-    None if every block sees an end of the document.
-    """
+    """The blocks of rows that see no end of the document, so all have one mask: rows, block size, mask; or None."""
     size = _block_size(left, right)
     first, last = -(-left // size), (n - right) // size
     if last <= first:

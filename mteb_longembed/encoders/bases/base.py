@@ -45,22 +45,10 @@ _POOLING_SWITCHES = {
 class Base:
     """What is known about a base model. A saved extended model is a base that carries its strategy already.
 
-    Args:
-        name: hub id, or `local/NAME`.
-        files: its folder, or its commit on the hub.
-        revision: the hub's commit, or a hash of the local files.
-        trained_len: longest input in tokens that it was trained on. None if unknown.
-        family: how the model uses positions.
-        config: its transformers configuration.
-        entry: its entry in the zoo.
-        has_modules: whether it is a sentence-transformers repository.
-        modules: the entries of its modules.json.
-        pooling: how token embeddings become one vector. None if its files do not say.
-        similarity: how vectors are compared, by sentence-transformers' name. None if its files do not say.
-        dtype: the type of the checkpoint's weights by torch's name. None if its files do not say.
-        has_code: whether its files contain model code.
-        runs_code: whether this code may run.
-        carried: the extension that is in its files already. None for a plain base.
+    Its name is a hub id or `local/NAME`, its revision the hub's commit or a hash of the local files. `trained_len` is
+    in tokens. What its files do not say is None. `entry` is that of the zoo, `modules` are the entries of modules.json,
+    and `carried` is the extension that is in its files already. `dtype` and `similarity` are the names of torch and of
+    sentence-transformers.
     """
 
     name: str
@@ -107,18 +95,7 @@ class Base:
 
 
 def open_base(base: str, revision: str | None = None, trust_remote_code: bool = False) -> Base:
-    """Read the small files of a base. Each state of a base is read once in a process.
-
-    Args:
-        base: alias of the zoo, hub id or folder; also a model that we saved.
-        revision: commit, branch or tag on the hub.
-        trust_remote_code: run the repository's own configuration code.
-
-    Raises:
-        HubError: if the repository, its revision or its files cannot be read.
-        ModelError: if it is not a model that encodes text.
-        InputError: if a revision is given for a local folder. Its revision is the hash of its files.
-    """
+    """Read the small files of a base. Each state of a base is read once in a process."""
     entry = entry_of(base)
     if entry is not None and entry.kind != "hub":
         raise ModelError(
@@ -201,14 +178,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
 
 
 def loaded_base(model: SentenceTransformer) -> Base:
-    """What a loaded model says about itself. Its revision is its digest.
-
-    Its name is the one that its user gave it, or `local/NAME` after the place that it was loaded from.
-
-    Raises:
-        ModelError: if it does not start with a transformer.
-        InputError: if it has no name.
-    """
+    """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
     first: Any = model[0]
     if not isinstance(first, Transformer):
         raise ModelError(
@@ -256,10 +226,7 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
 
 
 def shortest(*said: int | None) -> int | None:
-    """The trained length in tokens: the smallest of the numbers that a base gives in several places.
-
-    None if it gives no number, or only a tokenizer's placeholder for "no limit".
-    """
+    """The smallest of the numbers of tokens that a base gives. None for none, or a placeholder for "no limit"."""
     return min((n for n in said if n and n < 10**9), default=None)
 
 
@@ -271,11 +238,7 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
-    """How many parameters of each type a safetensors file has, by the types' names in such files.
-
-    Raises:
-        ModelError: if the file cannot be read.
-    """
+    """How many parameters of each type a safetensors file has, by the types' names in such files."""
     counts: Counter[str] = Counter()
     try:
         with safe_open(file, "np") as weights:

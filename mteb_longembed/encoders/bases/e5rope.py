@@ -59,11 +59,7 @@ _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 
 def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
-    """transformers' configuration for the authors' `config.json`.
-
-    Raises:
-        ModelError: if the checkpoint also rotates values, or projects its embeddings: then it is another model.
-    """
+    """transformers' configuration for the authors' `config.json`."""
     values = {**_DEFAULTS, **{key: config[key] for key in _SAME if key in config}}
     if config.get("rotary_value"):
         raise ModelError(
@@ -81,11 +77,7 @@ def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
 
 
 def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The authors' weights under transformers' names, without the parts that embeddings do not need.
-
-    Raises:
-        ModelError: on a key that the layout does not have.
-    """
+    """The authors' weights under transformers' names, without the parts that embeddings do not need."""
     out: dict[str, Tensor] = {}
     for key, value in weights.items():
         name = key.removeprefix("e5rope.")
@@ -102,11 +94,7 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def convert(source: str | Path, target: str | Path) -> None:
-    """Convert the authors' folder into one that stock transformers and sentence-transformers can read.
-
-    Raises:
-        ModelError: if files are missing, or the weights do not fit the configuration.
-    """
+    """Convert the authors' folder into one that stock transformers and sentence-transformers can read."""
     source, target = Path(source), Path(target)
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
     model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)

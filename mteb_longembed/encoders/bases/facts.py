@@ -35,10 +35,7 @@ def card_data(files: Files) -> dict[str, Any]:
 
 
 def facts(base: Base) -> dict[str, Any]:
-    """The facts about a model by mteb's names for them, and its card and similarity. It is read without its weights.
-
-    A value is None if the model's files do not say it. This never raises.
-    """
+    """The facts about a model by mteb's names. None for what its files do not say. Never raises."""
     if not base.path:  # a model that was made in memory
         return {}
     config = base.config
@@ -76,10 +73,7 @@ def _width(base: Base, hidden: int | None) -> int | None:
             continue
         if kind.endswith("Pooling"):
             one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
-            said = config.get("pooling_mode")
-            modes = len(said) if isinstance(said, list) else 1
-            if said is None:
-                modes = sum(bool(config.get(key)) for key in config if key.startswith("pooling_mode_")) or 1
+            modes = len(base.pooling) if isinstance(base.pooling, tuple) else 1
             width = one * modes if one else None
         elif kind.endswith(".Dense"):
             width = config.get("out_features", width)

@@ -42,14 +42,7 @@ _TICK = 20_000_000
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a folder, or of one commit of a repository, in the state in which they were opened.
-
-    Args:
-        path: folder or hub id; empty for a model that was made in memory.
-        commit: the commit on the hub. None for a folder.
-        stamp: what the folder held. None on the hub, because commits do not change.
-        under: the files of the base on which an adapter stands. None for a model that is whole.
-    """
+    """The files of a folder, or of one commit of a repository, in the state in which they were opened."""
 
     path: str
     commit: str | None = None
@@ -59,13 +52,7 @@ class Files:
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
-        """The files of a folder, or of a repository at the commit that a branch or tag has now.
-
-        Raises:
-            ModelError: if it is neither.
-            InputError: if a revision is given for a folder. Its revision is the hash of its files.
-            HubError: if there is no such repository or revision, or the hub cannot be reached.
-        """
+        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
         if is_folder(path):
             if revision is not None:
                 raise InputError(
@@ -91,13 +78,7 @@ class Files:
         return self.stamp is not None
 
     def revision(self, *, code: bool = False) -> str | None:
-        """The commit on the hub, or a hash of a folder.
-
-        The hash is SHA-256 (40 hex digits) over the weights and settings, in the order of their names.
-
-        Args:
-            code: whether the folder's Python files run, so that they also determine the embeddings.
-        """
+        """The commit on the hub, or SHA-256 (40 hex digits) over a folder's weights and settings, by their names."""
         if not self.local:
             return self.commit
         digest = hashlib.sha256()
@@ -132,11 +113,7 @@ class Files:
         return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
 
     def find(self, name: str, *, optional: bool = False) -> Path | None:
-        """A file as a path on this machine. None if there is none, or it is `optional` and the hub cannot be reached.
-
-        Raises:
-            HubError: if there is no such repository or revision, or the hub cannot be reached.
-        """
+        """A file on this machine. None if there is none, or it is `optional` and the hub cannot be reached."""
         if self.local:
             file = Path(self.path, name)
             return file if file.is_file() else None
@@ -160,11 +137,7 @@ class Files:
             raise unreachable(self.path) from error
 
     def json(self, name: str, kind: type = dict, *, optional: bool = True) -> Any:
-        """The content of a JSON file. None if there is no such file.
-
-        Raises:
-            ModelError: if it is not JSON, or not of this kind.
-        """
+        """The content of a JSON file. None if there is no such file."""
         if name not in self._read:
             file = self.find(name, optional=optional)
             try:

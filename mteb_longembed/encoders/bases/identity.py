@@ -47,10 +47,7 @@ class Identity:
 
 
 def identity(model: Any, name: str, revision: str, built: str | None) -> Identity:
-    """Who a model is now, from what it was when it was built.
-
-    `built` is its digest then. None, if nobody took it, counts as changed.
-    """
+    """Who a model is now, from its digest when it was `built` (None, if nobody took it, counts as changed)."""
     now = digest(model)
     if now == built:
         return Identity(name, revision)

@@ -51,17 +51,7 @@ class ResolvedModel:
 
 
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
-    """Decide what a model is. Only small files are read.
-
-    Args:
-        spec: what a name or a call asks for.
-        base: what is known about the base, if it is loaded already. Then `spec.base` is not read.
-
-    Raises:
-        IncompatibleError: if the strategy and the base's family share no way to change positions.
-        InputError: if a length or a parameter breaks its rule.
-        HubError, ModelError: if the base cannot be read, or is not an embedding model.
-    """
+    """Decide what a model is. Only small files are read."""
     base = base or open_base(spec.base, spec.revision, bool(spec.trust_remote_code))
     if base.saved:
         return _as_saved(spec, base)

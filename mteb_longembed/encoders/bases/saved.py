@@ -66,11 +66,7 @@ def check_modules(path: str, modules: list[Any] | None) -> None:
 
 
 def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: str) -> Carried:
-    """What a saved model carries, by its `STRATEGY_FILE` and the configuration of its pooling.
-
-    Raises:
-        ModelError: if they are not in the form that we write.
-    """
+    """What a saved model carries, by its `STRATEGY_FILE` and the configuration of its pooling."""
     vectors = pooling.get("vectors")
     if vectors not in (None, "window") and not (isinstance(vectors, int) and vectors > 0):
         raise ModelError(
@@ -96,11 +92,7 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
 
 
 def strategy_in(config: Any, where: str | Path) -> Strategy:
-    """The strategy that `what_is_saved` describes. An error names the file (`where`).
-
-    Raises:
-        ModelError: if it does not have this form.
-    """
+    """The strategy that `what_is_saved` describes. An error names the file (`where`)."""
     try:
         values = {**config}
         values.pop(_BASE, None)

@@ -30,25 +30,8 @@ OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vecto
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    Args:
-        base: alias, hub id or folder; empty for a loaded model.
-        strategy: registry key.
-        target_len: longest input in tokens, a number or text such as `4k`. None for the default.
-        trained_len: trained length of the base in tokens, if its files say a wrong one.
-        revision: the base's commit, branch or tag on the hub.
-        dtype: the number type of the computation, kept in its short spelling. None for the checkpoint's own.
-        trust_remote_code: whether the base may run code of its own.
-        vectors: content tokens for each vector, or `window`. None for one vector for each document.
-        center: the texts whose mean vector search subtracts.
-        fuse: the method whose scores search adds.
-        weight: the encoder's share of a fused score. None for the default.
-        index: the FAISS index that finds the nearest vectors.
-        params: the strategy's own parameters.
-
-    Raises:
-        UnknownNameError: if no strategy has this key, or it has no such parameter.
-        InputError: if a value breaks its rule.
-        IncompatibleError: if `vectors` is `window` and the strategy cuts no windows.
+    The fields are those of `extend`, and those of search (`center`, `fuse`, `weight`, `index`). `base` is an alias, a
+    hub id or a folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
     """
 
     base: str
@@ -106,18 +89,7 @@ class ModelSpec:
     def parse(cls, text: str) -> ModelSpec:
         """Read a name. A folder that holds a model is a base, whatever signs are in its name.
 
-        People may write a colon before the parameters. A canonical name has a comma there, because on Windows the
-        name of a results folder must not have a colon.
-
-        Args:
-            text: such as `e5-base+ntk@4k:logn=off,sigma=4`; `4k` means 4 x 1,024 tokens.
-
-        Raises:
-            UnknownNameError: if the base is not an alias, not a folder and not of the form ORGANISATION/NAME.
-            InputError: if the name is too long, has a target length but no strategy, or a parameter is wrong.
-
-        >>> ModelSpec.parse("e5-base+pi@2k:logn=off")
-        ModelSpec(base='e5-base', strategy='pi', target_len=2048, ..., params={'logn': False})
+        People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
         if len(text) > MAX_LENGTH:
             raise InputError(
@@ -163,11 +135,7 @@ class ModelSpec:
         return get_strategy(self.strategy)
 
     def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
-        """The strategy with all lengths and parameters.
-
-        Raises:
-            InputError: if no trained length is known, or a length or parameter breaks its rule.
-        """
+        """The strategy with all lengths and parameters."""
         length: Any = self.trained_len or trained_len
         if length is None:
             raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.errors import InputError
@@ -25,13 +26,9 @@ PARTS_PER_WORKER = 8
 class Budget:
     """The limits of one forward pass.
 
-    Args:
-        tokens: largest cost of a batch. A document that costs more runs alone.
-        batch_size: largest number of documents in a batch.
-        trained_len: `Lo` in tokens. Documents up to `Lo` and longer documents never share a batch.
-        even_len: the length in tokens at which attention costs as much as the rest of the model.
-        fill: a batch of up to so many tokens may contain documents of any lengths.
-        waste: largest share of padding in a batch of more than `fill` tokens.
+    A batch has at most `batch_size` documents, and its cost is at most `tokens`; a document that costs more runs alone.
+    Documents up to `trained_len` tokens and longer ones never share a batch. At `even_len` tokens attention costs as
+    much as the rest of the model. A batch of more than `fill` tokens has at most the share `waste` of padding.
     """
 
     tokens: int
@@ -94,11 +91,7 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 
 
 def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Lists of indices with about equal cost, the most expensive first. Each worker takes one list after the other.
-
-    >>> split_by_cost([1, 9, 1, 1, 8], 3)
-    [[1], [4], [0, 2, 3]]
-    """
+    """Lists of indices with about equal cost, the most expensive first. Workers take one list after the other."""
     order = sorted(range(len(costs)), key=lambda i: (-costs[i], i))
     share = sum(costs) / max(n_parts, 1)
     parts: list[list[int]] = []
@@ -118,8 +111,7 @@ CHARS_PER_TOKEN = 4.5
 _FIRST, _LATER = 4, 64
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Documents of about the same length: their indices among the inputs, and their ids."""
 
     places: list[int]

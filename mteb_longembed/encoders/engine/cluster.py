@@ -1,35 +1,34 @@
-"""More than one machine: the workers of a Ray cluster encode the texts of one call. Each has a copy of the model.
+"""Several processes or machines encode the texts of one call. Each worker has a copy of the model.
 
-Ray starts the workers and sends the model and the texts to them. This module divides the corpus into parts, decides
-what is stored, and runs a part again if its worker has died. Only the driver reads and writes the store of embeddings,
-so a run that was killed can continue on other machines.
+The workers are those of a pool of sentence-transformers, or of a Ray cluster. They get parts of equal cost in tokens.
+A part runs again if its Ray worker has died. Only the driver reads and writes the store of embeddings, so a run that
+was killed can continue on other machines.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.engine.batching import estimated_tokens
-from mteb_longembed.encoders.engine.reading import TokenBar
 from mteb_longembed.encoders.store.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import PARTS_PER_WORKER, split_by_cost
+from .batching import PARTS_PER_WORKER, estimated_tokens, split_by_cost
 from .engine import DEFAULT_BATCH, Engine, budget_of
-from .reading import Reading, warn_once
+from .reading import Reading, TokenBar, warn_once
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.building import LongModel
@@ -55,14 +54,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Cluster | None:
-        """The cluster that the environment describes. None for only this process.
-
-        Raises:
-            InputError: if the value does not describe a Ray cluster.
-
-        >>> Cluster.from_environment({"MTEB_LONGEMBED_WORKERS": "ray:4"})
-        Cluster(address=None, count=4)
-        """
+        """The cluster that the environment describes. None for only this process."""
         text = environ.get(WORKERS_VARIABLE, "")
         if not text:
             return None
@@ -73,11 +65,7 @@ class Cluster:
         return cls(text if match["place"] else None, int(count) if count else None)
 
     def workers(self, model: Any) -> Workers:
-        """Workers with a copy of the model.
-
-        Raises:
-            InputError: if Ray is not installed, or there are more workers than GPUs, which would wait without end.
-        """
+        """Workers with a copy of the model."""
         try:
             import ray
         except ImportError:
@@ -99,13 +87,7 @@ class Cluster:
 
 
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
-    """CPUs that each worker takes where there are no GPUs, and so the threads that Ray gives it.
-
-    >>> cpus_of_a_worker([16, 8], count=2)  # one a machine, and the smaller one must hold it
-    8
-    >>> cpus_of_a_worker([16], count=5)
-    3
-    """
+    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine."""
     if not cpus:
         return 1
     on_one = -(-count // len(cpus))
@@ -152,22 +134,14 @@ class Workers:
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
         self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        self.actors: list[Any] = [self._started() for _ in range(count)]
+        self.actors: list[Any] = [self._kind.remote(self._shipped) for _ in range(count)]
         self.device = torch.device(ray.get(self.actors[0].kind.remote()))
         logger.debug("%d Ray workers on %s", count, self.device.type)
-
-    def _started(self) -> Any:
-        return self._kind.remote(self._shipped)
 
     def run(
         self, parts: Sequence[list[str]], settings: dict[str, Any]
     ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
-        """The arrays of each part and its number, in the order in which they finish. A lost part runs again.
-
-        Raises:
-            CapacityError: if several workers died while they encoded the same part.
-            Exception: any error that a worker raised.
-        """
+        """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
         waiting = deque(range(len(parts)))
@@ -189,7 +163,7 @@ class Workers:
                 # the worker or its machine has died: a new worker starts, and the part goes to the next free worker
                 ray.kill(actor)
                 place = self.actors.index(actor)
-                self.actors[place] = self._started()
+                self.actors[place] = self._kind.remote(self._shipped)
                 idle.append(self.actors[place])
                 deaths[number] += 1
                 if deaths[number] >= _DEATHS:
@@ -235,7 +209,6 @@ class ClusterEngine:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
         first = self.model.first
         tokens = [estimated_tokens(text, first.longest) for text in texts]
-        budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
         keys = self._keys(texts)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
         known = [i for i, key in enumerate(keys) if key in found]
@@ -244,6 +217,7 @@ class ClusterEngine:
             if known:
                 yield known, [torch.from_numpy(found[keys[i]]) for i in known]
                 bar.advance(sum(tokens[i] for i in known))
+            budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
             costs = [budget.cost(tokens[i]) for i in missing]
             parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
             places = [[missing[i] for i in part] for part in parts]
@@ -257,10 +231,7 @@ class ClusterEngine:
                 yield own, [torch.tensor(array) for array in arrays]
                 bar.advance(sum(tokens[i] for i in own))
         if self.store is not None:
-            self.store.counts.rows_read += len(known)
-            self.store.counts.rows_encoded += len(missing)
-            self.store.counts.tokens_read += sum(tokens[i] for i in known)
-            self.store.counts.tokens_encoded += sum(tokens[i] for i in missing)
+            self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
         warn_once(self.model, self.reading, first.longest)
 
     def _keys(self, texts: list[str]) -> list[bytes]:
@@ -281,3 +252,58 @@ def workers_of(model: Any) -> Workers:
     if model not in _WORKERS:
         _WORKERS[model] = model.cluster.workers(model)
     return _WORKERS[model]
+
+
+# ---- pools of sentence-transformers ------------------------------------------------------------------------
+
+Pool = dict[Literal["input", "output", "processes"], Any]
+
+_THREADS = "OMP_NUM_THREADS"
+
+
+@contextlib.contextmanager
+def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
+    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
+    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
+
+
+def encode_in_pool(
+    model: LongModel,
+    texts: Sequence[str],
+    pool: Pool,
+    take: Callable[[Pool], tuple[int, Any]],
+    *,
+    show: bool,
+    kwargs: dict[str, Any],
+) -> list[Any]:
+    """Each text's embedding, from workers that get parts of equal cost in tokens.
+
+    `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
+    parts have returned.
+    """
+    budget = budget_of(model, "cpu", kwargs["batch_size"])
+    tokens = [estimated_tokens(text, model.first.longest) for text in texts]
+    parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
+    for number, part in enumerate(parts):
+        pool["input"].put([number, [texts[i] for i in part], {**kwargs, "show_progress_bar": False}])
+    results: list[Any] = [None] * len(texts)
+    failure: Exception | None = None
+    with TokenBar(sum(tokens), show=show) as bar:
+        for _ in parts:
+            number, output = take(pool)
+            if isinstance(output, Exception):
+                failure = output
+                continue
+            bar.advance(sum(tokens[i] for i in parts[number]))
+            for i, value in zip(parts[number], output, strict=True):
+                results[i] = value
+    if failure is not None:
+        raise failure
+    return results

@@ -12,15 +12,12 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
-from mteb_longembed.encoders.engine.batching import Block, divide, estimated_tokens, tokenised_blocks
-from mteb_longembed.encoders.engine.reading import TokenBar
-from mteb_longembed.encoders.engine.running import AHEAD, Results, delayed, measured_tokens
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 
-from .batching import Budget, plan
-from .reading import Reading, reading_of, warn_once
-from .running import Features, Runner, not_finite, retry_in_fp32
+from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
+from .reading import Reading, TokenBar, reading_of, warn_once
+from .running import AHEAD, Features, Results, Runner, delayed, measured_tokens, not_finite, retry_in_fp32
 from .tokenizing import Ids
 
 if TYPE_CHECKING:
@@ -77,18 +74,10 @@ def sentence_embeddings(features: Features) -> list[Tensor]:
 
 
 class Engine:
-    """One call of `encode` on one device.
+    """One call of `encode` on one device, with a model in evaluation mode.
 
-    Args:
-        model: extended model, in evaluation mode.
-        device: where it runs.
-        prompt: text that is put before every text.
-        batch_size: largest number of texts in a batch.
-        store: where finished arrays are kept. None keeps none.
-        collect: takes one array for each document, of any shape, from the features after the model's last module.
-        to_host: whether the arrays go to the host or stay on the device.
-        form: a name for what `collect` does. The store keeps the arrays of each form separately.
-        kwargs: what the call passes to the modules' `forward`.
+    `collect` takes one array for each document, of any shape, from the features after the model's last module. `form`
+    names what it does: the store keeps the arrays of each form separately. `kwargs` go to the modules' `forward`.
     """
 
     def __init__(
@@ -124,32 +113,26 @@ class Engine:
             and set(self.kwargs) <= {"task"}
         )
         # later calls do not try again what did not fit into memory once
-        limits = model.__dict__.setdefault("_memory_limits", {})
-        self._limits: dict[str, float] = limits
+        self._limits: dict[str, float] = model.__dict__.setdefault("_memory_limits", {})
         tokens = self._measured()
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = budget_of(model, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
         _note_precision(model, device)
-        self.runner = Runner(self._forward, self.budget.cost, limits.get(str(device), float("inf")))
+        self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Encode texts, longest first. Results that the store has are read, and only the other texts run.
+        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device.
 
-        Yields:
-            The indices of some texts, and the array of each: finite, on the engine's device or on the host.
+        Results that the store has are read, and only the other texts run.
         """
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts, longest first, without the store.
-
-        Yields:
-            The indices of some texts, and all features of their batch after the model's last module. They are finite.
-        """
+        """Encode texts without the store: the indices of some texts, and all (finite) features of their batch."""
         self.whole = True
         for places, rows in self._batches(texts, show=show):
             for own, piece, features in self._run(places, rows):
@@ -176,17 +159,13 @@ class Engine:
         with TokenBar(sum(expected), show=show) as bar:
             for block in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
-                self._note(block, texts, max_len)
+                own = [texts[i] for i in block.places]
+                self.reading.add(reading_of(first.tokenizer, own, block.ids, max_len))
+                warn_once(self.model, self.reading, max_len)
                 for batch in plan([len(ids) for ids in block.ids], self.budget):
                     rows = [block.ids[i] for i in batch]
                     yield [block.places[i] for i in batch], rows
                     bar.advance(sum(map(len, rows)))
-
-    def _note(self, block: Block, texts: list[str], max_len: int) -> None:
-        """Count how much is read of a block's texts. Warn once if it is less than half of a text."""
-        own = [texts[i] for i in block.places]
-        self.reading.add(reading_of(self.model.first.tokenizer, own, block.ids, max_len))
-        warn_once(self.model, self.reading, max_len)
 
     def _start(self, places: list[int], rows: list[Ids]) -> _Started:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
@@ -214,12 +193,8 @@ class Engine:
         for piece in batch.pieces:
             arrays, not_finite_rows = piece.results.read()
             for bad in not_finite_rows:
-                again = self._again(
-                    piece.places[bad],
-                    piece.rows[bad],
-                    texts,
-                    lambda found: not _not_finite(self.collect(found)),
-                )
+                fine = lambda found: not Results(self.collect(found), fetch=False).read()[1]  # noqa: E731
+                again = self._again(piece.places[bad], piece.rows[bad], texts, fine)
                 arrays[bad] = self.collect(again)[0].to(arrays[bad].device, arrays[bad].dtype)
             if keys:
                 own = [key_of[place] for place in piece.places]
@@ -236,11 +211,7 @@ class Engine:
             if new:
                 self.store.put_many(list(new), list(new.values()))
             ran = [row for piece in batch.pieces for row in piece.rows]
-            counts = self.store.counts
-            counts.rows_read += len(known)
-            counts.tokens_read += sum(len(rows[i]) for i in known)
-            counts.rows_encoded += len(ran)
-            counts.tokens_encoded += sum(map(len, ran))
+            self.store.counts.add([len(row) for row in ran], [len(rows[i]) for i in known])
 
     def _joined(
         self, rows: Sequence[Ids], keys: Sequence[bytes], found: Mapping[bytes, np.ndarray]
@@ -346,11 +317,6 @@ def path_of(model: LongModel, device: torch.device, dtype: torch.dtype | None = 
         planned="attention" in model.first.strategy.hooks(),
     )
     return f"{str(dtype).removeprefix('torch.')}, {line}"
-
-
-def _not_finite(arrays: list[Tensor]) -> list[int]:
-    """The indices of the arrays that hold NaN or infinity."""
-    return Results(arrays, fetch=False).read()[1]
 
 
 def _numbers(array: Tensor) -> np.ndarray:

@@ -24,10 +24,7 @@ _ENGLISH = 1 / CHARS_PER_TOKEN
 
 @dataclass
 class Reading:
-    """How many tokens of some documents were read, and how many they have (`whole`; estimated if they were cut).
-
-    `halved` documents lost more than half of their tokens.
-    """
+    """How many tokens of documents were read, of how many (estimated if cut). `halved` ones lost more than half."""
 
     documents: int = 0
     read: int = 0
@@ -101,13 +98,8 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
     if not sys.stderr.isatty():
         left = "" if total is None else " of {total_fmt}, {remaining} left"
         line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
-        look |= {
-            "mininterval": _LINE_EVERY,
-            "miniters": 1,
-            "delay": _LINE_EVERY,
-            "bar_format": line,
-            "leave": False,
-        }
+        look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
+        look |= {"bar_format": line, "leave": False}
     with tqdm(total=total, disable=not show, **look) as bar:
         token = _WHOLE.set(bar)
         try:

@@ -51,11 +51,7 @@ class Runner:
         self.limit = limit
 
     def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Features]]:
-        """The features, and how many documents they hold. There is one piece, or several if memory is short.
-
-        Raises:
-            CapacityError: if a single document does not fit.
-        """
+        """The features, and how many documents they hold. There is one piece, or several if memory is short."""
         if len(rows) == 1 or self._total(rows) <= self.limit:
             failure = None
             try:
@@ -98,28 +94,19 @@ def _readable(wanted: re.Match[str]) -> str:
     return f"{number / 2**30:.2f} GiB" if number >= 2**30 else f"{number / 2**20:.1f} MiB"
 
 
-def embeddings_of(features: Features) -> Tensor:
-    """The embeddings to check: those of the documents, or of the tokens (zeros for padding) if there are none."""
-    found = features.get("sentence_embedding")
-    if found is not None:
-        return found
-    return features["token_embeddings"] * features["attention_mask"][..., None]
-
-
 def not_finite(features: Features) -> list[int]:
-    """The rows of a batch with NaN or infinity in their embedding."""
-    finite = torch.isfinite(embeddings_of(features)).flatten(1).all(1)
+    """The rows of a batch with NaN or infinity in their embedding, or in those of their tokens if there is none."""
+    found = features.get("sentence_embedding")
+    if found is None:
+        found = features["token_embeddings"] * features["attention_mask"][..., None]
+    finite = torch.isfinite(found).flatten(1).all(1)
     return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
 
 
 def retry_in_fp32(
     model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
 ) -> Features:
-    """Run one document again in fp32, because half precision may overflow where fp32 does not.
-
-    Raises:
-        NumberError: if the embedding is still not finite. The error names the document.
-    """
+    """Run one document again in fp32, because half precision may overflow where fp32 does not."""
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
     if half:
         with _in_fp32(model):
@@ -152,10 +139,7 @@ AHEAD = 2
 
 
 class Results:
-    """One array for each document. The arrays have one type and may have different shapes.
-
-    They are copied to the host if `fetch` says so. What says whether they are finite always is.
-    """
+    """One array of one type and any shape for each document, copied to the host if `fetch`, and which are finite."""
 
     def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
         self._arrays = arrays
@@ -202,13 +186,7 @@ def _finite(flat: Tensor, sizes: list[int]) -> Tensor:
 
 
 def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order. Each item is yielded after `ahead` later items have been drawn.
-
-    >>> drawn = []
-    >>> items = (drawn.append(i) or i for i in range(4))
-    >>> [(item, list(drawn)) for item in delayed(items, 2)]
-    [(0, [0, 1, 2]), (1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [0, 1, 2, 3])]
-    """
+    """The items in their order. Each item is yielded after `ahead` later items have been drawn."""
     waiting: deque[T] = deque()
     for item in items:
         waiting.append(item)
@@ -226,14 +204,7 @@ FEWEST, MOST = 4096, 1 << 18
 
 
 def tokens_that_fit(bytes_a_token: float, free: int) -> int:
-    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches.
-
-    Example:
-        >>> tokens_that_fit(bytes_a_token=100_000, free=20_000_000_000)
-        65536
-        >>> tokens_that_fit(bytes_a_token=100_000, free=1_000_000)
-        4096
-    """
+    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches."""
     fitting = int(_SHARE * free / max(bytes_a_token, 1.0))
     return min(max(1 << max(fitting.bit_length() - 1, 0), FEWEST), MOST)
 

@@ -14,7 +14,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,14 +23,11 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.errors import ModelError
 
-#: Normalisers that change a text character by character, or within one combining sequence.
-_LOCAL_NORMALIZERS = frozenset((
+#: Normalisers that change a text character by character, or within one combining sequence, and pre-tokenisers that
+#: look at most a few characters ahead to find the end of a word.
+_LOCAL_PARTS = frozenset((
     "BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Nmt", "Precompiled",
-    "Prepend", "ByteLevel",
-))  # fmt: skip
-#: Pre-tokenisers that look at most a few characters ahead to find the end of a word.
-_LOCAL_PRE_TOKENIZERS = frozenset((
-    "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "ByteLevel", "Metaspace", "Punctuation", "Digits",
+    "Prepend", "ByteLevel", "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Metaspace", "Punctuation", "Digits",
     "CharDelimiterSplit", "UnicodeScripts",
 ))  # fmt: skip
 #: Models that tokenise every pre-token separately and without randomness.
@@ -59,10 +56,10 @@ def locality(tokenizer_json: str) -> Locality:
     guard = 32 + max(map(len, added), default=0)
     model, normalizer, splitter = parts["model"], parts.get("normalizer"), parts.get("pre_tokenizer")
     chance = bool(model.get("dropout"))
-    if model.get("type") not in _LOCAL_MODELS or chance or not all(map(_local_normalizer, _flat(normalizer))):
-        return Locality("none")
     splitters = _flat(splitter)
-    if not all(map(_local_pre_tokenizer, splitters)):
+    if model.get("type") not in _LOCAL_MODELS or chance:
+        return Locality("none")
+    if not all(map(_local, [*_flat(normalizer), *splitters])):
         return Locality("none")
     if any(map(_splits, splitters)):
         return Locality("words", guard)
@@ -81,16 +78,11 @@ def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     return [part]
 
 
-def _local_normalizer(part: dict[str, Any]) -> bool:
-    if part["type"] == "Replace":
+def _local(part: dict[str, Any]) -> bool:
+    """Whether a normaliser or pre-tokeniser sees only what is near."""
+    if part["type"] in ("Replace", "Split"):
         return "String" in part["pattern"] or _local_pattern(part["pattern"]["Regex"])
-    return part["type"] in _LOCAL_NORMALIZERS
-
-
-def _local_pre_tokenizer(part: dict[str, Any]) -> bool:
-    if part["type"] == "Split":
-        return "String" in part["pattern"] or _local_pattern(part["pattern"]["Regex"])
-    return part["type"] in _LOCAL_PRE_TOKENIZERS
+    return part["type"] in _LOCAL_PARTS
 
 
 def _local_pattern(pattern: str) -> bool:
@@ -140,8 +132,7 @@ CACHE_BYTES = 256 << 20
 Ids = np.ndarray
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """The leading token ids of a text, without special tokens. `complete` if the text has no more tokens."""
 
     ids: Ids
@@ -192,9 +183,6 @@ class CutTokenizer:
     """A fast tokenizer (see `supports`) that reads no more of a text than the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
-
-    Raises:
-        ModelError: if the special tokens around a text depend on the text.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, cache: IdCache = CACHE) -> None:

@@ -63,25 +63,21 @@ class Counts:
     rows_read: int = 0
     tokens_read: int = 0
 
+    def add(self, encoded: Sequence[int], read: Sequence[int]) -> None:
+        """Count rows that were encoded and rows that were read, by their tokens."""
+        self.rows_encoded += len(encoded)
+        self.tokens_encoded += sum(encoded)
+        self.rows_read += len(read)
+        self.tokens_read += sum(read)
+
 
 class EmbeddingStore:
     """A SQLite file of rows with at most `max_bytes`. The least recently used rows are removed first.
 
     Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: one
     warning reports it, and the run continues without the store.
-
-    Args:
-        folder: where the file is. It is created at the first use of the store, and only its owner may read it.
-        max_bytes: size of all rows together. The file is about a tenth larger.
-        clock: returns seconds since a fixed moment. It shows which row was used last.
-
-    Example:
-        >>> import tempfile
-        >>> store = EmbeddingStore(tempfile.mkdtemp())
-        >>> store.put_many([b"one"], [np.ones(3, np.float32)])
-        >>> sorted(store.get_many([b"one", b"two"]))
-        [b'one']
-        >>> store.close()
+    The file is created at the first use, and only its owner may read it. It is about a tenth larger than its rows.
+    `clock` returns seconds since a fixed moment.
     """
 
     def __init__(
@@ -103,11 +99,7 @@ class EmbeddingStore:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
-        """The store that the environment describes. None if it is switched off.
-
-        Raises:
-            InputError: if the size is not a positive number of GiB.
-        """
+        """The store that the environment describes. None if it is switched off."""
         place = environ.get(STORE_VARIABLE, "")
         if place.lower() in ("0", "off", "false", "no"):
             return None
@@ -342,10 +334,7 @@ def _file_number(path: Path) -> tuple[int, int]:
 
 
 def pack(array: np.ndarray, key: bytes) -> bytes:
-    """A row in its stored form: checksum over key and contents, type, shape, numbers.
-
-    A record under another key counts as damaged.
-    """
+    """A row in its stored form: checksum over key (so that it fits no other) and contents, type, shape, numbers."""
     kind = array.dtype.char.encode()
     if kind not in _TYPES:
         kind = b"f"

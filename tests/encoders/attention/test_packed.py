@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 from torch.nn.attention import varlen as torchs
 
-from mteb_longembed.encoders.attention import devices, varlen
+from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.documents import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
@@ -84,50 +82,7 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
         assert call.starts_q[-1] == len(call.rows) and call.starts_k[-1] == len(call.cols)
 
 
-def test_torchs_kernel_is_asked_as_its_signature_says_and_its_answer_read_as_flash_attention_gives_it(
-    monkeypatch,
-):
-    """A stand-in with torch's signature, that gives log-sum-exps as `[h, tokens]`, +inf for rows without a key."""
-    asked = []
-    real = inspect.signature(torchs.varlen_attn)
-
-    def kernel(*args, **kwargs):
-        bound = real.bind(*args, **kwargs).arguments
-        asked.append(bound)
-        scale, window = bound["scale"], bound["window_size"]
-        q, k, v = (bound[name] for name in ("query", "key", "value"))
-        out, lse = varlen._one_by_one(
-            q, k, v, bound["cu_seq_q"].tolist(), bound["cu_seq_k"].tolist(), scale, window
-        )
-        lse[0] = torch.inf
-        return out, lse.T.contiguous()
-
-    monkeypatch.setattr(varlen, "varlen_kernel", lambda: kernel)
-    monkeypatch.setattr(varlen, "has_flash", lambda *given: True)
-    _, q, k, v = everything(kv_heads=2)
-    starts = PackedDocuments(LENGTHS, CPU).starts()
-    out, lse = varlen.attend_varlen(q, k, v, starts, starts, 150, 150, scale=0.3, window=(4, 0))
-    want, want_lse = varlen._one_by_one(q, k, v, starts.tolist(), starts.tolist(), 0.3, (4, 0))
-    assert torch.equal(out, want) and torch.equal(lse[1:], want_lse[1:])
-    assert bool((lse[0] == -torch.inf).all())
-    (bound,) = asked
-    assert starts.dtype == torch.int32 and bound["return_aux"].lse
-    assert bound["num_splits"] == 1, "a document's numbers would depend on its batch mates"
-    assert bound["enable_gqa"]
-
-
 def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():
     assert devices.varlen_kernel() is torchs.varlen_attn
     assert not devices.packs(CPU, torch.bfloat16)
     assert devices.path(CPU, torch.float32).startswith("padded batches")
-
-
-def test_half_precision_on_a_new_gpu_packs_and_full_precision_does_not(monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    gpu = torch.device("cuda", 0)
-    assert devices.packs(gpu, torch.bfloat16) and "varlen_attn" in devices.path(gpu, torch.bfloat16)
-    assert not devices.packs(gpu, torch.float32) and "efficient" in devices.path(gpu, torch.float32)
-    assert not devices.packs(gpu, torch.bfloat16, head=260)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    assert not devices.packs(gpu, torch.bfloat16)

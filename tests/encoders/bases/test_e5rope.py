@@ -103,6 +103,8 @@ def test_equals_the_authors_forward_pass(tmp_path, safetensors):
     got = model.encode(text, output_value="token_embeddings").numpy()
     assert np.abs(got - authors_forward(weights, ids)).max() < 1e-4
     assert model[1].pooling_mode == "mean"
+    assert not list((tmp_path / "ours").glob("*.py"))
+    assert "auto_map" not in json.loads((tmp_path / "ours" / "config.json").read_text())
 
 
 @pytest.mark.parametrize("where", ["folder", "hub"])
@@ -123,12 +125,6 @@ def test_extend_reads_the_authors_layout_without_their_code(tmp_path, monkeypatc
     want = authors_forward(weights, model.tokenizer(text)["input_ids"]).mean(0)
     assert np.abs(model.encode(text, prompt="") - want).max() < 1e-4
     assert np.isfinite(model.encode(tiny.text(700))).all()
-
-
-def test_no_code_of_the_checkpoint_is_kept(tmp_path):
-    convert(folder_of(tmp_path / "theirs", authors_weights()), tmp_path / "ours")
-    assert not list((tmp_path / "ours").glob("*.py"))
-    assert "auto_map" not in json.loads((tmp_path / "ours" / "config.json").read_text())
 
 
 def test_heads_poolers_and_prefixes_are_left_out(tmp_path):

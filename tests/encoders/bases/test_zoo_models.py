@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.names.zoo import ZOO
-from tests import miniatures, tiny
+from tests import miniatures
 from tests.loopback_hub import LoopbackHub
 
 WORDS = [
@@ -88,16 +88,3 @@ def test_e5_mistral_ends_every_input_in_eos_and_has_no_sliding_window(hub):
     assert ids["input_ids"].shape[1] == 4096
     assert model[0].config.sliding_window is None
     assert model.prompts["query"].endswith("Query: ") and model.prompts["document"] == ""
-
-
-def test_e5_base_4k_reads_every_eighth_row_for_inputs_up_to_512_tokens(hub):
-    model = load("e5-base-4k")
-    assert model.model_card_data.model_name == "dwzhu/e5-base-4k+none@4096"
-    assert model.max_seq_length == 4096
-    table = model[0].model.embeddings.position_embeddings.weight
-    assert table.shape[0] == 4096
-    for n, step in ((3, 8), (512, 8), (513, 1), (600, 1)):
-        features = model.preprocess([tiny.text(n)])
-        lengths = features["attention_mask"].sum(1)
-        rows = model[0].family.prepare(features, lengths)["position_ids"][0]
-        assert rows.tolist() == [step * p for p in range(n)]

@@ -52,9 +52,7 @@ OTHERS = (
 
 @functools.cache
 def base(name: str) -> Any:
-    made = tiny.sentence_transformer(name, Path(tempfile.mkdtemp()), **MODELS[name][0])
-    made.model_card_data.model_name = f"tiny/{name}"
-    return made
+    return tiny.sentence_transformer(name, Path(tempfile.mkdtemp()), **MODELS[name][0], name=f"tiny/{name}")
 
 
 def fitting(name: str) -> list[str]:

@@ -1,12 +1,15 @@
-"""Batches under a token budget."""
+"""Batches under a token budget, and blocks of documents that are tokenised ahead of the model."""
 
 from __future__ import annotations
 
+import threading
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.engine.batching import Budget, plan, split_by_cost
+from mteb_longembed.encoders.engine.batching import Budget, divide, plan, split_by_cost, tokenised_blocks
 from mteb_longembed.errors import InputError
 
 lengths = st.lists(st.integers(0, 300), max_size=80)
@@ -42,18 +45,6 @@ def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengt
     assert first == [[shuffled[i] for i in batch] for batch in plan(shuffled, budget)]
 
 
-def test_documents_of_equal_length_run_together_up_to_the_budget() -> None:
-    budget = Budget(tokens=4100, batch_size=32, trained_len=512, even_len=1e9)
-    assert [len(batch) for batch in plan([512] * 20, budget)] == [8, 8, 4]
-
-
-def test_attention_cost_shrinks_batches_of_long_documents() -> None:
-    cheap = Budget(tokens=8200, batch_size=32, trained_len=512, even_len=1e9)
-    dear = Budget(tokens=8192, batch_size=32, trained_len=512, even_len=2048)
-    assert [len(b) for b in plan([2048] * 4, cheap)] == [4]
-    assert [len(b) for b in plan([2048] * 4, dear)] == [2, 2]
-
-
 def test_a_batch_size_below_one_document_is_refused() -> None:
     with pytest.raises(InputError, match="batch_size must be at least 1 document, got 0"):
         Budget(tokens=1, batch_size=0, trained_len=2, even_len=1)
@@ -65,3 +56,48 @@ def test_parts_hold_every_document_once_and_no_more_than_a_share(costs: list[int
     assert sorted(i for part in parts for i in part) == list(range(len(costs)))
     share = sum(costs) / n_parts
     assert all(len(part) == 1 or sum(costs[i] for i in part) <= share + 1e-6 for part in parts)
+
+
+# ---- blocks ------------------------------------------------------------------------------------------------
+
+sizes = st.lists(st.integers(0, 5000), max_size=60)
+
+
+@given(sizes, st.integers(2, 600), st.integers(1, 500))
+def test_every_text_is_in_exactly_one_block_and_longer_texts_come_first(sizes, max_len, batch_tokens) -> None:
+    texts = ["x" * size for size in sizes]
+    order = [i for block in divide(texts, max_len, batch_tokens) for i in block]
+    assert sorted(order) == list(range(len(texts)))
+    assert [sizes[i] for i in order] == sorted(sizes, reverse=True)
+
+
+def test_the_first_block_is_small_so_that_encoding_starts_at_once() -> None:
+    blocks = divide(["x" * 4500] * 2000, 512, 512)
+    assert [len(block) for block in blocks] == [4, *[64] * 31, 12]
+
+
+def test_the_next_block_is_tokenised_while_the_one_before_is_worked_on() -> None:
+    started = [threading.Event() for _ in range(3)]
+
+    def tokenise(texts: list[str]) -> list[np.ndarray]:
+        started[int(texts[0])].set()
+        return [np.array([int(text)], np.int32) for text in texts]
+
+    for number, block in enumerate(tokenised_blocks(["0", "1", "2"], [[0], [1], [2]], tokenise)):
+        assert block.ids[0].tolist() == [number]
+        if number < 2:
+            assert started[number + 1].wait(timeout=30)
+        if number == 0:
+            assert not started[2].is_set()
+
+
+def test_a_failure_while_tokenising_ahead_is_raised() -> None:
+    def tokenise(texts: list[str]) -> list[np.ndarray]:
+        if texts == ["bad"]:
+            raise ValueError("bad text")
+        return [np.zeros(1, np.int32)]
+
+    blocks = tokenised_blocks(["good", "bad"], [[0], [1]], tokenise)
+    next(blocks)
+    with pytest.raises(ValueError, match="bad text"):
+        next(blocks)

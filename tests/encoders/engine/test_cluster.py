@@ -81,8 +81,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory):
-    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    base.model_card_data.model_name = "tiny/bert"
+    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
     return longembed.extend(base, "pi", 128)
 
 
@@ -232,7 +231,6 @@ def test_a_worker_measures_memory_without_gradients(monkeypatch, tmp_path):
             super().__init__(*args, **kwargs)
 
     monkeypatch.setattr(cluster_module, "Engine", Seen)
-    base = tiny.sentence_transformer("bert", tmp_path)
-    base.model_card_data.model_name = "tiny/bert"
+    base = tiny.sentence_transformer("bert", tmp_path, name="tiny/bert")
     arrays, _ = cluster_module._Worker(longembed.extend(base, "pi", 64)).encode([tiny.text(5)], {})
     assert modes == [True] and arrays[0].shape == (32,)

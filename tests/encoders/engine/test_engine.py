@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.store.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.errors import NumberError
@@ -27,9 +25,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    made.model_card_data.model_name = "tiny/bert"
-    return made
+    return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
 
 
 def stored(
@@ -72,18 +68,6 @@ def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path:
     assert again.store.counts.rows_encoded == 0
 
 
-def test_a_batch_is_stored_in_one_transaction(base, tmp_path, monkeypatch) -> None:
-    sizes: list[int] = []
-    put = EmbeddingStore.put_many
-    monkeypatch.setattr(
-        EmbeddingStore,
-        "put_many",
-        lambda self, keys, arrays: (sizes.append(len(keys)), put(self, keys, arrays)),
-    )
-    stored(base, tmp_path).encode([tiny.text(40, seed) for seed in range(9)], batch_size=4)
-    assert sizes == [4, 4, 1]
-
-
 def test_damaged_rows_are_encoded_again(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS)
     change_rows(tmp_path, "UPDATE rows SET record = x'00'")
@@ -113,36 +97,6 @@ def test_strategies_share_the_rows_that_they_do_not_change(base: SentenceTransfo
         same_vectors(found, longembed.extend(base, strategy).encode(TEXTS))
 
 
-def test_several_vectors_a_document_are_kept_and_found(base: SentenceTransformer, tmp_path: Path) -> None:
-    extended = longembed.extend(base, "pi").eval()
-
-    def halves(features: dict) -> list[Tensor]:
-        lengths = features["attention_mask"].sum(1).tolist()
-        tokens = features["token_embeddings"]
-        return [torch.stack([t[: n // 2].mean(0), t[n // 2 : n].mean(0)][: n - 4]).half()
-                for t, n in zip(tokens, lengths, strict=True)]  # fmt: skip
-
-    def encode(form: str = "halves") -> tuple[dict[int, np.ndarray], Counts]:
-        store = EmbeddingStore(tmp_path)
-        engine = Engine(extended, CPU, store=store, collect=halves, form=form)
-        with torch.inference_mode():
-            found = {p: a.numpy() for places, arrays in engine.encode(TEXTS, show=False)
-                     for p, a in zip(places, arrays, strict=True)}  # fmt: skip
-        return found, store.counts
-
-    first, counts = encode()
-    assert [first[i].shape for i in range(7)] == [(1, 32)] + [(2, 32)] * 6
-    assert counts.rows_encoded == 7
-    again, counts = encode()
-    assert counts == Counts(0, 0, 7, sum(LENGTHS))
-    assert all(first[i].dtype == again[i].dtype == np.float16 for i in range(7))
-    assert all(np.array_equal(first[i], again[i]) for i in range(7))
-    assert encode("thirds")[1].rows_read == 0
-    dense = extended
-    dense.store = EmbeddingStore(tmp_path)
-    assert dense.encode(TEXTS).shape == (7, 32)
-
-
 def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path: Path) -> None:
     extended = stored(base, tmp_path)
     with torch.no_grad():
@@ -153,7 +107,3 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file, file:
         assert file.execute("SELECT count(*) FROM rows").fetchone()[0] in (0, 1, 2)
-
-
-def test_plain_encode_keeps_nothing(base: SentenceTransformer) -> None:
-    assert longembed.extend(base, "pi").store is None

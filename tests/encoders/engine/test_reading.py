@@ -13,8 +13,7 @@ from tests import tiny
 
 @pytest.fixture
 def model(tmp_path):
-    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1)
-    stock.model_card_data.model_name = "tiny/bert"
+    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1, name="tiny/bert")
     return longembed.extend(stock, "pi", target_len=64)
 
 
@@ -56,15 +55,7 @@ def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:
     assert model.reading.halved == 0 and warnings(caplog) == []
 
 
-@pytest.mark.parametrize("show", [True, False])
-def test_a_bar_that_is_asked_for_shows_also_where_nobody_watches(model, capsys, show) -> None:
-    model.encode([tiny.text(40, 1)], show_progress_bar=show)
-    assert ("Encoding" in capsys.readouterr().err) == show
-
-
 def test_without_a_terminal_progress_is_a_line_now_and_then(model, capsys, monkeypatch) -> None:
-    from mteb_longembed.encoders.engine import reading
-
     monkeypatch.setattr(reading, "_LINE_EVERY", 0.0)
     with reading.one_bar(100, "Comparing"):
         model.encode(["a b c", "d e"])

@@ -16,7 +16,6 @@ from mteb_longembed.encoders.engine.tokenizing import (
     Content,
     CutTokenizer,
     IdCache,
-    cut_point,
     cutter_of,
     locality,
     without_surrogates,
@@ -158,7 +157,7 @@ def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
 
 
 @kinds
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=nasty_text, repeat=st.integers(1, 4), max_len=st.integers(2, 40))
 @example(text="a" + "\u0323\u0301" * 400, repeat=2, max_len=5)
 @example(text="x" * 5000, repeat=1, max_len=8)
@@ -170,14 +169,6 @@ def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
 @example(text="one " + "x" * 4000, repeat=1, max_len=6)
 @example(text=" x" * 40 + "🇩🇪" * 900, repeat=1, max_len=90)
 def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat: int, max_len: int) -> None:
-    check(kind, without_surrogates(text) * repeat, max_len)
-
-
-@pytest.mark.long
-@kinds
-@settings(max_examples=2500, deadline=None)
-@given(text=nasty_text, repeat=st.integers(1, 9), max_len=st.integers(2, 60))
-def test_ids_of_thousands_of_nasty_texts_equal_full_tokenisation(kind, text, repeat, max_len) -> None:
     check(kind, without_surrogates(text) * repeat, max_len)
 
 
@@ -202,18 +193,6 @@ def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
     assert without_surrogates("\ud83d\ude00") == "😀"
     ids = cutter("byte-level BPE")([with_surrogate], 64)[0].tolist()
     assert ids == full("byte-level BPE", "best \ufffd of", 64)
-
-
-def test_a_cut_prefers_white_space_and_never_divides_a_combining_sequence() -> None:
-    assert cut_point("aaa bbb", 5) == 3
-    assert cut_point("aaa bbb", 7) == 7
-    assert cut_point("xa\u0301\u0301y", 3) == 1
-    assert cut_point("\u0301" * 600, 300) == 600
-
-
-def test_reading_again_always_reads_more() -> None:
-    assert cut_point("one " + "\u0301" * 600, 8, beyond=3) == 604
-    assert cut_point("one two three four", 8, beyond=3) == 7
 
 
 def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
