@@ -15,8 +15,7 @@ from mteb.types import PromptType
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
-from .exact import best_documents, scores_by_block
-from .vectors import Block, CorpusVectors
+from .vectors import Block, CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -142,7 +141,9 @@ class VectorSearch:
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         if self._index_kind is not None:
-            scores, places = self._filled_index().search(vectors, top_k)
+            if self._index is None:
+                self._index = WindowIndex(self._blocks(), exact=self._index_kind != "ivf")
+            scores, places = self._index.search(vectors, top_k)
         else:
             scores, places = best_documents(self._blocks(), vectors, top_k)
         return {
@@ -212,14 +213,6 @@ class VectorSearch:
             if self._document_mean is not None:
                 block = block._replace(rows=subtract(block.rows, self._document_mean, normalize=self._unit))
             yield block
-
-    def _filled_index(self) -> WindowIndex:
-        if self._index is None:
-            self._index = WindowIndex(exact=self._index_kind != "ivf")
-            for block in self._blocks():
-                ids = self._ids[block.first : block.first + len(block.counts)]
-                self._index.add_documents(block.documents(), ids)
-        return self._index
 
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
