@@ -14,7 +14,7 @@ from mteb.results import TaskResult
 from mteb_longembed.tasks.benchmark import WIDER_NAME as NAME
 from mteb_longembed.tasks.benchmark import WIDER_TASKS as TASKS
 from mteb_longembed.tasks.benchmark import make_wider_benchmark
-from mteb_longembed.tasks.catalogue import TASKS as OURS
+from mteb_longembed.tasks.quick import TASKS as OURS
 from tests import published_data
 from tests.loopback_hub import LoopbackHub
 
