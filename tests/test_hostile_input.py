@@ -129,20 +129,11 @@ def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceT
         check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("n_bytes", [500_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_ten_megabytes_of_text_are_encoded_like_their_beginning(
-    base: SentenceTransformer, piece: str
+def test_megabytes_of_text_are_encoded_like_their_beginning(
+    base: SentenceTransformer, piece: str, n_bytes: int
 ) -> None:
-    check_size(base, piece, 10_000_000)
-
-
-@pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_half_a_megabyte_of_text_is_encoded_like_its_beginning(base: SentenceTransformer, piece: str) -> None:
-    check_size(base, piece, 500_000)
-
-
-def check_size(base: SentenceTransformer, piece: str, n_bytes: int) -> None:
     text = piece * (n_bytes // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
     found = model.encode([text, "aa"])

@@ -83,24 +83,6 @@ def test_mteb_finds_the_benchmark_by_its_name() -> None:
     assert mteb.get_benchmark("LongEmbed+").name == "LongEmbed+"
 
 
-@ALL
-def test_the_table_in_the_docs_is_what_mteb_ships(task) -> None:
-    sizes = [size(found) for found in parts(task).values()]
-    n_documents = sum(n for n, _, _ in sizes)
-    chars = sum(n * mean for n, _, mean in sizes) / n_documents
-    languages = sorted({code for subset in task.hf_subsets for code in languages_of(task, subset)})
-    cells = (
-        f"`{task.metadata.name}`",
-        f"{n_documents:,}",
-        f"{sum(n for _, n, _ in sizes):,}",
-        f"{chars:,.0f}",
-        str(task.metadata.license),
-        ", ".join(languages),
-    )
-    row = "| " + " | ".join(cells) + " |"
-    assert row in DOCS.read_text(encoding="utf-8"), f"docs/tasks.md must have the line\n{row}"
-
-
 # ---- on a loopback hub: the real repositories' names, revisions and configurations, with a few documents each ----
 
 N = 4
