@@ -166,11 +166,7 @@ class VectorSearch:
     def _queries(
         self, queries: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any
     ) -> np.ndarray:
-        """The vectors of queries `[n, d]`, centred if that was asked for.
-
-        Raises:
-            InputError: if `index` was not called.
-        """
+        """The vectors of queries `[n, d]`, centred if that was asked for."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
         vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
@@ -230,16 +226,10 @@ class VectorSearch:
 
 
 def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
-    """Sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
+    """`n` sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
 
-    Args:
-        texts: the corpus.
-        n: number of sentences; none are drawn if all texts are empty.
-        seed: seed of the draws.
-
-    Example:
-        >>> sentences_of(["Only this.", ""], n=2)
-        ['Only this.', 'Only this.']
+    >>> sentences_of(["Only this.", ""], n=2)
+    ['Only this.', 'Only this.']
     """
     generator = np.random.default_rng(seed)
     filled = [i for i, text in enumerate(texts) if str(text).strip()]

@@ -79,12 +79,7 @@ class CorpusVectors:
 
 
 def scores_by_block(blocks: Iterable[Block], queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
-    """For each block: number of its first document, and the scores `[queries, documents]`.
-
-    Args:
-        blocks: documents with one or several vectors; the best vector gives a document's score.
-        queries: `[n, d]`.
-    """
+    """For each block the number of its first document, and the scores `[queries, documents]`, by the best vector."""
     wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
     for first, counts, rows in blocks:
         scores = wanted @ torch.from_numpy(rows).T

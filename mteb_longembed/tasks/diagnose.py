@@ -60,12 +60,8 @@ class Diagnosis:
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The smallest tried length that gives this share of the score on whole documents, None if none does."""
-        reached = [
-            n
-            for n, value in sorted(self.curves[model].items())
-            if value.mean >= share * self.whole[model].mean
-        ]
-        return reached[0] if reached else None
+        wanted = share * self.whole[model].mean
+        return min((n for n, value in self.curves[model].items() if value.mean >= wanted), default=None)
 
     def longer_than(self, length: int) -> float:
         """The percentage of documents longer than this number of tokens."""

@@ -40,15 +40,7 @@ def choose(
 
     Documents come in the order of a hash. All queries of a document are taken, until a tenth of all queries is
     reached: queries of few documents cost less than as many queries of many documents. As many documents as are
-    needed, and at least 20 together, stay beside them.
-
-    Args:
-        relevant: for each query, its relevant documents with a score above 0.
-        documents: ids of all documents.
-        key: what the hash depends on beside the ids: the task and the split.
-
-    Returns:
-        Ids of the queries, and ids of the documents.
+    needed, and at least 20 together, stay beside them. The hash depends on the ids and on `key`.
     """
     order = sorted(documents, key=lambda name: hashlib.sha256(f"{_VERSION}/{key}/{name}".encode()).digest())
     asking: dict[str, list[str]] = {}
