@@ -22,19 +22,8 @@ from tests import miniatures, tiny
 
 TARGET = 128
 ODD = [
-    "",
-    " ",
-    "\t\n\r ",
-    "\u00a0\u3000",
-    "\u200b",
-    "\ufeff",
-    "\x00",
-    "a\x00b",
-    "\x1b[31m",
-    "\\",
-    '"',
-    "%s{}",
-]
+    "", " ", "\t\n\r ", "\u00a0\u3000", "\u200b", "\ufeff", "\x00", "a\x00b", "\x1b[31m", "\\", '"', "%s{}",
+]  # fmt: skip
 UNICODE = ["\u0301", "e\u0301", "é", "ﬁ", "Å", "Å", "각", "각", "👩\u200d👩\u200d👧", "🇩🇪" * 30, "😀" * 70]
 UNICODE += [
     "\u202eabc\u202c",
@@ -48,26 +37,11 @@ UNICODE += [
 ]
 BROKEN = ["\ud800", "a\udfff b", "\ud83d", "\ud83d\ude00"]
 SPECIAL = [
-    "[SEP]",
-    "[CLS] [PAD]",
-    "[MASK]" * 40,
-    "</s>",
-    "<s>",
-    "<pad>",
-    "<|endoftext|>",
-    "query: ",
-    "passage: ",
-]
+    "[SEP]", "[CLS] [PAD]", "[MASK]" * 40, "</s>", "<s>", "<pad>", "<|endoftext|>", "query: ", "passage: ",
+]  # fmt: skip
 LONG = [
-    "x" * 9000,
-    "-" * 700,
-    " " * 5000,
-    "aa " * 600,
-    "[PAD] " * 300,
-    "\n" * 999,
-    "0" * 300,
-    "a\u0301" * 900,
-]
+    "x" * 9000, "-" * 700, " " * 5000, "aa " * 600, "[PAD] " * 300, "\n" * 999, "0" * 300, "a\u0301" * 900,
+]  # fmt: skip
 NASTY = [*ODD, *UNICODE, *BROKEN, *SPECIAL, *LONG]
 document = st.one_of(
     st.sampled_from(NASTY),
