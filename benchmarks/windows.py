@@ -18,8 +18,7 @@ import numpy as np
 from materials import SIZES, alternating, base_model, documents, table
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.exact import best_documents
-from mteb_longembed.retrieval.vectors import CorpusVectors
+from mteb_longembed.retrieval.vectors import CorpusVectors, best_documents
 from mteb_longembed.retrieval.windows_index import WindowIndex
 
 
@@ -63,12 +62,8 @@ def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> st
         (seconds,) = alternating(rounds, lambda k=kept: best_documents(k.blocks(), asked, 10))
         rows.append([f"exact, {count} a document", seconds, peak() - before])
         for kind in ("flat", "ivf"):
-            index = WindowIndex(exact=kind == "flat")
-            for block in kept.blocks():
-                ids = [str(block.first + i) for i in range(len(block.counts))]
-                index.add_documents(block.documents(), ids)
             started = time.perf_counter()
-            index.search(asked, 10)  # the first search divides the vectors into lists
+            index = WindowIndex(kept.blocks(), exact=kind == "flat")
             made = time.perf_counter() - started
             (seconds,) = alternating(rounds, lambda i=index: i.search(asked, 10))
             rows.append(
@@ -83,9 +78,9 @@ def searching(n: int, vectors: int, width: int, rounds: int, queries: int) -> st
 def faiss_alone(n: int, width: int, rounds: int, queries: int) -> str:
     """The index with `n` documents of one vector each."""
     draw = np.random.default_rng(2)
-    vectors = draw.normal(size=(n, width)).astype(np.float32)
-    index = WindowIndex()
-    index.add_documents(vectors, [str(i) for i in range(n)])
+    kept = CorpusVectors()
+    kept.add(list(draw.normal(size=(n, width)).astype(np.float32)))
+    index = WindowIndex(kept.blocks())
     asked = draw.normal(size=(queries, width)).astype(np.float32)
     (seconds,) = alternating(rounds, lambda: index.search(asked, 10))
     return table(["vectors", "queries", "s"], [[n, queries, seconds]])

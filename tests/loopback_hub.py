@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import re
 import struct
@@ -86,11 +87,8 @@ class Repository:
 
     def card(self) -> dict[str, Any] | None:
         """The data between the two lines of dashes at the top of README.md."""
-        found = (
-            re.match(rb"---\r?\n(.*?)\r?\n---", self.read("README.md"), re.S)
-            if "README.md" in self.files
-            else None
-        )
+        text = self.read("README.md") if "README.md" in self.files else b""
+        found = re.match(rb"---\r?\n(.*?)\r?\n---", text, re.S)
         return yaml.safe_load(found[1]) if found else None
 
     def parameters(self) -> dict[str, Any] | None:
@@ -102,10 +100,7 @@ class Repository:
                 (length,) = struct.unpack("<Q", content[:8])
                 for name, tensor in json.loads(content[8 : 8 + length]).items():
                     if name != "__metadata__":
-                        size = 1
-                        for side in tensor["shape"]:
-                            size *= side
-                        counts[tensor["dtype"]] += size
+                        counts[tensor["dtype"]] += math.prod(tensor["shape"])
         return {"parameters": dict(counts), "total": sum(counts.values())} if counts else None
 
 
@@ -276,18 +271,6 @@ class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def do_PUT(self) -> None:
-        self._answer()
-
     def log_message(self, *args: object) -> None:
         """Print nothing: `LoopbackHub.requests` is the log."""
 
@@ -400,6 +383,8 @@ class _Handler(BaseHTTPRequestHandler):
         if asked["oid"] in self.hub.uploaded:
             return wanted
         return {**wanted, "actions": {"upload": {"href": f"{self.hub.url}/lfs/{asked['oid']}", "header": {}}}}
+
+    do_HEAD = do_GET = do_POST = do_PUT = _answer
 
     def _json(self, value: Any, status: int = 200) -> None:
         self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})

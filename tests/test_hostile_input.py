@@ -22,19 +22,8 @@ from tests import miniatures, tiny
 
 TARGET = 128
 ODD = [
-    "",
-    " ",
-    "\t\n\r ",
-    "\u00a0\u3000",
-    "\u200b",
-    "\ufeff",
-    "\x00",
-    "a\x00b",
-    "\x1b[31m",
-    "\\",
-    '"',
-    "%s{}",
-]
+    "", " ", "\t\n\r ", "\u00a0\u3000", "\u200b", "\ufeff", "\x00", "a\x00b", "\x1b[31m", "\\", '"', "%s{}",
+]  # fmt: skip
 UNICODE = ["\u0301", "e\u0301", "é", "ﬁ", "Å", "Å", "각", "각", "👩\u200d👩\u200d👧", "🇩🇪" * 30, "😀" * 70]
 UNICODE += [
     "\u202eabc\u202c",
@@ -48,26 +37,11 @@ UNICODE += [
 ]
 BROKEN = ["\ud800", "a\udfff b", "\ud83d", "\ud83d\ude00"]
 SPECIAL = [
-    "[SEP]",
-    "[CLS] [PAD]",
-    "[MASK]" * 40,
-    "</s>",
-    "<s>",
-    "<pad>",
-    "<|endoftext|>",
-    "query: ",
-    "passage: ",
-]
+    "[SEP]", "[CLS] [PAD]", "[MASK]" * 40, "</s>", "<s>", "<pad>", "<|endoftext|>", "query: ", "passage: ",
+]  # fmt: skip
 LONG = [
-    "x" * 9000,
-    "-" * 700,
-    " " * 5000,
-    "aa " * 600,
-    "[PAD] " * 300,
-    "\n" * 999,
-    "0" * 300,
-    "a\u0301" * 900,
-]
+    "x" * 9000, "-" * 700, " " * 5000, "aa " * 600, "[PAD] " * 300, "\n" * 999, "0" * 300, "a\u0301" * 900,
+]  # fmt: skip
 NASTY = [*ODD, *UNICODE, *BROKEN, *SPECIAL, *LONG]
 document = st.one_of(
     st.sampled_from(NASTY),
@@ -129,20 +103,11 @@ def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceT
         check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("n_bytes", [500_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_ten_megabytes_of_text_are_encoded_like_their_beginning(
-    base: SentenceTransformer, piece: str
+def test_megabytes_of_text_are_encoded_like_their_beginning(
+    base: SentenceTransformer, piece: str, n_bytes: int
 ) -> None:
-    check_size(base, piece, 10_000_000)
-
-
-@pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_half_a_megabyte_of_text_is_encoded_like_its_beginning(base: SentenceTransformer, piece: str) -> None:
-    check_size(base, piece, 500_000)
-
-
-def check_size(base: SentenceTransformer, piece: str, n_bytes: int) -> None:
     text = piece * (n_bytes // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
     found = model.encode([text, "aa"])

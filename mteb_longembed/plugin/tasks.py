@@ -12,9 +12,8 @@ from .mteb_parts import part, rebind
 def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to those that `mteb.get_task` and `mteb.get_tasks` find. mteb's own tasks stay."""
     # not imported from .tasks, which may itself be importing mteb at this moment
-    from mteb_longembed.tasks.catalogue import TASKS
     from mteb_longembed.tasks.generated.variants import TaskRegistry
-    from mteb_longembed.tasks.quick import QUICK_TASKS
+    from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
     known: tuple[Any, ...] = (*TASKS, *QUICK_TASKS)

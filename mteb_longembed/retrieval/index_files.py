@@ -28,21 +28,13 @@ _FORM = 1
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """What an index folder holds.
+    """What an index folder holds."""
 
-    Args:
-        name: canonical name of the model.
-        revision: its revision.
-        texts: document by id, in their order.
-        counts: vectors of each document. None for a search without vectors.
-        rows: `[vectors, d]` float32.
-    """
-
-    name: str
+    name: str  #: canonical name of the model
     revision: str
-    texts: dict[str, str]
-    counts: list[int] | None
-    rows: np.ndarray
+    texts: dict[str, str]  #: by id, in their order
+    counts: list[int] | None  #: vectors of each document; None for a search without vectors
+    rows: np.ndarray  #: `[vectors, d]` float32
 
     def documents(self) -> list[np.ndarray]:
         """The vectors of each document."""
@@ -58,12 +50,7 @@ class StoredIndex:
 
 
 def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Iterable[Block] | None) -> None:
-    """Write an index. A process that reads meanwhile gets the state before.
-
-    Raises:
-        InputError: if the folder holds something else.
-        StorageError: if the disk refuses a write.
-    """
+    """Write an index; see `Searcher.save`. A process that reads meanwhile gets the state before."""
     if folder.exists() and not (
         folder.is_dir() and ((folder / CURRENT).is_file() or not any(folder.iterdir()))
     ):
@@ -113,11 +100,7 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
 
 
 def read_index(folder: Path) -> StoredIndex:
-    """Read an index.
-
-    Raises:
-        DataError: if it is none, or not complete.
-    """
+    """Read an index. Raises DataError if it is none, or not complete."""
     entry = _current(folder)
     if not entry:
         raise DataError(

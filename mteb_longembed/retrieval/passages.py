@@ -32,13 +32,7 @@ def passages_of(model: Any, text: str) -> list[Passage]:
 
 
 def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
-    """For each document, the places of the tokens of each of its vectors.
-
-    Args:
-        model: what `extend` or `load` returned.
-        rows: token ids of each document, special tokens and prompt included.
-        prompt: the text that was put before each document.
-    """
+    """For each row of token ids, special tokens and prompt included, the places of each vector's tokens."""
     first, pooling = model.first, model[1]
     vectors = pooling.vectors if isinstance(pooling, SpanPooling) else None
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,8 @@ class Searcher:
             for what, value in (("id", key), ("document", text)):
                 if not isinstance(value, str) or (what == "id" and not value):
                     raise InputError(f"each {what} must be a text, got {value!r} at place {place}.")
-        known = [key for key in ids if key in self._texts] or _twice(ids)
+        known = [key for key in ids if key in self._texts]
+        known = known or [key for key, n in Counter(ids).items() if n > 1]
         if known:
             raise InputError(
                 f"ids must be new, got {known[0]!r} a second time: remove it first, or give the document another id."
@@ -184,8 +186,3 @@ def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
         vectors.fill(list(stored.texts), stored.documents())
     searcher._texts, searcher._is_current = stored.texts, False
     return searcher
-
-
-def _twice(ids: list[str]) -> list[str]:
-    seen: set[str] = set()
-    return [key for key in ids if key in seen or seen.add(key)]  # type: ignore[func-returns-value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -64,17 +63,12 @@ def protocol_of(model: Any) -> Any:
 def metadata_of_documents() -> dict[str, Any]:
     """What mteb hands to searches beside the texts, for documents that belong to no task."""
     return {
-        "task_metadata": _metadata(),
+        "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
         "hf_split": "test",
         "hf_subset": "default",
         "encode_kwargs": {},
         "num_proc": None,
     }
-
-
-@functools.cache
-def _metadata() -> Any:
-    return LongEmbedPasskey.metadata.model_copy(update={"name": "Search"})
 
 
 def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:

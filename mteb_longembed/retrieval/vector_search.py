@@ -15,8 +15,7 @@ from mteb.types import PromptType
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
-from .exact import best_documents, scores_by_block
-from .vectors import Block, CorpusVectors
+from .vectors import Block, CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -142,7 +141,9 @@ class VectorSearch:
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         if self._index_kind is not None:
-            scores, places = self._filled_index().search(vectors, top_k)
+            if self._index is None:
+                self._index = WindowIndex(self._blocks(), exact=self._index_kind != "ivf")
+            scores, places = self._index.search(vectors, top_k)
         else:
             scores, places = best_documents(self._blocks(), vectors, top_k)
         return {
@@ -165,11 +166,7 @@ class VectorSearch:
     def _queries(
         self, queries: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any
     ) -> np.ndarray:
-        """The vectors of queries `[n, d]`, centred if that was asked for.
-
-        Raises:
-            InputError: if `index` was not called.
-        """
+        """The vectors of queries `[n, d]`, centred if that was asked for."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
         vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
@@ -213,14 +210,6 @@ class VectorSearch:
                 block = block._replace(rows=subtract(block.rows, self._document_mean, normalize=self._unit))
             yield block
 
-    def _filled_index(self) -> WindowIndex:
-        if self._index is None:
-            self._index = WindowIndex(exact=self._index_kind != "ivf")
-            for block in self._blocks():
-                ids = self._ids[block.first : block.first + len(block.counts)]
-                self._index.add_documents(block.documents(), ids)
-        return self._index
-
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
     ) -> dict[str, dict[str, float]]:
@@ -237,16 +226,10 @@ class VectorSearch:
 
 
 def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
-    """Sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
+    """`n` sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
 
-    Args:
-        texts: the corpus.
-        n: number of sentences; none are drawn if all texts are empty.
-        seed: seed of the draws.
-
-    Example:
-        >>> sentences_of(["Only this.", ""], n=2)
-        ['Only this.', 'Only this.']
+    >>> sentences_of(["Only this.", ""], n=2)
+    ['Only this.', 'Only this.']
     """
     generator = np.random.default_rng(seed)
     filled = [i for i, text in enumerate(texts) if str(text).strip()]

@@ -1,12 +1,13 @@
-"""The vectors of a corpus in a temporary file, with one or several vectors for each document."""
+"""The vectors of a corpus in a temporary file, one or several for each document, and exact search over them."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 #: How many bytes of vectors (in fp32) are in memory at the same time.
 BLOCK_BYTES = 64 << 20
@@ -75,3 +76,28 @@ class CorpusVectors:
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
+
+
+def scores_by_block(blocks: Iterable[Block], queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
+    """For each block the number of its first document, and the scores `[queries, documents]`, by the best vector."""
+    wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
+    for first, counts, rows in blocks:
+        scores = wanted @ torch.from_numpy(rows).T
+        if len(rows) > len(counts):
+            best = np.maximum.reduceat(scores.numpy(), np.cumsum(counts) - counts, axis=1)
+            scores = torch.from_numpy(best)
+        yield first, scores
+
+
+def best_documents(
+    blocks: Iterable[Block], queries: np.ndarray, top_k: int
+) -> tuple[list[list[float]], list[list[int]]]:
+    """For each query the scores and the numbers of the best `top_k` documents (all if there are fewer), best first."""
+    values = torch.empty(len(queries), 0)
+    places = torch.empty(len(queries), 0, dtype=torch.long)
+    for first, scores in scores_by_block(blocks, queries):
+        here = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
+        values, places = torch.cat([values, scores], 1), torch.cat([places, here], 1)
+        values, chosen = values.topk(min(top_k, values.shape[1]), dim=1)
+        places = places.gather(1, chosen)
+    return values.tolist(), places.tolist()

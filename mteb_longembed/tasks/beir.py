@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,7 +168,7 @@ def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
 
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
     body = {"metadata": metadata(stem, "unread"), "files": files}
-    kind: Any = types.new_class("LocalFiles", (_LocalFiles,), exec_body=lambda names: names.update(body))
+    kind: Any = type("LocalFiles", (_LocalFiles,), body)
     task: _LocalFiles = kind()
     task.unjudged = task._read()
     digest = task.identity()

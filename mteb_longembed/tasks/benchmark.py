@@ -5,12 +5,11 @@ from __future__ import annotations
 from mteb.benchmarks.benchmark import Benchmark, BenchmarkAggregation, CustomGroup, CustomGrouping
 from mteb.get_tasks import get_task
 
-from mteb_longembed.tasks.catalogue import TASKS
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.metadata import CITATION, PAPER
-from mteb_longembed.tasks.quick import QUICK_TASKS
+from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
 NAME, QUICK_NAME, WIDER_NAME = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
 

@@ -4,55 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 _WORD = re.compile(r"\S+")
 WORDS_PER_TOKEN = 0.75
 
 
-class Counter(Protocol):
-    """Counts the tokens of a text and tells where to cut it."""
+class Counter:
+    """Counts the tokens of a text and tells where to cut it, with a fast tokenizer: only such a one knows where.
 
-    name: str
+    Without one, 0.75 words are one token, as in the paper.
+
+    >>> Counter().ends("one two  three four", [2, 4, 100])
+    (5, [3, 14, 19])
+    """
+
+    def __init__(self, tokenizer: Any = None, model: str = "") -> None:
+        self.name = f"tokens of {model}" if tokenizer is not None else "words / 0.75"
+        self._tokenizer, self._share = tokenizer, 1.0 if tokenizer is not None else WORDS_PER_TOKEN
 
     def ends(self, text: str, lengths: Sequence[int]) -> tuple[int, list[int]]:
         """The number of tokens of the text, and for each length in tokens the number of characters to keep.
 
         Only the document's own text is counted, without special tokens and prompts.
         """
-
-
-class WordCounter:
-    """Counts 0.75 words as one token, as the paper does. For models whose tokenizer we cannot use.
-
-    >>> WordCounter().ends("one two  three four", [2, 4, 100])
-    (5, [3, 14, 19])
-    """
-
-    name = "words / 0.75"
-
-    def ends(self, text: str, lengths: Sequence[int]) -> tuple[int, list[int]]:
-        """See `Counter.ends`."""
-        stops = [found.end() for found in _WORD.finditer(text)]
-        kept = [int(WORDS_PER_TOKEN * length) for length in lengths]
+        if self._tokenizer is None:
+            stops = [found.end() for found in _WORD.finditer(text)]
+        else:
+            encoded = self._tokenizer(
+                text, add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False
+            )
+            stops = [stop for _, stop in encoded["offset_mapping"]]
+        kept = [int(self._share * length) for length in lengths]
         cuts = [len(text) if n >= len(stops) else stops[n - 1] if n else 0 for n in kept]
-        return round(len(stops) / WORDS_PER_TOKEN), cuts
-
-
-class TokenCounter:
-    """Counts tokens with a fast Hugging Face tokenizer. Only a fast one knows where each token ends."""
-
-    def __init__(self, tokenizer: Any, model: str) -> None:
-        self.name = f"tokens of {model}"
-        self._tokenizer = tokenizer
-
-    def ends(self, text: str, lengths: Sequence[int]) -> tuple[int, list[int]]:
-        """See `Counter.ends`."""
-        encoded = self._tokenizer(
-            text, add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False
-        )
-        stops = [stop for _, stop in encoded["offset_mapping"]]
-        return len(stops), [len(text) if n >= len(stops) else stops[n - 1] for n in lengths]
+        return round(len(stops) / self._share), cuts
 
 
 def counter_of(model: Any, name: str) -> Counter:
@@ -60,5 +45,5 @@ def counter_of(model: Any, name: str) -> Counter:
     for owner in (model, getattr(model, "model", None)):
         tokenizer = getattr(owner, "tokenizer", None)
         if getattr(tokenizer, "is_fast", False):
-            return TokenCounter(tokenizer, name)
-    return WordCounter()
+            return Counter(tokenizer, name)
+    return Counter()

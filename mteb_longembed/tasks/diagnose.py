@@ -25,7 +25,7 @@ from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.beir import beir_task
-from mteb_longembed.tasks.cutting import Counter, counter_of
+from mteb_longembed.tasks.cutting import counter_of
 from mteb_longembed.tasks.scoring import left_out, score_queries
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
@@ -60,12 +60,8 @@ class Diagnosis:
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The smallest tried length that gives this share of the score on whole documents, None if none does."""
-        reached = [
-            n
-            for n, value in sorted(self.curves[model].items())
-            if value.mean >= share * self.whole[model].mean
-        ]
-        return reached[0] if reached else None
+        wanted = share * self.whole[model].mean
+        return min((n for n, value in self.curves[model].items() if value.mean >= wanted), default=None)
 
     def longer_than(self, length: int) -> float:
         """The percentage of documents longer than this number of tokens."""
@@ -99,7 +95,7 @@ def diagnose(
     check_text_retrieval("diagnose", chosen)
     if splits and not isinstance(task, str):
         chosen.filter_eval_splits(splits)
-    whole = _load(chosen)
+    whole, tried = _load(chosen), sorted(set(lengths))
     counted = [sentence for split in chosen.eval_splits for sentence in left_out(chosen, split)]
     curves: dict[str, dict[int, Interval]] = {}
     wholes: dict[str, Interval] = {}
@@ -110,7 +106,11 @@ def diagnose(
         model = load_model(given) if isinstance(given, str) else given
         name = given if isinstance(given, str) else _name(given)
         counter = counter_of(model, name)
-        found_lens, cuts = _measure(whole, counter, sorted(set(lengths)))
+        measured = {
+            part: [counter.ends(text, tried) for text in data["corpus"]["text"]]
+            for part, data in whole.items()
+        }
+        found_lens = [n_tokens for documents in measured.values() for n_tokens, _ in documents]
         document_lens = document_lens or found_lens
         counted_by[name] = counter.name
         wholes[name] = _score(chosen, model, whole)
@@ -118,12 +118,12 @@ def diagnose(
         most = _reads_at_most(model)
         if most is not None and most < max(found_lens):
             stops_at[name] = most
-        for place, length in enumerate(sorted(set(lengths))):
+        for place, length in enumerate(tried):
             if length > stops_at.get(name, length):
                 break
             nothing_cut = length >= max(found_lens)
             curves[name][length] = (
-                wholes[name] if nothing_cut else _score(chosen, model, _cut(whole, cuts, place))
+                wholes[name] if nothing_cut else _score(chosen, model, _cut(whole, measured, place))
             )
     _put(chosen, whole)
     score = chosen.metadata.main_score.replace("ndcg_at_", "nDCG@").replace("_at_", "@")
@@ -169,8 +169,8 @@ def load_model(name: str) -> Any:
         ) from error
 
 
-# subset -> split -> documents, queries and judgements, as mteb keeps them
-_Data = dict[str, dict[str, RetrievalSplitData]]
+# subset and split -> documents, queries and judgements, as mteb keeps them
+_Data = dict[tuple[str, str], RetrievalSplitData]
 
 
 def check_text_retrieval(command: str, task: Any) -> None:
@@ -202,44 +202,35 @@ def _load(task: AbsTaskRetrieval) -> _Data:
             texts = [
                 f"{title or ''} {text}".strip() for title, text in zip(titles, corpus["text"], strict=True)
             ]
-            joined = Dataset.from_dict({"id": corpus["id"][:], "text": texts})
-            data.setdefault(subset, {})[split] = {**found, "corpus": joined}
+            data[subset, split] = _with_texts(found, texts)
     return data
 
 
-def _parts(data: _Data) -> list[tuple[str, str]]:
-    return [(subset, split) for subset, splits in data.items() for split in splits]
+def _with_texts(data: RetrievalSplitData, texts: list[str]) -> RetrievalSplitData:
+    return {**data, "corpus": Dataset.from_dict({"id": data["corpus"]["id"][:], "text": texts})}
 
 
-def _measure(
-    data: _Data, counter: Counter, lengths: Sequence[int]
-) -> tuple[list[int], dict[tuple[str, str], list[list[int]]]]:
-    """The length of every document, and for each subset, split and document the places to cut it."""
-    document_lens: list[int] = []
-    cuts: dict[tuple[str, str], list[list[int]]] = {}
-    for subset, split in _parts(data):
-        cuts[subset, split] = []
-        for text in data[subset][split]["corpus"]["text"]:
-            n_tokens, ends = counter.ends(text, lengths)
-            document_lens.append(n_tokens)
-            cuts[subset, split].append(ends)
-    return document_lens, cuts
+#: For each subset and split, and each of its documents: the number of tokens, and the places to cut it.
+_Measured = dict[tuple[str, str], list[tuple[int, list[int]]]]
 
 
-def _cut(data: _Data, cuts: dict[tuple[str, str], list[list[int]]], place: int) -> _Data:
-    made: _Data = {}
-    for subset, split in _parts(data):
-        corpus = data[subset][split]["corpus"]
-        ends = cuts[subset, split]
-        texts = [text[: end[place]] for text, end in zip(corpus["text"], ends, strict=True)]
-        short = Dataset.from_dict({"id": corpus["id"][:], "text": texts})
-        made.setdefault(subset, {})[split] = {**data[subset][split], "corpus": short}
-    return made
+def _cut(data: _Data, measured: _Measured, place: int) -> _Data:
+    """The data with each document cut at its place of this number."""
+    return {
+        part: _with_texts(
+            found,
+            [
+                text[: ends[place]]
+                for text, (_, ends) in zip(found["corpus"]["text"], measured[part], strict=True)
+            ],
+        )
+        for part, found in data.items()
+    }
 
 
 def _put(task: AbsTaskRetrieval, data: _Data) -> None:
-    for subset, split in _parts(data):
-        task.dataset[subset][split] = data[subset][split].copy()  # mteb replaces entries while it evaluates
+    for (subset, split), found in data.items():
+        task.dataset[subset][split] = found.copy()  # mteb replaces entries while it evaluates
 
 
 def _score(task: AbsTaskRetrieval, model: Any, data: _Data) -> Interval:

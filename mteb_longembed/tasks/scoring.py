@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import ir_measures
@@ -40,11 +40,7 @@ def read_metric(text: str) -> Measure:
 
 
 def main_metric(task: AbsTaskRetrieval) -> Measure:
-    """The metric of the task's main score.
-
-    Raises:
-        InputError: if it is not one of those of `read_metric`.
-    """
+    """The metric of the task's main score. Raises InputError if `read_metric` does not know it."""
     try:
         return read_metric(task.metadata.main_score)
     except InputError as error:
@@ -81,17 +77,14 @@ def score_queries(
             found[each.query_id] = 0.0 if is_below else float(each.value)
         before = f"{subset}/" if len(rankings) > 1 else ""
         scores |= {before + query: score for query, score in found.items()}
-    if not any(grade > 0 for subset in rankings for grade in _grades(task, subset, split)):
+    judgements = [
+        found for subset in rankings for found in task.dataset[subset][split]["relevant_docs"].values()
+    ]
+    if not any(grade > 0 for found in judgements for grade in found.values()):
         raise DataError(
             f"{task.metadata.name}, {split}: no query has a relevant document, so nothing can be scored."
         )
     return scores
-
-
-def _grades(task: AbsTaskRetrieval, subset: str, split: str) -> Iterable[int]:
-    return (
-        grade for judged in task.dataset[subset][split]["relevant_docs"].values() for grade in judged.values()
-    )
 
 
 def _counted(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -> dict[str, float]:
@@ -131,8 +124,7 @@ def is_complete(task: AbsTaskRetrieval, split: str, rankings: Any) -> bool:
 def data_identity(task: AbsTaskRetrieval, split: str) -> str:
     """A hash of all that was loaded of a split: documents, queries, judgements and candidates.
 
-    What a score was made from decides, not the name of a task or the revision that somebody wrote beside it. So data
-    in another format have the same identity, and a folder with a task's name another one.
+    What a score was made from decides, not a name or a revision. So data in another format have the same identity.
     """
     digest = hashlib.sha256(split.encode())
 
@@ -180,12 +172,9 @@ def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
             for values in zip(*(batch[column] for column in columns), strict=True)
         )
         judged = sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
+        asked = len(data["queries"])
         for n, of, sentence in (
-            (
-                len(data["queries"]) - judged,
-                len(data["queries"]),
-                "queries have no judgement and are not scored",
-            ),
+            (asked - judged, asked, "queries have no judgement and are not scored"),
             (empty, len(corpus), "documents have no text"),
         ):
             if n:

@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 from datasets import Dataset
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
-from mteb.models.search_wrappers import SearchEncoderWrapper
-from mteb.types import PromptType
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.vector_search import sentences_of
-from mteb_longembed.retrieval.windows_index import WindowIndex
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
@@ -218,16 +215,3 @@ def test_sentences_are_drawn_by_seed():
     assert sentences_of(texts, 50) == sentences_of(texts, 50) != sentences_of(texts, 50, seed=1)
     assert set(sentences_of(texts, 50)) == {"Aa.", "Bb!", "Cc", "Dd?", "Ee"}
     assert sentences_of(["", " "]) == []
-    assert PromptType.query and issubclass(ModelError, LongEmbedError)
-
-
-def test_the_index_of_windows_is_a_backend_of_mtebs_own_search(folder):
-    encoder = mteb.get_model(f"{folder}+pi@128", device="cpu")
-    model = SearchEncoderWrapper(encoder, index_backend=WindowIndex(encoder))
-    for seed in (3, 60):
-        check(run(model, corpus(seed)), expected(folder, "+pi@128", corpus(seed), ""), 1e-5)
-    ranked = {query: corpus(3)["id"][2:7] for query in QUERIES["id"]}
-    candidates = run(model, corpus(3), top_ranked=ranked)
-    everything = expected(folder, "+pi@128", corpus(3), "")
-    want = {query: {d: scores[d] for d in ranked[query]} for query, scores in everything.items()}
-    check(candidates, want, 1e-5)

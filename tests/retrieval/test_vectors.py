@@ -6,8 +6,7 @@ import tracemalloc
 
 import numpy as np
 
-from mteb_longembed.retrieval.exact import best_documents
-from mteb_longembed.retrieval.vectors import BLOCK_BYTES, CorpusVectors
+from mteb_longembed.retrieval.vectors import BLOCK_BYTES, CorpusVectors, best_documents
 
 
 def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -> None:

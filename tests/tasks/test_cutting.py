@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.tasks.cutting import TokenCounter, WordCounter, counter_of
+from mteb_longembed.tasks.cutting import Counter, counter_of
 from tests.tiny import tokenizer
 
 TOKENIZER = tokenizer()
@@ -15,7 +15,7 @@ SOME_TEXT = st.text("abcdefgh .,:\n", max_size=200)
 
 @given(SOME_TEXT, st.integers(1, 50))
 def test_a_cut_text_has_the_tokens_asked_for(text: str, length: int) -> None:
-    n_tokens, (end,) = TokenCounter(TOKENIZER, "tiny").ends(text, [length])
+    n_tokens, (end,) = Counter(TOKENIZER, "tiny").ends(text, [length])
     ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
     assert n_tokens == len(ids)
     assert TOKENIZER(text[:end], add_special_tokens=False)["input_ids"] == ids[:length]
@@ -25,7 +25,7 @@ def test_a_cut_text_has_the_tokens_asked_for(text: str, length: int) -> None:
 
 @given(SOME_TEXT, st.integers(1, 100))
 def test_without_a_tokenizer_three_words_count_as_four_tokens(text: str, length: int) -> None:
-    n_tokens, (end,) = WordCounter().ends(text, [length])
+    n_tokens, (end,) = Counter().ends(text, [length])
     words = text.split()
     assert n_tokens == round(len(words) / 0.75)
     assert text[:end].split() == words[: length * 3 // 4]

@@ -14,7 +14,7 @@ from mteb.results import TaskResult
 from mteb_longembed.tasks.benchmark import WIDER_NAME as NAME
 from mteb_longembed.tasks.benchmark import WIDER_TASKS as TASKS
 from mteb_longembed.tasks.benchmark import make_wider_benchmark
-from mteb_longembed.tasks.catalogue import TASKS as OURS
+from mteb_longembed.tasks.quick import TASKS as OURS
 from tests import published_data
 from tests.loopback_hub import LoopbackHub
 
@@ -81,24 +81,6 @@ def test_mteb_finds_the_benchmark_by_its_name() -> None:
     found = mteb.get_benchmark(NAME)
     assert [task.metadata.name for task in found.tasks] == list(TASKS)
     assert mteb.get_benchmark("LongEmbed+").name == "LongEmbed+"
-
-
-@ALL
-def test_the_table_in_the_docs_is_what_mteb_ships(task) -> None:
-    sizes = [size(found) for found in parts(task).values()]
-    n_documents = sum(n for n, _, _ in sizes)
-    chars = sum(n * mean for n, _, mean in sizes) / n_documents
-    languages = sorted({code for subset in task.hf_subsets for code in languages_of(task, subset)})
-    cells = (
-        f"`{task.metadata.name}`",
-        f"{n_documents:,}",
-        f"{sum(n for _, n, _ in sizes):,}",
-        f"{chars:,.0f}",
-        str(task.metadata.license),
-        ", ".join(languages),
-    )
-    row = "| " + " | ".join(cells) + " |"
-    assert row in DOCS.read_text(encoding="utf-8"), f"docs/tasks.md must have the line\n{row}"
 
 
 # ---- on a loopback hub: the real repositories' names, revisions and configurations, with a few documents each ----

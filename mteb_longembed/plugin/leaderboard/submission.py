@@ -80,7 +80,7 @@ def _check(place: Path) -> Checked:
     if meta is not None:
         _check_meta(meta, place, checked)
     settings = _read_settings(place / _SETTINGS, checked)
-    from mteb_longembed.tasks.catalogue import TASKS
+    from mteb_longembed.tasks.quick import TASKS
 
     ours = {task.metadata.name for task in TASKS}
     for file in sorted(place.glob("*.json")):

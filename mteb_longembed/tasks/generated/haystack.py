@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from mteb_longembed.tasks.generated.draws import Draws
 
@@ -98,7 +98,7 @@ def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
     return sentence[:size].rpartition(space)[0]
 
 
-class Corpus(Sequence[dict[str, Any]]):
+class Corpus:
     """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
@@ -119,15 +119,10 @@ class Corpus(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._hidden)
 
-    @overload
-    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[place] for place in range(len(self)))
 
-    @overload
-    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
-
-    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        item = self._hidden[place]
-        name = place if place >= 0 else place + len(self)
-        return {"id": f"d{name}", **self._haystack.hide((item.text, *item.others), self._places[place])}
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        number = range(len(self))[place]
+        item = self._hidden[number]
+        return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._places[number])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,10 +64,7 @@ class Prose:
     @property
     def n_sentences(self) -> int:
         """How many different sentences there are."""
-        n = 1
-        for part in self.parts:
-            n *= len(part)
-        return n
+        return math.prod(map(len, self.parts))
 
     def sentence(self, number: int) -> str:
         """The sentence with this number, from 0; its first letter is a capital.

@@ -7,18 +7,20 @@ where (0 = the beginning).
 from __future__ import annotations
 
 import hashlib
-import types
+import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+import datasets
+import pyarrow as pa
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
-from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.tasks.arrow import Written, write_rows
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.generated.draws import Draws
 from mteb_longembed.tasks.generated.haystack import Corpus, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
@@ -33,6 +35,9 @@ _HASHED = LENGTHS + (65536, 131072)
 # The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
 _VERSION, _VERSIONS = "v1", {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
+_SCHEMA = pa.schema(
+    [("id", pa.string()), ("text", pa.string()), ("depth", pa.float64()), ("n_words", pa.int64())]
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,15 @@ class Recipe:
         >>> Recipe(seed=7, depth=0.25, language="deu").suffix()
         '-deu-seed7-depth0.25'
         """
-        parts = [
-            f"-{self.language}" if self.language != ENGLISH else "",
-            f"-{self.kind}" if self.kind else "",
-        ]
-        parts.append(f"-seed{self.seed}" if self.seed else "")
-        parts.append(f"-docs{self.n_documents}" if self.n_documents != Recipe.n_documents else "")
-        parts.append(f"-depth{self.depth:g}" if self.depth is not None else "")
-        parts.append(f"-queries{self.n_queries}" if self.n_queries != N_QUERIES else "")
-        return "".join(parts)
+        given = (
+            ("", self.language, ENGLISH),
+            ("", self.kind, ""),
+            ("seed", self.seed, 0),
+            ("docs", self.n_documents, Recipe.n_documents),
+            ("depth", None if self.depth is None else f"{self.depth:g}", None),
+            ("queries", self.n_queries, N_QUERIES),
+        )
+        return "".join(f"-{name}{value}" for name, value, default in given if value != default)
 
 
 class SyntheticRetrieval(AbsTaskRetrieval):
@@ -79,7 +84,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     generator: ClassVar[str]  # raise it when the same recipe gives other documents
     recipe: ClassVar[Recipe] = Recipe()
     k_values = K_VALUES
-    _written: Written | None = None
+    _folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
     @abstractmethod
@@ -153,8 +158,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             data = self.generate(split)
             corpus: Corpus = data["corpus"]
             if corpus.n_chars > _IN_MEMORY:
-                self._written = self._written or Written()
-                table = write_rows(self._written.folder / f"{split}.arrow", corpus)
+                table = self._on_disk(split, corpus)
             else:
                 table = Dataset.from_list(list(corpus))
             self.dataset["default"][split] = RetrievalSplitData(
@@ -168,9 +172,28 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     def unload_data(self) -> None:
         """Forget the data, also those on disk."""
         super().unload_data()
-        if self._written is not None:
-            self._written.remove()
-            self._written = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _on_disk(self, split: str, corpus: Corpus) -> Dataset:
+        """The corpus in a file below `HF_DATASETS_CACHE`, written and read with one document in memory at a time."""
+        cache = Path(datasets.config.HF_DATASETS_CACHE)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            self._folder = self._folder or tempfile.TemporaryDirectory(
+                prefix="longembed-", dir=cache, ignore_cleanup_errors=True
+            )
+            path = Path(self._folder.name) / f"{split}.arrow"
+            with path.open("wb") as file, pa.ipc.new_stream(file, _SCHEMA) as writer:
+                for row in corpus:
+                    writer.write_batch(pa.RecordBatch.from_pylist([row], schema=_SCHEMA))
+        except OSError as error:
+            raise DataError(
+                f"{cache}: expected room for a generated corpus, got {error.strerror or error}: set HF_DATASETS_CACHE "
+                "to a folder with more room, or ask for shorter splits or fewer documents."
+            ) from error
+        return Dataset.from_file(str(path))
 
     @classmethod
     def content_hash(cls, lengths: Sequence[int] = _HASHED) -> str:
@@ -202,7 +225,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             }
         )
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__, **extra}
-        made_class: Any = types.new_class(cls.__name__, (cls,), exec_body=lambda names: names.update(body))
+        made_class: Any = type(cls.__name__, (cls,), body)
         if not N_QUERIES <= recipe.n_documents <= made_class.most_documents():
             raise InputError(
                 f"n_documents of {cls.metadata.name} must be from {N_QUERIES} to {made_class.most_documents()} "

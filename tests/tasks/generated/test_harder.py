@@ -6,7 +6,6 @@ import random
 import re
 from collections import Counter, defaultdict
 
-import mteb
 import pytest
 
 from mteb_longembed.errors import UnknownNameError
@@ -125,20 +124,6 @@ def test_sentences_stand_apart_at_sentence_ends_and_depth_tells_where_the_answer
 @EACH_KIND
 def test_their_data_never_change_unnoticed(kind: str) -> None:
     assert type(LongEmbedNeedle.variant(kind=kind)).content_hash(LENGTHS) == HASHES[kind]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "language"),
-    [
-        ("LongEmbedNeedle-twohop", "twohop", "eng"),
-        ("LongEmbedNeedle-deu-negation-seed3", "negation", "deu"),
-        ("LongEmbedNeedle-zho-distractors-docs60-depth0.5", "distractors", "zho"),
-    ],
-)
-def test_mteb_finds_a_harder_needle_by_name(name: str, kind: str, language: str) -> None:
-    found = type(mteb.get_task(name))
-    assert found.metadata.name == name
-    assert (found.recipe.kind, found.recipe.language) == (kind, language)
 
 
 def test_passkey_has_no_harder_form_and_an_unknown_kind_is_told() -> None:

@@ -50,6 +50,25 @@ def test_no_essay_gives_a_needles_answer_away() -> None:
     assert [item.answer for item in facts() if re.search(rf"\b{re.escape(item.answer)}\b", text)] == []
 
 
+def words(text: str) -> str:
+    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
+
+
+def test_a_hundred_different_facts_are_one_sentence_each_that_holds_its_answer() -> None:
+    known = facts()
+    for texts in zip(*((item.fact, item.query, item.answer) for item in known), strict=True):
+        assert len(set(map(words, texts))) == 100
+    for item in known:
+        assert re.fullmatch(r"[A-Z][^?!]*\.", item.fact) and ". " not in item.fact
+        assert re.fullmatch(r"[A-Z][^?!]*\?", item.query)
+        assert words(item.answer) in words(item.fact) and words(item.answer) not in words(item.query)
+
+
+def test_the_essays_repeat_no_sentence() -> None:
+    found = [sentence.strip() for text in paragraphs(ESSAYS) for sentence in split_sentences(text)]
+    assert len(found) == len(set(found)) > 1_500
+
+
 def test_a_document_of_the_benchmark_repeats_no_paragraph() -> None:
     """The essays are long enough for 32,768 tokens; only the longer splits go round again."""
     found = LongEmbedNeedle.generate("test_32768")["corpus"][0]["text"].split("\n\n")

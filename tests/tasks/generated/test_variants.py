@@ -19,6 +19,9 @@ from mteb_longembed.tasks.generated.variants import TaskRegistry, find_variant
         LongEmbedNeedle.variant(seed=12345),
         LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25, n_queries=200),
         LongEmbedNeedle.variant(n_queries=100),
+        LongEmbedNeedle.variant(kind="twohop"),
+        LongEmbedNeedle.variant(kind="negation", language="deu", seed=3),
+        LongEmbedNeedle.variant(kind="distractors", language="zho", n_documents=60, depth=0.5),
     ],
     ids=lambda variant: variant.metadata.name,
 )

@@ -167,26 +167,6 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
             r"corpus\.jsonl, line 3: text is missing",
         ),
         (
-            {"corpus": lines(FILES["corpus"])[:-9]},
-            r"corpus\.jsonl, line 4: .* \(the file ends inside this line",
-        ),
-        (
-            {"corpus": lines(FILES["corpus"] * 2)},
-            r"corpus\.jsonl, line 5: expected each id once, got 'm1' again",
-        ),
-        (
-            {"queries": lines(FILES["queries"] * 2)},
-            r"queries\.jsonl, line 5: expected each id once, got 'q1' again",
-        ),
-        (
-            {"corpus": lines(FILES["corpus"][:3])},
-            r"qrels\.jsonl, line 4: expected the id of a document, got 'm4'",
-        ),
-        (
-            {"queries": lines(FILES["queries"][1:])},
-            r"qrels\.jsonl, line 1: expected the id of a query, got 'q1'",
-        ),
-        (
             {"qrels": lines(FILES["qrels"][:3])},
             r"qrels\.jsonl: expected a relevant document .* 1 queries have none.*'q4'",
         ),
