@@ -12,7 +12,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.comparison import Comparison, compare_candidates
-from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.comparing.documents import make_queries
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.tasks.beir import beir_task, files_task

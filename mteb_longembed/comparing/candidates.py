@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
@@ -140,3 +142,46 @@ def _candidate(name: str) -> Candidate:
 def _typed(spec: ModelSpec) -> str:
     """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
     return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)
+
+
+def fitting(base: str) -> str:
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
+
+    Raises:
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
+    """
+    resolved = resolve(ModelSpec(base))
+    family = resolved.base.family.name
+    evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
+    measured: dict[str, str] = evidence.get(family, {})
+    fit, incompatible = [], []
+    length = resolved.strategy.trained_len
+    names = {key: key for key in STRATEGIES}
+    names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
+    for key in STRATEGIES:
+        try:
+            resolve(ModelSpec.parse(f"{base}+{names[key]}"))
+            fit.append(key)
+        except InputError:
+            incompatible.append(names[key])
+    fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
+    lines = [
+        f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
+    ]
+    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
+    lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
+    if measured:
+        lines.append(
+            f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
+            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
+    else:
+        lines.append(
+            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
+    return "\n".join(lines)
+
+
+def _measured_score(measured: str) -> float:
+    number = measured.partition(" ")[0]
+    return float(number) if number.isdigit() else -1.0

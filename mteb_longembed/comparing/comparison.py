@@ -22,9 +22,9 @@ from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
+from mteb_longembed.comparing.documents import take_sample
 from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
-from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -97,20 +97,6 @@ def compare_candidates(
     say: Callable[[str], None] = print,
 ) -> Comparison:
     """Run every candidate on every task, and rank them on the queries that all of them answered.
-
-    Args:
-        candidates: the candidates.
-        tasks: mteb retrieval tasks.
-        folder: mteb's results folder; finished cells in it do not run again.
-        budget: seconds; cells that would take longer are skipped and named. None means no limit.
-        device: where models run; default the best device of this machine.
-        fuse: whether the best candidate also takes part with BM25's scores added.
-        proxy: whether the queries were drawn from the documents.
-        metrics: what is scored, the first one ranks; by default each task's main score.
-        counted: sentences about the data that the caller knows.
-        sample_size: so many documents stay in each corpus, see `take_sample`; None means all.
-        show: whether a progress bar is shown.
-        say: called with every sentence for the user.
 
     Raises:
         InputError: if there is no candidate, or the budget is too small for every candidate.
@@ -255,12 +241,7 @@ class _Work:
         return model
 
     def estimate(self, candidates: Sequence[Candidate], ranked: int) -> str:
-        """A sentence about time, memory and disk at most.
-
-        Args:
-            candidates: the candidates.
-            ranked: the documents in all rankings of one candidate.
-        """
+        """A sentence about time, memory and disk at most."""
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))

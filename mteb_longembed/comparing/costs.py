@@ -64,11 +64,7 @@ class Cost:
 
 
 def texts_of(rows: Any) -> Iterator[list[str]]:
-    """The documents of a corpus in batches, as models read them: title first.
-
-    Args:
-        rows: mteb's corpus.
-    """
+    """The documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
         yield [
@@ -82,10 +78,6 @@ def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
 
     On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
     the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
-
-    Args:
-        corpora: mteb's corpora.
-        device_type: such as cpu. Other devices are fast only with many documents.
     """
     places = [(corpus, place) for corpus in corpora for place in range(len(corpus))]
     limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
@@ -126,14 +118,7 @@ def speed(model: Any, texts: Sequence[str], *, is_new: bool = True) -> tuple[flo
 
 
 def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Cost:
-    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding.
-
-    Args:
-        model: a SentenceTransformer or MultiVectorEncoder of ours, or any model of mteb. Without a fast tokenizer,
-            0.75 words count as a token.
-        corpora: mteb's corpora of each task and split.
-        target_len: how many tokens of a document the model reads, None for all.
-    """
+    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding."""
     first: Any = getattr(model, "first", None)
     cutter = cutter_of(first.tokenizer) if first is not None and first.token_ids(["a"]) is not None else None
     words = counter_of(model, "")

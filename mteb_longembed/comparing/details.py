@@ -73,13 +73,6 @@ def differences(
 ) -> dict[str, list[QueryDifference]]:
     """The queries on which the best differs most from its base, and from BM25; the largest differences first.
 
-    Args:
-        cells: where rankings are.
-        tasks: the tasks, with their data loaded.
-        rows: the candidates.
-        scores: their scores by query.
-        best_name: the name of the best.
-
     Returns:
         By the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
     """

@@ -148,9 +148,6 @@ def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
     """The score to expect; None if there are fewer than `LEAST_QUERIES` queries.
 
     The highest of many scores is too high: part of it is luck on the very queries that chose it.
-
-    Args:
-        scores: scores of the candidates that may win, in the order in which ties are decided.
     """
     found = next(iter(scores.values()))
     if sum(map(len, found.values())) < LEAST_QUERIES:

@@ -51,14 +51,6 @@ def recommend(
     to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. Cheaper are
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
     were all faster than those of the best, and the one with the smallest vectors.
-
-    Args:
-        rows: the candidates, the best first; at least one.
-        tasks: names of the tasks, for the command to type next.
-        n_queries: queries that all candidates answered.
-        expected: the score to expect, if it is known.
-        corpus: the file of the documents, if they are not those of a task that mteb knows.
-        proxy: whether the queries were drawn from the documents. That helps BM25, so BM25 is then left out.
     """
     able = [row for row in rows if not (proxy and row.candidate.matches_words)]
     best = able[0]

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 from mteb_longembed import cli
-from mteb_longembed.comparing import fitting
+from mteb_longembed.comparing import candidates
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_evidence_is_that_of_the_findings() -> None:
-    evidence = json.loads(Path(fitting.__file__).with_name("evidence.json").read_text(encoding="utf-8"))
+    evidence = json.loads(Path(candidates.__file__).with_name("evidence.json").read_text(encoding="utf-8"))
     findings = (
         (ROOT / "training" / "findings.md").read_text(encoding="utf-8").partition("## LongEmbedNeedle")[0]
     )
