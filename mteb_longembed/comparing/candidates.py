@@ -30,21 +30,13 @@ _FUSED = "fuse=bm25"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents.
+    """One way to embed documents."""
 
-    Args:
-        name: the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`.
-        base: its base, as the user wrote it; empty for BM25.
-        is_base: whether it is the base without extension.
-        trained_len: the base's trained length in tokens, None if it has none.
-        target_len: how many tokens of a document it reads, None for all.
-    """
-
-    name: str
-    base: str
-    is_base: bool = False
-    trained_len: int | None = None
-    target_len: int | None = None
+    name: str  # the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`
+    base: str  # its base, as the user wrote it; empty for BM25
+    is_base: bool = False  # whether it is the base without extension
+    trained_len: int | None = None  # the base's trained length in tokens, None if it has none
+    target_len: int | None = None  # how many tokens of a document it reads, None for all
 
     @property
     def encoder(self) -> str:

@@ -31,25 +31,17 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a candidate, counted with its own tokenizer over all documents.
+    """The cost of a candidate, counted with its own tokenizer over all documents."""
 
-    Args:
-        tokens: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
-        share_read: the share of the documents' tokens that is read, from 0 to 1.
-        vectors: mean number of vectors of a document, None if that is not known.
-        enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
-        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
-        bytes: mean bytes of a document's vectors, as they are stored.
-        measured: when the speeds were measured. Only speeds of one measurement are compared.
-    """
-
+    #: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
     tokens: Mapping[str, int] = field(default_factory=dict)
-    share_read: float = 1.0
-    vectors: float | None = None
-    enough_len: int = 1
+    share_read: float = 1.0  # the share of the documents' tokens that is read, from 0 to 1
+    vectors: float | None = None  # mean number of vectors of a document, None if that is not known
+    enough_len: int = 1  # the smallest power of two, in tokens, at which `ENOUGH` of the text is read
+    #: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
     speeds: Sequence[float] = ()
-    bytes: float | None = None
-    measured: str = ""
+    bytes: float | None = None  # mean bytes of a document's vectors, as they are stored
+    measured: str = ""  # when the speeds were measured. Only speeds of one measurement are compared
 
     @property
     def tokens_per_second(self) -> float | None:

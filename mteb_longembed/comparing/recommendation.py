@@ -16,24 +16,17 @@ LOSS = 2.0
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommendation.
+    """The recommendation."""
 
-    Args:
-        verdict: `better`, `nothing better` or `undecided`.
-        best: name of the candidate with the highest score.
-        cheapest: name of the fastest candidate that loses less than `LOSS` points to the best; the best itself if none
-            is surely faster.
-        smallest: the same for the bytes of its vectors.
-        expected: the score to expect of the best on new queries, None with fewer than `LEAST_QUERIES` queries.
-        sentences: for people.
-    """
-
-    verdict: str
-    best: str
+    verdict: str  # `better`, `nothing better` or `undecided`
+    best: str  # name of the candidate with the highest score
+    #: name of the fastest candidate that loses less than `LOSS` points to the best; the best itself if none is surely
+    #: faster.
     cheapest: str
-    smallest: str
+    smallest: str  # the same for the bytes of its vectors
+    #: the score to expect of the best on new queries, None with fewer than `LEAST_QUERIES` queries.
     expected: Expected | None
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # for people
 
 
 def recommend(
