@@ -111,11 +111,7 @@ def compare_candidates(
         [said for task in tasks for said in take_sample(task, sample_size)] if sample_size is not None else []
     )
     corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
-    sentences = [
-        *counted,
-        *sampled,
-        *(sentence for task, split in loaded for sentence in left_out(task, split)),
-    ]
+    sentences = [*counted, *sampled, *(said for task, split in loaded for said in left_out(task, split))]
     for sentence in sentences:
         say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
@@ -305,26 +301,25 @@ class _Work:
         if store is not None:
             store.keeps_windows = True
         try:
-            self._run_splits(candidate, meta, model)
+            for task in self.tasks:
+                for split in task.eval_splits:
+                    self._cell(candidate, meta, model, task, split)
         finally:
             if store is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
 
-    def _run_splits(self, candidate: Candidate, meta: Any, model: Any) -> None:
-        cost = self.cost(candidate)
-        for task in self.tasks:
-            for split in task.eval_splits:
-                key = (task.metadata.name, split)
-                expected = 0.0
-                if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-                    expected = cost.tokens["/".join(key)] / cost.tokens_per_second
-                if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
-                    self.skipped.append(
-                        f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
-                    )
-                    continue
-                self._take(candidate, key, self.cells.run(model, meta, task, split))
+    def _cell(self, candidate: Candidate, meta: Any, model: Any, task: AbsTaskRetrieval, split: str) -> None:
+        cost, key = self.cost(candidate), (task.metadata.name, split)
+        expected = 0.0
+        if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
+            expected = cost.tokens["/".join(key)] / cost.tokens_per_second
+        if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
+            self._take(candidate, key, self.cells.run(model, meta, task, split))
+        else:
+            self.skipped.append(
+                f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
+            )
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25."""
