@@ -9,42 +9,23 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import ModuleType
 
 from . import __version__
 from .errors import INTERRUPTED, LongEmbedError
 
-
-class Command(NamedTuple):
-    """A module with `add_arguments(parser)` and `main(args) -> int`, and one line of help."""
-
-    module: str
-    help: str
-
-
-COMMANDS: dict[str, Command] = {
-    "compare": Command(
-        "mteb_longembed.commands.compare",
-        "which way of embedding is best for my model and data, at what cost",
-    ),
-    "search": Command(
-        "mteb_longembed.commands.search", "the best documents of your own files for a question"
-    ),
-    "list": Command("mteb_longembed.commands.list", "strategies, aliases, tasks, and what fits what"),
-    "report": Command("mteb_longembed.commands.report", "tables and figures from a folder of results"),
-    "diagnose": Command(
-        "mteb_longembed.commands.diagnose",
-        "does a task need long context? scores for each number of tokens read",
-    ),
-    "tune": Command("mteb_longembed.commands.tune", "train the position rows that an extension added"),
-    "export": Command("mteb_longembed.commands.export", "a plain checkpoint that needs none of our code"),
-    "leaderboard": Command(
-        "mteb_longembed.commands.leaderboard", "mteb's leaderboard on a folder of results, without network"
-    ),
-    "submit-check": Command(
-        "mteb_longembed.commands.submit_check", "what mteb's public results repository would refuse, and why"
-    ),
-    "doctor": Command("mteb_longembed.commands.doctor", "versions, hub, devices, caches, and what is wrong"),
+#: Name -> one line of help. Each has a module in `commands` with `add_arguments(parser)` and `main(args) -> int`.
+COMMANDS = {
+    "compare": "which way of embedding is best for my model and data, at what cost",
+    "search": "the best documents of your own files for a question",
+    "list": "strategies, aliases, tasks, and what fits what",
+    "report": "tables and figures from a folder of results",
+    "diagnose": "does a task need long context? scores for each number of tokens read",
+    "tune": "train the position rows that an extension added",
+    "export": "a plain checkpoint that needs none of our code",
+    "leaderboard": "mteb's leaderboard on a folder of results, without network",
+    "submit-check": "what mteb's public results repository would refuse, and why",
+    "doctor": "versions, hub, devices, caches, and what is wrong",
 }
 _RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
 #: Commands that keep finished work and continue from it when they are started again.
@@ -71,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return run(arguments)
         args = _parsed(arguments)
-        status = int(importlib.import_module(COMMANDS[args.command].module).main(args))
+        status = int(_module(args.command).main(args))
         sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe
         return status
     except LongEmbedError as error:
@@ -89,6 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # such as a cache that cannot be made while mteb is imported
         print(f"mteb-longembed: {_refused(error)}", file=sys.stderr)
         return 2
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"mteb_longembed.commands.{command.replace('-', '_')}")
 
 
 def _refused(error: OSError) -> str:
@@ -125,9 +110,9 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("run", help=_RUN)
-    for name, command in COMMANDS.items():
-        own = commands.add_parser(name, help=command.help)
+    for name, help_line in COMMANDS.items():
+        own = commands.add_parser(name, help=help_line)
         if name == chosen:
-            importlib.import_module(command.module).add_arguments(own)
+            _module(name).add_arguments(own)
             found = own
     return parser, found

@@ -41,12 +41,6 @@ def test_help_names_every_command(capsys) -> None:
     assert all(re.search(rf"\n    {name}\s", shown) for name in ("run", *cli.COMMANDS))
 
 
-def test_the_readme_names_every_command() -> None:
-    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r"^\| `mteb-longembed ([\w-]+)[ `]", page, re.MULTILINE)
-    assert sorted(named) == sorted(["run", *cli.COMMANDS])
-
-
 def test_help_imports_no_command(monkeypatch) -> None:
     monkeypatch.setattr(importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     with pytest.raises(SystemExit):
@@ -74,18 +68,6 @@ def test_an_error_of_ours_is_one_sentence_and_status_two(monkeypatch, capsys) ->
     monkeypatch.setattr(listing, "main", fail)
     assert cli.main(["list"]) == 2
     assert capsys.readouterr().err == "mteb-longembed: the target must be a number, got 'x'.\n"
-
-
-def test_an_unknown_task_names_the_nearest_and_all_of_ours(capsys) -> None:
-    assert cli.main(["run", "-t", "LongEmbedPaskey", "-m", "bm25"]) == 2
-    said = capsys.readouterr().err
-    assert "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'?" in said
-    assert all(task.metadata.name in said for task in TASKS)
-
-
-def test_an_unknown_strategy_is_one_sentence(capsys) -> None:
-    assert cli.main(["run", "-t", "LongEmbedPasskey", "-m", "e5-base+nkt"]) == 2
-    assert "mteb-longembed: unknown strategy 'nkt': did you mean 'ntk'?" in capsys.readouterr().err
 
 
 def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
@@ -174,16 +156,3 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, hub, tmp_pa
     again = [*command, "-m", "intfloat/e5-base-v2+ntk@1024"]
     stock.run(*again, env=env, cwd=tmp_path)
     assert results(tmp_path / "results") == found
-
-
-def test_the_stock_command_tells_a_wrong_name_in_one_sentence(stock, hub, tmp_path) -> None:
-    env = hub.env(tmp_path / "home")
-    done = stock.attempt(
-        "-m", "mteb", "run", "-t", "LongEmbedPasskey", "-m", "e5-base+se", env=env, cwd=tmp_path
-    )
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith(
-        "mteb-longembed: se does not fit intfloat/e5-base-v2, a model with absolute positions"
-    )
-    assert "Traceback" not in done.stderr

@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     data.add_argument(
         "--make-queries",
+        dest="make",
         nargs="?",
         type=int,
         const=_QUERIES,
@@ -86,7 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--target", metavar="TOKENS", help="the target length (default: 8 times the trained length)"
     )
-    who.add_argument("--no-bm25", action="store_true", help="leave out BM25 and the fusion with BM25")
+    who.add_argument(
+        "--no-bm25", dest="bm25", action="store_false", help="leave out BM25 and the fusion with BM25"
+    )
     run = parser.add_argument_group("run")
     run.add_argument(
         "--budget",
@@ -97,7 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
     out = parser.add_argument_group("output")
     out.add_argument(
-        "--output-folder", type=Path, default=Path("results"), metavar="DIR", help="(default: results)"
+        "--output-folder",
+        dest="folder",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="(default: results)",
     )
     out.add_argument(
         "--figures",
@@ -116,37 +124,18 @@ def main(args: argparse.Namespace) -> int:
     """
     from mteb_longembed.reports.files import write_file
 
-    folder: Path = args.output_folder
+    folder: Path = args.folder
     _be_quiet()
-    from mteb_longembed.comparing import output, tables
+    from mteb_longembed.comparing import tables
     from mteb_longembed.comparing.calling import compare, say_on_stderr
     from mteb_longembed.reports.writers import show
 
-    found = compare(
-        args.models,
-        tasks=args.tasks,
-        benchmarks=args.benchmarks,
-        eval_splits=args.eval_splits,
-        data=args.data,
-        corpus=args.corpus,
-        queries=args.queries,
-        qrels=args.qrels,
-        make=args.make_queries,
-        sample=args.sample,
-        language=args.language,
-        metric=args.metric,
-        strategies=args.strategies,
-        target=args.target,
-        bm25=not args.no_bm25,
-        budget=args.budget,
-        device=args.device,
-        folder=folder,
-        show=not args.json,
-    )
-    own = output.folder_of(found, folder)
-    write_file(own / output.MACHINE, tables.as_json(found))
+    given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
+    found = compare(**given, show=not args.json)
+    own = tables.folder_of(found, folder)
+    write_file(own / tables.MACHINE, tables.as_json(found))
     pictures = _pictures(found, say_on_stderr, asked=args.figures is not None)
-    write_file(own / output.PAGE, tables.page(found, pictures, output.siblings(own)))
+    write_file(own / tables.PAGE, tables.page(found, pictures, tables.siblings(own)))
     for picture in pictures if args.figures else ():
         picture.save(args.figures / own.name)
     if args.json:
@@ -164,7 +153,7 @@ def main(args: argparse.Namespace) -> int:
             f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
             "already, from other candidates or earlier runs."
         )
-    print(f"Written: {own / output.PAGE}, {output.MACHINE} beside it, and mteb's results in {folder}.")
+    print(f"Written: {own / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {folder}.")
     return 0
 
 

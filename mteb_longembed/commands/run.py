@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.commands import silence
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.plugin.validate import check_benchmarks, check_model, check_tasks
+from mteb_longembed.plugin.command_line import check_benchmarks, check_model, check_tasks
 
 if TYPE_CHECKING:
     from mteb.results import ModelResult

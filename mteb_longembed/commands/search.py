@@ -12,7 +12,7 @@ from typing import Any
 
 from mteb_longembed.commands import silence
 from mteb_longembed.errors import InputError
-from mteb_longembed.plugin.validate import check_model
+from mteb_longembed.plugin.command_line import check_model
 
 #: Characters of a passage that are shown.
 _SHOWN = 240

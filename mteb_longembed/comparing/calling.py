@@ -12,7 +12,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.comparison import Comparison, compare_candidates
-from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.comparing.documents import make_queries
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.tasks.beir import beir_task, files_task
@@ -152,14 +152,8 @@ def _tasks(
                 "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
         return [files_task(*paths, language=language)], []
-    return _named(names, benchmarks, splits), []
-
-
-def _named(
-    names: Sequence[str], benchmarks: Sequence[str], splits: Sequence[str] | None
-) -> list[AbsTaskRetrieval]:
     names = [*names, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
-    return [find_task(name, splits) for name in dict.fromkeys(names)]
+    return [find_task(name, splits) for name in dict.fromkeys(names)], []
 
 
 def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
@@ -178,9 +172,7 @@ def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[Ab
     paths = [made / "queries.jsonl", made / "qrels.jsonl"]
     for path, lines in zip(paths, rows, strict=True):
         write_file(path, "\n".join(lines) + "\n")
-    counted = (
-        []
-        if len(queries) == n_queries
-        else [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
-    )
-    return files_task(corpus, *paths, language=language), counted
+    task = files_task(corpus, *paths, language=language)
+    if len(queries) == n_queries:
+        return task, []
+    return task, [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]

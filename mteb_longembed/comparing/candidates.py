@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, cast
 
 from mteb_longembed.encoders.bases.resolve import resolve
@@ -28,21 +30,13 @@ _FUSED = "fuse=bm25"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents.
+    """One way to embed documents."""
 
-    Args:
-        name: the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`.
-        base: its base, as the user wrote it; empty for BM25.
-        is_base: whether it is the base without extension.
-        trained_len: the base's trained length in tokens, None if it has none.
-        target_len: how many tokens of a document it reads, None for all.
-    """
-
-    name: str
-    base: str
-    is_base: bool = False
-    trained_len: int | None = None
-    target_len: int | None = None
+    name: str  # the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`
+    base: str  # its base, as the user wrote it; empty for BM25
+    is_base: bool = False  # whether it is the base without extension
+    trained_len: int | None = None  # the base's trained length in tokens, None if it has none
+    target_len: int | None = None  # how many tokens of a document it reads, None for all
 
     @property
     def encoder(self) -> str:
@@ -140,3 +134,46 @@ def _candidate(name: str) -> Candidate:
 def _typed(spec: ModelSpec) -> str:
     """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
     return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)
+
+
+def fitting(base: str) -> str:
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
+
+    Raises:
+        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
+    """
+    resolved = resolve(ModelSpec(base))
+    family = resolved.base.family.name
+    evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
+    measured: dict[str, str] = evidence.get(family, {})
+    fit, incompatible = [], []
+    length = resolved.strategy.trained_len
+    names = {key: key for key in STRATEGIES}
+    names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
+    for key in STRATEGIES:
+        try:
+            resolve(ModelSpec.parse(f"{base}+{names[key]}"))
+            fit.append(key)
+        except InputError:
+            incompatible.append(names[key])
+    fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
+    lines = [
+        f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
+    ]
+    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
+    lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
+    if measured:
+        lines.append(
+            f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
+            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
+    else:
+        lines.append(
+            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
+        )
+    return "\n".join(lines)
+
+
+def _measured_score(measured: str) -> float:
+    number = measured.partition(" ")[0]
+    return float(number) if number.isdigit() else -1.0

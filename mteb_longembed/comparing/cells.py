@@ -79,12 +79,6 @@ class Cells:
     def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores:
         """Each query's scores, from an earlier run, or else from a run of mteb now.
 
-        Args:
-            model: the object that mteb encodes or searches with.
-            meta: its metadata; results are stored under its name and revision.
-            task: one task, with its data loaded.
-            split: one of its splits.
-
         Raises:
             StorageError: if the disk refuses a write.
             DataError: if a search leaves out a query, or gives scores that are not finite.

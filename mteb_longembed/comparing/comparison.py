@@ -22,9 +22,9 @@ from mteb_longembed.comparing.candidates import BM25, Candidate, fused
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
+from mteb_longembed.comparing.documents import take_sample
 from mteb_longembed.comparing.ranking import Row, expected, rank
 from mteb_longembed.comparing.recommendation import Recommendation, recommend
-from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -98,20 +98,6 @@ def compare_candidates(
 ) -> Comparison:
     """Run every candidate on every task, and rank them on the queries that all of them answered.
 
-    Args:
-        candidates: the candidates.
-        tasks: mteb retrieval tasks.
-        folder: mteb's results folder; finished cells in it do not run again.
-        budget: seconds; cells that would take longer are skipped and named. None means no limit.
-        device: where models run; default the best device of this machine.
-        fuse: whether the best candidate also takes part with BM25's scores added.
-        proxy: whether the queries were drawn from the documents.
-        metrics: what is scored, the first one ranks; by default each task's main score.
-        counted: sentences about the data that the caller knows.
-        sample_size: so many documents stay in each corpus, see `take_sample`; None means all.
-        show: whether a progress bar is shown.
-        say: called with every sentence for the user.
-
     Raises:
         InputError: if there is no candidate, or the budget is too small for every candidate.
         DataError: if a corpus is empty, or no query has a relevant document.
@@ -125,11 +111,7 @@ def compare_candidates(
         [said for task in tasks for said in take_sample(task, sample_size)] if sample_size is not None else []
     )
     corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
-    sentences = [
-        *counted,
-        *sampled,
-        *(sentence for task, split in loaded for sentence in left_out(task, split)),
-    ]
+    sentences = [*counted, *sampled, *(said for task, split in loaded for said in left_out(task, split))]
     for sentence in sentences:
         say(sentence)
     work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
@@ -255,12 +237,7 @@ class _Work:
         return model
 
     def estimate(self, candidates: Sequence[Candidate], ranked: int) -> str:
-        """A sentence about time, memory and disk at most.
-
-        Args:
-            candidates: the candidates.
-            ranked: the documents in all rankings of one candidate.
-        """
+        """A sentence about time, memory and disk at most."""
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
@@ -324,26 +301,25 @@ class _Work:
         if store is not None:
             store.keeps_windows = True
         try:
-            self._run_splits(candidate, meta, model)
+            for task in self.tasks:
+                for split in task.eval_splits:
+                    self._cell(candidate, meta, model, task, split)
         finally:
             if store is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
 
-    def _run_splits(self, candidate: Candidate, meta: Any, model: Any) -> None:
-        cost = self.cost(candidate)
-        for task in self.tasks:
-            for split in task.eval_splits:
-                key = (task.metadata.name, split)
-                expected = 0.0
-                if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-                    expected = cost.tokens["/".join(key)] / cost.tokens_per_second
-                if self.budget is not None and time.monotonic() - self.started + expected > self.budget:
-                    self.skipped.append(
-                        f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
-                    )
-                    continue
-                self._take(candidate, key, self.cells.run(model, meta, task, split))
+    def _cell(self, candidate: Candidate, meta: Any, model: Any, task: AbsTaskRetrieval, split: str) -> None:
+        cost, key = self.cost(candidate), (task.metadata.name, split)
+        expected = 0.0
+        if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
+            expected = cost.tokens["/".join(key)] / cost.tokens_per_second
+        if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
+            self._take(candidate, key, self.cells.run(model, meta, task, split))
+        else:
+            self.skipped.append(
+                f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
+            )
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25."""

@@ -31,25 +31,17 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a candidate, counted with its own tokenizer over all documents.
+    """The cost of a candidate, counted with its own tokenizer over all documents."""
 
-    Args:
-        tokens: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
-        share_read: the share of the documents' tokens that is read, from 0 to 1.
-        vectors: mean number of vectors of a document, None if that is not known.
-        enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
-        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
-        bytes: mean bytes of a document's vectors, as they are stored.
-        measured: when the speeds were measured. Only speeds of one measurement are compared.
-    """
-
+    #: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
     tokens: Mapping[str, int] = field(default_factory=dict)
-    share_read: float = 1.0
-    vectors: float | None = None
-    enough_len: int = 1
+    share_read: float = 1.0  # the share of the documents' tokens that is read, from 0 to 1
+    vectors: float | None = None  # mean number of vectors of a document, None if that is not known
+    enough_len: int = 1  # the smallest power of two, in tokens, at which `ENOUGH` of the text is read
+    #: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
     speeds: Sequence[float] = ()
-    bytes: float | None = None
-    measured: str = ""
+    bytes: float | None = None  # mean bytes of a document's vectors, as they are stored
+    measured: str = ""  # when the speeds were measured. Only speeds of one measurement are compared
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -64,11 +56,7 @@ class Cost:
 
 
 def texts_of(rows: Any) -> Iterator[list[str]]:
-    """The documents of a corpus in batches, as models read them: title first.
-
-    Args:
-        rows: mteb's corpus.
-    """
+    """The documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
         yield [
@@ -82,10 +70,6 @@ def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
 
     On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
     the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
-
-    Args:
-        corpora: mteb's corpora.
-        device_type: such as cpu. Other devices are fast only with many documents.
     """
     places = [(corpus, place) for corpus in corpora for place in range(len(corpus))]
     limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
@@ -126,14 +110,7 @@ def speed(model: Any, texts: Sequence[str], *, is_new: bool = True) -> tuple[flo
 
 
 def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Cost:
-    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding.
-
-    Args:
-        model: a SentenceTransformer or MultiVectorEncoder of ours, or any model of mteb. Without a fast tokenizer,
-            0.75 words count as a token.
-        corpora: mteb's corpora of each task and split.
-        target_len: how many tokens of a document the model reads, None for all.
-    """
+    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding."""
     first: Any = getattr(model, "first", None)
     cutter = cutter_of(first.tokenizer) if first is not None and first.token_ids(["a"]) is not None else None
     words = counter_of(model, "")

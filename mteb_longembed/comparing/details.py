@@ -26,42 +26,26 @@ _Read = Callable[[str, AbsTaskRetrieval, str], Any]
 
 @dataclass(frozen=True)
 class Side:
-    """What one candidate found for a query.
+    """What one candidate found for a query."""
 
-    Args:
-        score: in percent.
-        rank: the rank of its best relevant document from 1, None if none is in the ranking that is kept.
-        relevant: the id of that document; without a rank, of the most relevant one.
-        first: the id of the document at rank 1, None if there is none.
-    """
-
-    score: float
+    score: float  # in percent
+    #: the rank of its best relevant document from 1, None if none is in the ranking that is kept.
     rank: int | None
-    relevant: str
-    first: str | None
+    relevant: str  # the id of that document; without a rank, of the most relevant one
+    first: str | None  # the id of the document at rank 1, None if there is none
 
 
 @dataclass(frozen=True)
 class QueryDifference:
-    """A query on which the best candidate and another one differ.
+    """A query on which the best candidate and another one differ."""
 
-    Args:
-        task: the task's name.
-        split: the split.
-        query: the query's id.
-        text: its text, shortened.
-        points: the score of the best minus the other's, from -100 to 100.
-        best: what the best found.
-        other: what the other one found.
-    """
-
-    task: str
-    split: str
-    query: str
-    text: str
-    points: float
-    best: Side
-    other: Side
+    task: str  # the task's name
+    split: str  # the split
+    query: str  # the query's id
+    text: str  # its text, shortened
+    points: float  # the score of the best minus the other's, from -100 to 100
+    best: Side  # what the best found
+    other: Side  # what the other one found
 
 
 def differences(
@@ -72,13 +56,6 @@ def differences(
     best_name: str,
 ) -> dict[str, list[QueryDifference]]:
     """The queries on which the best differs most from its base, and from BM25; the largest differences first.
-
-    Args:
-        cells: where rankings are.
-        tasks: the tasks, with their data loaded.
-        rows: the candidates.
-        scores: their scores by query.
-        best_name: the name of the best.
 
     Returns:
         By the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.

@@ -29,26 +29,19 @@ LEAST_QUERIES = 40
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate's row.
+    """One candidate's row."""
 
-    Args:
-        candidate: the candidate.
-        score: in percent; the mean over splits is taken first, then the mean over tasks.
-        gain: paired difference to its base, in points; None for a base, and if there is no base.
-        p_value: p-value of that difference, adjusted for the number of candidates.
-        loss: paired difference to the best that may be recommended, in points; None for the best.
-        cost: the cost of encoding.
-        by_split: score in percent by task and split, with its interval.
-        others: the other metrics in percent, with their intervals.
-    """
-
-    candidate: Candidate
-    score: Interval
+    candidate: Candidate  # the candidate
+    score: Interval  # in percent; the mean over splits is taken first, then the mean over tasks
+    #: paired difference to its base, in points; None for a base, and if there is no base.
     gain: Interval | None
-    p_value: float | None
+    p_value: float | None  # p-value of that difference, adjusted for the number of candidates
+    #: paired difference to the best that may be recommended, in points; None for the best.
     loss: Interval | None
-    cost: Cost
+    cost: Cost  # the cost of encoding
+    #: score in percent by task and split, with its interval.
     by_split: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+    #: the other metrics in percent, with their intervals.
     others: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
@@ -137,24 +130,16 @@ def rank(
 
 @dataclass(frozen=True)
 class Expected:
-    """The score to expect of the winner on new queries: one half of the queries chooses, the other half scores.
+    """The score to expect of the winner on new queries: one half of the queries chooses, the other half scores."""
 
-    Args:
-        score: in percent, the mean of both ways.
-        choices: the name that each half chooses.
-    """
-
-    score: float
-    choices: tuple[str, str]
+    score: float  # in percent, the mean of both ways
+    choices: tuple[str, str]  # the name that each half chooses
 
 
 def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
     """The score to expect; None if there are fewer than `LEAST_QUERIES` queries.
 
     The highest of many scores is too high: part of it is luck on the very queries that chose it.
-
-    Args:
-        scores: scores of the candidates that may win, in the order in which ties are decided.
     """
     found = next(iter(scores.values()))
     if sum(map(len, found.values())) < LEAST_QUERIES:

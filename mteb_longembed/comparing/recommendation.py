@@ -16,24 +16,17 @@ LOSS = 2.0
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommendation.
+    """The recommendation."""
 
-    Args:
-        verdict: `better`, `nothing better` or `undecided`.
-        best: name of the candidate with the highest score.
-        cheapest: name of the fastest candidate that loses less than `LOSS` points to the best; the best itself if none
-            is surely faster.
-        smallest: the same for the bytes of its vectors.
-        expected: the score to expect of the best on new queries, None with fewer than `LEAST_QUERIES` queries.
-        sentences: for people.
-    """
-
-    verdict: str
-    best: str
+    verdict: str  # `better`, `nothing better` or `undecided`
+    best: str  # name of the candidate with the highest score
+    #: name of the fastest candidate that loses less than `LOSS` points to the best; the best itself if none is surely
+    #: faster.
     cheapest: str
-    smallest: str
+    smallest: str  # the same for the bytes of its vectors
+    #: the score to expect of the best on new queries, None with fewer than `LEAST_QUERIES` queries.
     expected: Expected | None
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # for people
 
 
 def recommend(
@@ -51,14 +44,6 @@ def recommend(
     to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. Cheaper are
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
     were all faster than those of the best, and the one with the smallest vectors.
-
-    Args:
-        rows: the candidates, the best first; at least one.
-        tasks: names of the tasks, for the command to type next.
-        n_queries: queries that all candidates answered.
-        expected: the score to expect, if it is known.
-        corpus: the file of the documents, if they are not those of a task that mteb knows.
-        proxy: whether the queries were drawn from the documents. That helps BM25, so BM25 is then left out.
     """
     able = [row for row in rows if not (proxy and row.candidate.matches_words)]
     best = able[0]

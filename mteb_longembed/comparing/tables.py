@@ -1,4 +1,4 @@
-"""A comparison as tables, figures, JSON and one page."""
+"""A comparison as tables, figures, JSON and one page, and the folder that they are written to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
+from mteb_longembed.errors import DataError
+from mteb_longembed.reports.files import make_folder, read_json, slug
 from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -166,13 +169,7 @@ def drawings(found: Comparison) -> list[Drawing]:
 
 
 def page(found: Comparison, pictures: list[Drawing], links: Sequence[tuple[str, str]] = ()) -> str:
-    """One self-contained HTML page.
-
-    Args:
-        found: the comparison.
-        pictures: its figures.
-        links: address and text of other comparisons.
-    """
+    """One self-contained HTML page."""
     from mteb_longembed.reports import html_page
     from mteb_longembed.reports.overview import Overview
 
@@ -337,3 +334,37 @@ def short(name: str) -> str:
     """
     base, plus, rest = name.partition("+")
     return base.rsplit("/", 1)[-1] + plus + rest
+
+
+#: The folder of all comparisons inside the output folder.
+COMPARISONS = "comparisons"
+PAGE, MACHINE = "compare.html", "compare.json"
+
+
+def folder_of(found: Comparison, output: Path) -> Path:
+    """The folder of a comparison, made if need be. Its name has a hash of data, candidates and metrics.
+
+    So the same command writes to the same place, and another one never overwrites it.
+
+    Raises:
+        InputError: if it cannot be made.
+    """
+    folder = output / COMPARISONS / slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
+    make_folder("the comparison's folder", folder)
+    return folder
+
+
+def siblings(folder: Path) -> list[tuple[str, str]]:
+    """Links to the other comparisons, the newest first: the page's address, and data, best candidate and date."""
+    found = []
+    for path in folder.parent.glob(f"*/{MACHINE}"):
+        if path.parent == folder or not path.with_name(PAGE).is_file():
+            continue
+        try:
+            saved = read_json(path)
+            written, best = saved["written"], saved["recommendation"]["best"]
+            text = f"{', '.join(saved['tasks'])}: {best}, {written}"
+        except (DataError, OSError, LookupError, TypeError):
+            continue  # another program wrote it
+        found.append((str(written), f"../{path.parent.name}/{PAGE}", text))
+    return [(address, text) for _, address, text in sorted(found, reverse=True)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from mteb_longembed.errors import INTERRUPTED, LongEmbedError
+from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
+from mteb_longembed.names.grammar import is_extended_name
 
 from .mteb_parts import change_function
-from .validate import check_command
+from .tasks import known_tasks
 
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
@@ -50,3 +53,73 @@ def in_one_sentence(
         sys.exit(status)
 
     return told
+
+
+#: The start of the names of all our tasks.
+_OURS = "LongEmbed"
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """Check the parts of an `mteb run` that concern us. mteb checks everything else.
+
+    Raises:
+        UnknownNameError, InputError, IncompatibleError: if the name of an extended model has a mistake.
+        InputError: if there is no such task, and the model or the task's name is one of ours.
+    """
+    if list(arguments[:1]) != ["run"]:
+        return
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("-m", "--model", default="")
+    parser.add_argument("-t", "--tasks", nargs="+", default=[])
+    try:
+        asked, _ = parser.parse_known_args(arguments[1:])
+    except argparse.ArgumentError:
+        return  # mteb reports what is wrong with its own options
+    check_model(asked.model)
+    ours = is_extended_name(asked.model)
+    check_tasks(name for name in asked.tasks if ours or name.startswith(_OURS))
+
+
+def check_model(name: str) -> None:
+    """Raise a LongEmbedError if the name of an extended model has a mistake. The base is not checked."""
+    if is_extended_name(name):
+        from mteb_longembed.encoders.bases.spec import ModelSpec
+
+        ModelSpec.parse(name)
+
+
+def check_tasks(names: Iterable[str]) -> None:
+    """Raise InputError if one of the tasks does not exist. mteb must be imported already."""
+    from mteb_longembed.tasks import TASKS
+    from mteb_longembed.tasks.generated.variants import find_variant
+
+    registry = known_tasks()
+    for name in names:
+        if name not in registry:
+            find_variant(name)  # raises if it is a variant with impossible values
+            raise unknown("task", name, registry, [task.metadata.name for task in TASKS])
+
+
+def check_benchmarks(names: Collection[str]) -> None:
+    """Raise InputError if one of the benchmarks does not exist."""
+    if not names:
+        return
+    import mteb
+
+    for name in names:
+        try:
+            mteb.get_benchmark(name)
+        except KeyError:
+            known = [benchmark.name for benchmark in mteb.get_benchmarks()]
+            raise unknown(
+                "benchmark", name, known, ["LongEmbed+", "LongEmbed-quick", "LongEmbed++"]
+            ) from None
+
+
+def unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:
+    """The error for a task or benchmark that does not exist. `mteb available-KINDs` lists mteb's own."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(
+        f"unknown {kind} {name!r}: {hint}known: {', '.join(ours)}, and mteb's own (mteb available-{kind}s)."
+    )

@@ -23,7 +23,7 @@ from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.comparison import compare_candidates as compare
-from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.comparing.documents import make_queries
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task, files_task

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mteb_longembed.comparing.made_queries import make_queries
+from mteb_longembed.comparing.documents import make_queries
 from mteb_longembed.errors import DataError
 
 

@@ -11,7 +11,7 @@ import pytest
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import compare_candidates as compare
-from mteb_longembed.comparing.sampling import take_sample
+from mteb_longembed.comparing.documents import take_sample
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks.beir import beir_task
 from tests import tiny

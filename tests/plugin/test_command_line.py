@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.errors import InputError, LongEmbedError
-from mteb_longembed.plugin.command_line import TRACEBACK_VARIABLE, in_one_sentence
-from mteb_longembed.plugin.validate import check_command
+from mteb_longembed.plugin.command_line import TRACEBACK_VARIABLE, check_command, in_one_sentence
 
 ROOT = str(Path(__file__).parents[2])
 #: The stock command, in the form that its console script has.

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.scores import main_tables
-from mteb_longembed.reports.tables.table import Cell, Table
+from mteb_longembed.reports.tables.table import Cell, Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
+from mteb_longembed.statistics.sensitivity import position_sensitivity
 from tests.reports.made import rows as rows_of
 
 
@@ -173,3 +174,14 @@ def test_keys_stay_inside_their_folder_and_apart(tmp_path, hostile):
         path.write_text("")
         assert path.parent.resolve() == path.resolve().parent
     assert Table(hostile.key, "", (), ()).key == hostile.key
+
+
+def test_at_80_columns_a_name_is_broken_between_its_parts_only() -> None:
+    names = ["mini-rope+pcw@4096:center=corpus,short=cut,size=128,vectors=window", "bm25"]
+    made = position_sensitivity([float(i % 3 > 0) for i in range(200)], [i / 200 for i in range(200)])
+    shown = io.StringIO()
+    places = places_table([(name, "LongEmbedPasskey", 200, made) for name in names])
+    show([places], Console(file=shown, width=80, color_system=None))
+    words = shown.getvalue().split()
+    assert words.count("LongEmbedPasskey") == 2 and "vectors=window" in words
+    assert all(len(line) <= 80 for line in shown.getvalue().splitlines())

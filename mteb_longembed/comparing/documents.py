@@ -1,8 +1,11 @@
-"""A part of a corpus that is too big to embed: the judged documents, hard ones, and random ones."""
+"""The documents of a comparison: queries drawn from them, and a part of a corpus that is too big to embed."""
 
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -10,7 +13,72 @@ import mteb
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.candidates import BM25
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import DataError, InputError
+
+#: The smallest and largest number of words of a sentence that becomes a query; of characters, where no spaces are.
+_WORDS = (6, 40)
+_CHARACTERS = (10, 80)
+#: Languages that are written without spaces between words.
+_NO_SPACES = ("zho", "cmn", "yue", "jpn", "tha", "khm", "mya", "bod", "lao")
+_SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]")
+#: Words, or characters where no spaces are, in each piece of text by which documents are compared.
+_SHINGLE = 8
+#: Documents that share more of their pieces than this are near-duplicates.
+_SHARED = 0.2
+
+
+def make_queries(
+    corpus: Mapping[str, str], n_queries: int = 200, seed: int = 0, language: str = "eng"
+) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
+
+    Returns:
+        Query id -> text, and query id -> the document that answers it.
+
+    Raises:
+        DataError: if no document has such a sentence.
+    """
+    by_character = language.partition("-")[0] in _NO_SPACES
+    unit, (least, most) = ("characters", _CHARACTERS) if by_character else ("words", _WORDS)
+
+    def words(text: str) -> list[str]:
+        return re.findall(r"\w" if by_character else r"\w+", text.lower())
+
+    def pieces_of(text: str) -> set[int]:
+        found = words(text)
+        return {hash(tuple(found[i : i + _SHINGLE])) for i in range(max(len(found) - _SHINGLE + 1, 0))}
+
+    pieces = {name: pieces_of(text) for name, text in corpus.items()}
+    seen = Counter(piece for found in pieces.values() for piece in found)
+    own = {
+        name: found
+        for name, found in pieces.items()
+        if found and sum(seen[piece] > 1 for piece in found) <= _SHARED * len(found)
+    }
+    rng = random.Random(seed)
+    queries: dict[str, str] = {}
+    relevant: dict[str, dict[str, int]] = {}
+    for name in rng.sample(sorted(own), len(own)):
+        if len(queries) == n_queries:
+            break
+        sentences = [found[0].strip() for found in _SENTENCE.finditer(corpus[name])]
+        fitting = [
+            sentence
+            for sentence in dict.fromkeys(sentences)
+            if least <= len(words(sentence) if by_character else sentence.split()) <= most
+            and not any(seen[p] > 1 for p in pieces_of(sentence))
+        ]
+        if fitting:
+            query = f"made-{len(queries)}"
+            queries[query] = rng.choice(fitting)
+            relevant[query] = {name: 1}
+    if not queries:
+        raise DataError(
+            f"to draw queries, a document needs a sentence of {least} to {most} {unit} that no other "
+            f"document has, but none of the {len(corpus)} documents has one: give --queries and --qrels."
+        )
+    return queries, relevant
+
 
 #: So many of BM25's best documents of each query may become hard negatives.
 _RANKS = 100
@@ -21,11 +89,6 @@ def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list
 
     All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
     the second ones. The other half are drawn.
-
-    Args:
-        task: the task, with its data loaded; it is changed.
-        n_documents: how many documents stay in each corpus; one with fewer documents is not changed.
-        seed: seed of the draw.
 
     Returns:
         One sentence for each corpus that became smaller.
