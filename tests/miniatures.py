@@ -6,7 +6,7 @@ Sizes that change positions (table rows, rope parameters, layer kinds) are those
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,21 @@ MINIATURES: dict[str, Miniature] = {
         config=XLMR | {"max_position_embeddings": 8194},
     ),
     "me5-base": Miniature("xlm-roberta", unigram, config=XLMR),
+    "nemotron3-1b": Miniature(
+        "ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL | {"max_position_embeddings": 32768}
+    ),
+    "harrier-270m": Miniature(
+        "gemma3_text",
+        llama_bpe,
+        "lasttoken",
+        max_seq_length=32768,
+        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 512, "num_hidden_layers": 6},
+    ),
 }
+# the same architectures as above, with other sizes, pooling and prompts
+MINIATURES["harrier-0.6b"] = replace(MINIATURES["qwen3-0.6b"], prompts={})
+MINIATURES["mdenseon"] = MINIATURES["modernbert-embed"]
+MINIATURES["granite-r2"] = MINIATURES["gte-modernbert"]
 
 
 def build(alias: str, folder: Path) -> Path:

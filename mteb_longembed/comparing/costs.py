@@ -15,7 +15,7 @@ import numpy as np
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.engine.tokenizing import cutter_of
 from mteb_longembed.encoders.spans import document_prompt
-from mteb_longembed.retrieval.passages import tokens_of_vectors
+from mteb_longembed.retrieval.passages import pools_vectors, tokens_of_vectors
 from mteb_longembed.tasks.cutting import counter_of
 
 #: How often the speed of every candidate is measured. Below that, two speeds never count as different.
@@ -137,5 +137,5 @@ def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | No
     enough = 1
     while sum(min(n, max(enough - around, 0)) for n in whole) < ENOUGH * total:
         enough *= 2
-    vectors = n_vectors / len(whole) if cutter else None
+    vectors = n_vectors / len(whole) if cutter and not pools_vectors(model) else None
     return Cost(tokens, n_read / total if total else 1.0, vectors, enough)

@@ -340,7 +340,12 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     @property
     def dimensions(self) -> int | None:
         """To how many dimensions embeddings are cut, None if they are not."""
-        return cast("RaggedVectors", self[-1]).dims
+        return self.grouping.dims
+
+    @property
+    def grouping(self) -> RaggedVectors:
+        """The module that groups vectors by document. A module that pools them further may follow it."""
+        return next(module for module in self if isinstance(module, RaggedVectors))
 
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",

@@ -62,6 +62,7 @@ _BGE: dict[str, Any] = {
     "document_prompt": "",
 }
 _WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+_HARRIER: dict[str, Any] = {"query_prompt": _WEB_SEARCH.rstrip(" "), "document_prompt": ""}
 
 #: Alias -> model.
 ZOO: dict[str, ZooEntry] = {
@@ -165,6 +166,47 @@ ZOO: dict[str, ZooEntry] = {
     ),
     "me5-large": ZooEntry(
         hub_id="intfloat/multilingual-e5-large", revision="ab10c1a7f42e74530fe7ae5be82e6d4f11a719eb", **_E5
+    ),
+    # models of 2026; trained lengths are those of mteb's registry
+    "nemotron3-1b": ZooEntry(
+        hub_id="nvidia/Nemotron-3-Embed-1B-BF16",
+        revision="f880174635613cff04033875fc6a69296cb72006",
+        trained_len=32768,
+    ),
+    "nemotron3-8b": ZooEntry(
+        hub_id="nvidia/Nemotron-3-Embed-8B-BF16",
+        revision="dd9d06b1852ef836d3dc2fbd2b71a34356912759",
+        trained_len=32768,
+    ),
+    "harrier-270m": ZooEntry(
+        hub_id="microsoft/harrier-oss-v1-270m",
+        revision="31de22b673913c7d658c0f03f792d77c2dcf8ebd",
+        trained_len=32768,
+        **_HARRIER,
+    ),
+    "harrier-0.6b": ZooEntry(
+        hub_id="microsoft/harrier-oss-v1-0.6b",
+        revision="f9b9dc8d367d443f2479d27aa5d8d2850c0774ee",
+        trained_len=32768,
+        **_HARRIER,
+    ),
+    "mdenseon": ZooEntry(
+        hub_id="lightonai/mDenseOn", revision="d61878b089bba2156fe029d3bb8ccaad368a6249", trained_len=8192
+    ),
+    "granite-r2": ZooEntry(
+        hub_id="ibm-granite/granite-embedding-english-r2",
+        revision="6e7b8ce0e76270394ac4669ba4bbd7133b60b7f9",
+        trained_len=8192,
+    ),
+    "granite-small-r2": ZooEntry(
+        hub_id="ibm-granite/granite-embedding-small-english-r2",
+        revision="54a8d2616a0844355a5164432d3f6dafb37b17a3",
+        trained_len=8192,
+    ),
+    "granite-multi-r2": ZooEntry(
+        hub_id="ibm-granite/granite-embedding-311m-multilingual-r2",
+        revision="dba7b0ee9d789f330fecfb85df57699f9e7d9c42",
+        trained_len=8192,
     ),
 }
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mteb.models.models_protocols import MTEBModels
 
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
-    from mteb_longembed.encoders.span_pooling import RaggedVectors
 
 
 def load_encoder(
@@ -62,7 +61,7 @@ def load_encoder(
     encoder: Any
     if isinstance(model, LongMultiVectorEncoder):
         if embed_dim is not None:
-            cast("RaggedVectors", model[-1]).dims = embed_dim
+            model.grouping.dims = embed_dim
         encoder = LongMultiVectorSearch(model)
     else:
         if embed_dim is not None:

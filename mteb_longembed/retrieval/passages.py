@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
-from mteb_longembed.encoders.span_pooling import SpanPooling
+from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
 from mteb_longembed.encoders.spans import document_prompt
 
 #: Start and end in characters. The end is excluded.
@@ -34,7 +34,7 @@ def passages_of(model: Any, text: str) -> list[Passage]:
 def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
     """For each row of token ids, special tokens and prompt included, the places of each vector's tokens."""
     first, pooling = model.first, model[1]
-    vectors = pooling.vectors if isinstance(pooling, SpanPooling) else None
+    vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
     for n, (_, *around) in zip(map(len, rows), settings, strict=True):
         prefix, behind = around or (0, 0)
@@ -44,6 +44,11 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
             yield [window.numpy() for window in first.strategy.windows(n, prefix, behind)]
         else:
             yield np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
+
+
+def pools_vectors(model: Any) -> bool:
+    """Whether a module behind ours pools vectors further. Then a vector has no place of its own in the text."""
+    return isinstance(model[1], SpanPooling) and not isinstance(model[-1], RaggedVectors)
 
 
 def _passage(offsets: np.ndarray) -> Passage:

@@ -31,7 +31,7 @@ def is_cosine(encoder: Any) -> bool:
     """Whether one of our encoders for mteb compares its vectors by the cosine."""
     if hasattr(encoder, "encode"):
         return str(encoder.model.similarity_fn_name) == "cosine"
-    return bool(encoder.model[-1].normalize)  # several vectors: their length is 1, or they are raw
+    return bool(encoder.model.grouping.normalize)  # several vectors: their length is 1, or they are raw
 
 
 class VectorSearch:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows
 from tests.limits import same_vectors
@@ -158,3 +160,24 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
 def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
     with pytest.raises(IncompatibleError, match=r"^several vectors .* cannot be a plain checkpoint:"):
         export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")
+
+
+def test_vectors_can_be_pooled_further_by_similarity(base, tmp_path: Path):
+    """With sentence-transformers' own module: for one call, behind the model's modules, and in a saved model."""
+    model = longembed.extend(base, "pi", vectors=4)
+    pooling = HierarchicalTokenPooling(3, num_protected_tokens=0)
+    expected = [pooling.pool_one(vectors).numpy() for vectors in model.encode_document(TEXTS)]
+    assert len(expected[-1]) < len(model.encode_document(TEXTS[-1]))
+    for got, one in zip(model.encode_document(TEXTS, token_pooling=pooling), expected, strict=True):
+        same_vectors(got, one)
+    name = model.identity().name
+    model.append(pooling)
+    assert model.identity().name == f"local/{name.rpartition('/')[2]}"
+    model.save_pretrained(str(tmp_path / "pooled"))
+    loaded = longembed.load(str(tmp_path / "pooled"))
+    for changed in (model, loaded):
+        for got, one in zip(changed.encode_document(TEXTS), expected, strict=True):
+            same_vectors(got, one)
+        assert changed.encode_query("t1").shape[0] == 1
+        # such a vector stands for several places
+        assert len(passages_of(changed, TEXTS[-1])) == 1

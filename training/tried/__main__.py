@@ -16,6 +16,7 @@ from mteb_longembed.statistics.bootstrap import randomisation_test
 from training.retrieval import generated
 from training.windows import found_by, interval, scores_of
 
+from .cope import ClippedRoPE
 from .folded import FoldedPositions
 from .hierarchical import HierarchicalPositions
 from .temperature import Temperature
@@ -27,7 +28,11 @@ ROWS = {
         ("rp@", "folded@", "hierarchical@", "hierarchical@:alpha=0.2"),
         ("ntk@", "ntk@:logn=off", *_TEMPERATURES),
     ),
-    "mini-rope": (("rp@", "folded@"), ("ntk@", "ntk@:logn=off", *_TEMPERATURES)),
+    "mini-rope": (
+        ("none@", "cope@", "cope@:clip=8"),
+        ("rp@", "folded@"),
+        ("ntk@", "ntk@:logn=off", *_TEMPERATURES),
+    ),
 }
 
 
@@ -38,7 +43,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=4096)
     args = parser.parse_args()
     logging.getLogger("mteb").setLevel(logging.CRITICAL)
-    for strategy in (FoldedPositions, HierarchicalPositions, Temperature):
+    for strategy in (ClippedRoPE, FoldedPositions, HierarchicalPositions, Temperature):
         STRATEGIES[strategy.key()] = strategy
     task = generated(args.task, args.length)
     for model in args.models:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar
 
+import torch
+from torch import Tensor
+
+from mteb_longembed.encoders.strategies.base import Strategy, parameter
 from mteb_longembed.errors import InputError
-
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +25,6 @@ class ClippedRoPE(Strategy):
 
     Args:
         clip: how many of the lowest frequencies; default all with a period above the trained length.
-
-    Example:
-        >>> import torch
-        >>> cope = ClippedRoPE(trained_len=512, target_len=2048, clip=3)
-        >>> cope.inv_freq(torch.tensor([1.0, 0.1, 0.02, 0.01]), 10_000.0, torch.tensor([2048])).tolist()
-        [[1.0, 0.1..., 0.0099..., 0.0]]
     """
 
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
@@ -40,24 +32,16 @@ class ClippedRoPE(Strategy):
     clip: int = parameter(
         None, "how many of the lowest frequencies to fade out (default: those that never turn once)"
     )
-    short: Literal["keep", "scale"] = parameter(
-        "keep", "inputs up to the trained length: keep their frequencies, or clip them too"
-    )
 
     def check(self) -> None:
         if self.clip is not None and self.clip < 1:
             raise InputError(f"cope's clip must be at least 1 frequency, got {self.clip}.")
 
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
-        return n <= self.trained_len and self.short == "keep"
-
     def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        import torch
-
         slow = int((inv_freq * self.trained_len < 2 * math.pi).sum())
         clipped = min(self.clip or slow, len(inv_freq))
         fade = torch.ones_like(inv_freq)
         if clipped:
             fade[-clipped:] = 0.5 * (1 + torch.linspace(0, math.pi, clipped, device=inv_freq.device).cos())
-        changed = (n > self.trained_len) | (self.short == "scale")
+        changed = n > self.trained_len
         return torch.where(changed[:, None], inv_freq * fade, inv_freq)
