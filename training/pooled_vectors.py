@@ -1,6 +1,6 @@
 """Fewer vectors a document: pooled by similarity, or runs of neighbours averaged.
 
-`python -m training.tried.pooled_vectors` prints one table for each model and task. Pooling by similarity is
+`python -m training.pooled_vectors` prints one table for each model and task. Pooling by similarity is
 sentence-transformers' `HierarchicalTokenPooling`. Runs of neighbours are the plain rival: as many vectors, and each
 still stands for one place of the document. A document's score is that of its best vector.
 """
