@@ -13,6 +13,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
+from tests.limits import same_vectors
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +88,45 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
     with pytest.raises(InputError, match="got 1 texts and 2 lists"):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("bert", "pi"), ("bert", "pcw"), ("nomic_bert", "ntk"), ("nomic_bert", "se")]
+)
+@pytest.mark.parametrize("prompt", ["passage : ", ""])
+def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_path, kind, key, prompt):
+    model = longembed.extend(tiny.sentence_transformer(kind, tmp_path), key, 2 * tiny.TRAINED)
+    text = tiny.text(5 * tiny.TRAINED + 3)
+    words = text.split()
+    empty = len(model.encode([""], prompt=prompt, output_value="token_embeddings")[0])
+    before = len(model.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+    before += sum(model.tokenizer("aa", return_special_tokens_mask=True)["special_tokens_mask"][:1])
+    room = 2 * tiny.TRAINED - empty
+    starts = [*range(0, len(words) - room, room // 2), len(words) - room]
+    spans = [(3 * i, 3 * i + 2) for i in range(len(words))]  # words of two letters are one token
+    got = longembed.encode_spans(model, [text], [spans], prompt=prompt, past_target="read")[0]
+    for i in range(len(words)):
+        best, most = 0, -1.0
+        for start in starts:
+            left = i - start if start > 0 else float("inf")
+            right = start + room - 1 - i if start + room < len(words) else float("inf")
+            if start <= i < start + room and min(left, right) > most:
+                best, most = start, min(left, right)
+        stretch = " ".join(words[best : best + room])
+        tokens = model.encode([stretch], prompt=prompt, output_value="token_embeddings")[0]
+        features = {"sentence_embedding": tokens[before + i - best][None]}
+        for module in list(model)[2:]:
+            with torch.no_grad():
+                features = module(features)
+        same_vectors(features["sentence_embedding"][0], got[i])
+
+
+def test_documents_up_to_the_target_are_read_as_before(base):
+    model = longembed.extend(base, "pi")
+    text = tiny.text(40)
+    cut, read = (
+        longembed.encode_spans(model, [text], [[(0, 60)]], past_target=past) for past in ("cut", "read")
+    )
+    assert np.array_equal(cut[0], read[0])
+    with pytest.raises(InputError, match="past_target must be cut or read, got 'all'"):
+        longembed.encode_spans(model, [text], [[(0, 60)]], past_target="all")
