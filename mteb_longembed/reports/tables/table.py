@@ -117,6 +117,11 @@ def number_cell(value: float | None, digits: int = 1, interval: Interval | None 
     return Cell(f"{value:,.{digits}f}", float(value), interval=ends)
 
 
+def interval_cell(score: Interval | None) -> Cell:
+    """A cell with a number and its interval; a dash if there is none."""
+    return number_cell(None if score is None else score.mean, interval=score)
+
+
 def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
     """The difference between two cells in points; a dash if one of them has no number.
 
