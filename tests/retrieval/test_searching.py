@@ -38,19 +38,6 @@ def corpus(seed: int, n: int = 12) -> Dataset:
 QUERIES = Dataset.from_dict({"id": ["q0", "q1", "q2"], "text": [tiny.text(n, 7) for n in (5, 8, 12)]})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query : ", "document": "passage : "}
-    tiny.sentence_transformer("bert", where, prompts=prompts)
-    return where / "model"
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-
-
 def run(model: Any, documents: Dataset, top_k: int = 5, **options: Any) -> dict[str, dict[str, float]]:
     model.index(documents, **WHERE)
     return model.search(QUERIES, top_k=top_k, **WHERE, **options)
