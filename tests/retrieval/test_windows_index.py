@@ -99,7 +99,6 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-        kept.close()
     assert {0, 5_000, n - 1} == set(places[0][:3])
     # two blocks, each in fp32 and as read
     assert peak < 3.5 * BLOCK_BYTES < 0.75 * n * several * width * 4

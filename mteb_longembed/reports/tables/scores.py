@@ -10,12 +10,15 @@ from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED, column_of
 from mteb_longembed.reports.scores.predictions import metric_of
 from mteb_longembed.reports.scores.published import (
+    COLUMNS,
+    LENGTHS,
+    PUBLISHED,
     BeirTask,
     PublishedLine,
     beir_tasks,
+    column_of,
     published_lines,
     source,
     task_chars,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mteb_longembed.reports.files import printable, slug
 from mteb_longembed.reports.scores.bases import shortened
-from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 from mteb_longembed.statistics.sensitivity import Sensitivity

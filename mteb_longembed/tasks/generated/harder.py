@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Hidden
+from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import Harder, Language, capital
 
 GROUP = 4

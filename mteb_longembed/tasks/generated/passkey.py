@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Haystack, Hidden
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
 from mteb_longembed.tasks.metadata import generated

@@ -13,7 +13,7 @@ import pytest
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from mteb_longembed.tasks.generated import languages
-from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Draws
 from mteb_longembed.tasks.generated.languages import find_language
 from mteb_longembed.tasks.generated.needle import facts, made_sentences
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval

@@ -9,8 +9,7 @@ from scipy.stats import chisquare, kstest
 
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Haystack
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack
 from mteb_longembed.tasks.generated.languages import find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 
