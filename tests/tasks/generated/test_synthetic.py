@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
 
 @BOTH
 def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[SyntheticRetrieval]) -> None:
-    for split in task.known_splits()[:10]:
+    for split in task.known_splits()[:8]:
         data = task.generate(split)
         texts = [hash(row["text"]) for row in data["corpus"]]
         queries = [row["text"] for row in data["queries"]]
@@ -31,7 +31,7 @@ def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[Synthe
 
 
 @BOTH
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", LENGTHS[::3])
 def test_the_number_of_words_is_kept(task: type[SyntheticRetrieval], length: int) -> None:
     assert all(
         row["n_words"] == len(row["text"].split()) for row in task.generate(f"test_{length}")["corpus"]
@@ -46,22 +46,13 @@ def test_depth_is_uniform_over_all_lengths(task: type[SyntheticRetrieval]) -> No
 
 
 @BOTH
-def test_depth_tells_where_the_text_is(task: type[SyntheticRetrieval]) -> None:
-    draws = Draws("find it")
-    haystack = Haystack(task.sentences(draws), 743)
-    for _ in range(50):
-        row = haystack.hide(["HIDDEN HERE."], haystack.places(1, draws, None))
-        before = row["text"].split().index("HIDDEN")
-        assert row["depth"] == round(before / 743, 4)
-
-
-@BOTH
-def test_hidden_text_is_put_between_sentences(task: type[SyntheticRetrieval]) -> None:
+def test_hidden_text_is_between_sentences_and_depth_tells_where(task: type[SyntheticRetrieval]) -> None:
     draws = Draws("between")
     haystack = Haystack(task.sentences(draws), 743)
     for _ in range(100):
         row = haystack.hide(["HIDDEN."], haystack.places(1, draws, None))
         before, after = row["text"].split("HIDDEN.")
+        assert row["depth"] == round(len(before.split()) / 743, 4)
         assert before == "" or before.rstrip()[-1] in ".!?\"'”’"
         assert after == "" or after.strip()[0].isupper() or not after.strip()[0].isalpha()
         assert (before.rstrip() + " " + after.lstrip()).split() == haystack.text.split()
