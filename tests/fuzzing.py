@@ -1,7 +1,4 @@
-"""Fuzzing: damaged input from a user or a disk must give a result or one of our errors, never another exception.
-
-`python -m tests.fuzzing [CASES]` runs all targets and prints the number of cases and the outcomes of each.
-"""
+"""Fuzzing: damaged input from a user or a disk must give a result or one of our errors, never another exception."""
 
 from __future__ import annotations
 
@@ -9,9 +6,6 @@ import copy
 import json
 import os
 import shutil
-import sys
-import tempfile
-import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -216,26 +210,3 @@ def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:
 
     run()
     return outcomes
-
-
-def main() -> None:
-    cases = int(sys.argv[1]) if len(sys.argv) > 1 else MANY_CASES
-    with tempfile.TemporaryDirectory() as work:
-        targets = Targets(Path(work))
-        found: dict[str, dict[str, int]] = {}
-        failed = False
-        for name in targets.all:
-            try:
-                found[name] = dict(fuzz(targets, name, cases))
-            except Exception:
-                # the other targets may fail too, and one run should show all failures
-                failed = True
-                print(f"{name}:", file=sys.stderr)
-                traceback.print_exc()
-    total = sum(sum(outcomes.values()) for outcomes in found.values())
-    print(json.dumps({"cases": total, "targets": found}, indent=2))
-    sys.exit(failed)
-
-
-if __name__ == "__main__":
-    main()

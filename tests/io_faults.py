@@ -58,12 +58,10 @@ class Faults:
             opened = self._opening(io.open)
             stack.enter_context(mock.patch.object(builtins, "open", opened))
             stack.enter_context(mock.patch.object(io, "open", opened))
-            for name in _BY_PATH:
+            for name in (*_BY_PATH, "write", "fsync"):
                 stack.enter_context(mock.patch.object(os, name, self._by_path(name, getattr(os, name))))
-            stack.enter_context(mock.patch.object(os, "open", self._opening_descriptor(os.open)))
+            stack.enter_context(mock.patch.object(os, "open", self._opening(os.open)))
             stack.enter_context(mock.patch.object(os, "close", self._closing(os.close)))
-            for name in ("write", "fsync"):
-                stack.enter_context(mock.patch.object(os, name, self._by_path(name, getattr(os, name))))
             if hasattr(os, "sendfile"):  # shutil uses it for copies if it can
                 stack.enter_context(mock.patch("shutil._USE_CP_SENDFILE", False))
             yield self
@@ -78,25 +76,14 @@ class Faults:
 
     def _opening(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def opened(path: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.counts(path):
-                return function(path, *args, **kwargs)
-            if not isinstance(path, int):  # a descriptor was counted when it was made
+            counts = kwargs.get("dir_fd") is None and self.counts(path)
+            if counts and not isinstance(path, int):  # a descriptor was counted when it was made
                 self.reach("open")
             file = function(path, *args, **kwargs)
-            self._open[file.fileno()] = str(path)
-            return _File(file, self)
-
-        return opened
-
-    def _opening_descriptor(self, function: Callable[..., int]) -> Callable[..., int]:
-        def opened(path: Any, *args: Any, **kwargs: Any) -> int:
-            counts = kwargs.get("dir_fd") is None and self.counts(path)
-            if counts:
-                self.reach("open")
-            descriptor = function(path, *args, **kwargs)
-            if counts:
-                self._open[descriptor] = str(path)
-            return descriptor
+            if not counts:
+                return file
+            self._open[file if isinstance(file, int) else file.fileno()] = str(path)
+            return file if isinstance(file, int) else _File(file, self)
 
         return opened
 
@@ -106,10 +93,6 @@ class Faults:
             function(descriptor)
 
         return closed
-
-    def forget(self, descriptor: int) -> None:
-        """Forget a closed file, because another file may get its number."""
-        self._open.pop(descriptor, None)
 
 
 class _File:
@@ -136,7 +119,7 @@ class _File:
     def close(self) -> None:
         if self._file.closed:
             return
-        self._faults.forget(self._file.fileno())
+        self._faults._open.pop(self._file.fileno(), None)  # another file may get its number
         try:
             if self._writes:  # the rest of the buffer is written to the disk only now
                 self._faults.reach("flush")

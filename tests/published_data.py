@@ -70,52 +70,47 @@ def _by_length() -> dict[str, Rows]:
     return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
 
 
+def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, str]:
+    """The files of a data set: a file of rows for each configuration and split, and the card."""
+    files, known = {}, []
+    for config, splits in configs.items():
+        paths = {split: f"{config}/{split}.jsonl" for split in splits}
+        files |= {paths[split]: _lines(found) for split, found in splits.items()}
+        known.append(
+            {"config_name": config, "data_files": [{"split": s, "path": p} for s, p in paths.items()]}
+        )
+    # YAML includes JSON
+    return files | {"README.md": f"---\n{json.dumps({'configs': known, **card})}\n---\n"}
+
+
 def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
     """The files and the card. As in the original, the card makes each file a split of a configuration.
 
     The original does not declare the columns, but this card does: `datasets` refuses splits with different columns
     unless the card has all of them.
     """
-    files, configs, info = {}, [], []
-    for folder, kinds in folders.items():
-        configs.append({"config_name": folder, "data_files": _data_files(folder, kinds)})
+    info = []
+    for folder in folders:
         columns = {"doc_id": "string", "qid": "string", "text": "string"}
         if folder == "needle":
             columns["context_length"] = "int64"
         features = [{"name": name, "dtype": kind} for name, kind in columns.items()]
         info.append({"config_name": folder, "features": features})
-        files |= {f"{folder}/{kind}.jsonl": _lines(rows) for kind, rows in kinds.items()}
-    return files | {"README.md": _card({"configs": configs, "dataset_info": info})}
+    return repository(folders, dataset_info=info)
 
 
 def _passkey() -> dict[str, str]:
     """One configuration for each kind and one split for each length, as mteb's own loader needs them."""
-    names = {"doc_id": "_id", "qid": "_id"}
-    judged = {"doc_id": "corpus-id", "qid": "query-id"}
-    files: dict[str, str] = {}
-    configs = []
-    for kind in ("corpus", "queries", "qrels"):
-        renamed = judged if kind == "qrels" else names
-        also = {"score": 1} if kind == "qrels" else {}
-        for length in LENGTHS:
-            rows = _rows(_PER_LENGTH)[kind]
-            files[f"{kind}/test_{length}.jsonl"] = _lines(
-                {renamed.get(key, key): value for key, value in row.items()} | also for row in rows
-            )
-        splits = [f"test_{length}" for length in LENGTHS]
-        configs.append(
-            {"config_name": kind if kind != "qrels" else "default", "data_files": _data_files(kind, splits)}
-        )
-    return files | {"README.md": _card({"configs": configs})}
-
-
-def _data_files(folder: str, splits: Iterable[str]) -> list[dict[str, str]]:
-    return [{"split": split, "path": f"{folder}/{split}.jsonl"} for split in splits]
+    made = _rows(_PER_LENGTH)
+    kinds: dict[str, Rows] = {
+        "corpus": [{"_id": row["doc_id"], "text": row["text"]} for row in made["corpus"]],
+        "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
+        "default": [
+            {"query-id": row["qid"], "corpus-id": row["doc_id"], "score": 1} for row in made["qrels"]
+        ],
+    }
+    return repository({kind: {f"test_{n}": found for n in LENGTHS} for kind, found in kinds.items()})
 
 
 def _lines(rows: Iterable[Mapping[str, object]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def _card(metadata: dict[str, object]) -> str:
-    return f"---\n{json.dumps(metadata)}\n---\n"  # YAML includes JSON

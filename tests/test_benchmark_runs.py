@@ -20,7 +20,7 @@ from mteb.results import TaskResult
 from mteb_longembed.commands import report
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.columns import COLUMN_BY_KEY
+from mteb_longembed.reports.scores.published import COLUMN_BY_KEY
 from tests import published_data, tiny
 from tests.loopback_hub import LoopbackHub
 

@@ -42,7 +42,7 @@ def test_structures_damaged_at_random_give_a_result_or_one_of_our_errors(targets
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_thousands_of_damaged_structures_do_too(targets: Targets, name: str) -> None:
-    fuzz(targets, name, MANY_CASES)
+    print(name, dict(fuzz(targets, name, MANY_CASES)))
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '{"a": 1}', '[{"type": 3}]', "", "nope", DEEP, "[]"])

@@ -11,8 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mteb_longembed.reports.tables.table import Cell, Table
-    from mteb_longembed.statistics.intervals import Interval
+    from mteb_longembed.reports.tables.table import Table
     from mteb_longembed.tasks.diagnose import Diagnosis
 
 _SHARE = 0.95
@@ -88,19 +87,19 @@ def main(args: argparse.Namespace) -> int:
 
 def to_table(found: Diagnosis) -> Table:
     """The scores by tokens read, the share of longer documents, and the conclusion."""
-    from mteb_longembed.reports.tables.table import Table, number_cell, text_cell
+    from mteb_longembed.reports.tables.table import Table, interval_cell, number_cell, text_cell
 
     lengths = sorted({length for curve in found.curves.values() for length in curve})
     rows = [
         (
             text_cell(f"{length:,}"),
-            *(_cell(curve.get(length)) for curve in found.curves.values()),
+            *(interval_cell(curve.get(length)) for curve in found.curves.values()),
             number_cell(found.longer_than(length), 0),
         )
         for length in lengths
     ]
     everything = "as many as it reads" if found.stops_at else "all"
-    rows.append((text_cell(everything), *map(_cell, found.whole.values()), number_cell(0.0, 0)))
+    rows.append((text_cell(everything), *map(interval_cell, found.whole.values()), number_cell(0.0, 0)))
     lens = found.document_lens
     spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
     notes = [
@@ -114,12 +113,6 @@ def to_table(found: Diagnosis) -> Table:
         rows=tuple(rows),
         notes=(*notes, *found.counted, *(_verdict(found, model) for model in found.curves)),
     )
-
-
-def _cell(score: Interval | None) -> Cell:
-    from mteb_longembed.reports.tables.table import number_cell
-
-    return number_cell(None if score is None else score.mean, interval=score)
 
 
 def _verdict(found: Diagnosis, model: str) -> str:

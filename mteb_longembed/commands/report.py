@@ -17,7 +17,6 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.bases import given_name, group_by_base
-from mteb_longembed.reports.scores.columns import COLUMNS, column_of
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,
@@ -26,6 +25,7 @@ from mteb_longembed.reports.scores.predictions import (
     query_scores,
 )
 from mteb_longembed.reports.scores.public_results import parse_range, public_results
+from mteb_longembed.reports.scores.published import COLUMNS, column_of
 from mteb_longembed.reports.scores.results import Results, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
 from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
-from mteb_longembed.reports.scores.columns import COLUMNS
 from mteb_longembed.reports.scores.public_results import PublicResults
+from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.reports.tables.public import n_mismatches

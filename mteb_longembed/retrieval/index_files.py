@@ -19,6 +19,7 @@ from filelock import FileLock
 from mteb_longembed.errors import DataError, InputError, StorageError
 
 from .vectors import Block
+from .windows_index import flat_index
 
 #: The file that names the folder of the current state. It is replaced last, so a reader sees the old or the new state.
 CURRENT = "index.json"
@@ -63,10 +64,10 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
             shutil.rmtree(made, ignore_errors=True)
             made.mkdir()
             try:
-                counts = _write_vectors(made / "vectors.faiss", blocks)
                 columns: dict[str, Any] = {"id": list(texts), "text": list(texts.values())}
-                if counts is not None:
-                    columns["vectors"] = counts
+                if blocks is not None:
+                    index, columns["vectors"] = flat_index(blocks)
+                    faiss.write_index(index or faiss.IndexFlatIP(1), str(made / "vectors.faiss"))
                 pq.write_table(pa.table(columns), made / "documents.parquet")
                 entry = {
                     "form": _FORM,
@@ -75,7 +76,7 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
                     "model": meta.name,
                     "revision": meta.revision,
                     "documents": len(texts),
-                    "vectors": None if counts is None else sum(counts),
+                    "vectors": None if blocks is None else sum(columns["vectors"]),
                 }
                 fresh = made / CURRENT
                 fresh.write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
@@ -130,18 +131,6 @@ def read_index(folder: Path) -> StoredIndex:
     if not complete:
         raise DataError(f"the index in {folder} is not complete (its numbers differ): build it again.")
     return StoredIndex(name, revision, texts, counts, rows)
-
-
-def _write_vectors(path: Path, blocks: Iterable[Block] | None) -> list[int] | None:
-    if blocks is None:
-        return None
-    index, counts = None, []
-    for block in blocks:
-        index = index or faiss.IndexFlatIP(block.rows.shape[1])
-        index.add(np.ascontiguousarray(block.rows, np.float32))
-        counts += block.counts.tolist()
-    faiss.write_index(index or faiss.IndexFlatIP(1), str(path))
-    return counts
 
 
 def _current(folder: Path) -> dict[str, Any]:

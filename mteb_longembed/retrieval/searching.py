@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder, LongMultiVectorSearch
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
@@ -50,7 +50,7 @@ def search(name: str, *, device: str | None = None) -> Searcher:
 def protocol_of(model: Any) -> Any:
     """mteb's object for a name as a search, over vectors of ours if it has any."""
     if isinstance(model, (LongEncoder, LongMultiVectorSearch)):
-        return _Plain(VectorSearch(model))
+        return VectorSearch(model)
     if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
         model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
     if hasattr(model, "encode"):
@@ -77,7 +77,7 @@ def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
     if "center" in settings or "index" in settings:
         inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
     if "fuse" not in settings:
-        return _Plain(inner)
+        return inner
     return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if is_cosine(encoder) else None)
 
 
@@ -96,27 +96,3 @@ def search_revision(settings: Mapping[str, Any]) -> str:
     from mteb.models.model_implementations.bm25 import bm25_s
 
     return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
-
-
-class _Plain(DescribedNow):
-    """Exactly mteb's search protocol, around an object that has it; `mteb_model_meta` may be set."""
-
-    def __init__(self, inner: Any) -> None:
-        self.vectors = inner
-        self.embedder = getattr(inner, "embedder", None)
-        self.mteb_model_meta = inner.mteb_model_meta
-
-    def __repr__(self) -> str:
-        return str(self.mteb_model_meta.name)
-
-    def index(self, corpus: Any, **options: Any) -> None:
-        """Index a corpus, and forget the last one."""
-        self.vectors.index(corpus, **options)
-
-    def refresh(self, corpus: Any, **options: Any) -> None:
-        """Compute again what depends on all documents, after the search over vectors was given other ones."""
-        self.vectors.refresh(corpus, **options)
-
-    def search(self, queries: Any, **options: Any) -> Any:
-        """The best documents of each query with their scores."""
-        return self.vectors.search(queries, **options)

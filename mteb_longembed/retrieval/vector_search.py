@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +12,12 @@ from datasets import Dataset
 from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
 from mteb.types import PromptType
 
+from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
 from .vectors import Block, CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
-
-if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
 
 #: So many sentences of the corpus are encoded as queries. Their mean is subtracted from queries.
 N_SENTENCES = 256
@@ -34,7 +32,7 @@ def is_cosine(encoder: Any) -> bool:
     return bool(encoder.model.grouping.normalize)  # several vectors: their length is 1, or they are raw
 
 
-class VectorSearch:
+class VectorSearch(DescribedNow):
     """A search that encodes documents when they are indexed. A document's score is that of its best vector.
 
     `index` forgets the last corpus, so one object works for every split.
@@ -50,7 +48,8 @@ class VectorSearch:
     """
 
     def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
-        self._encoder = encoder
+        self._encoder, self.embedder = encoder, encoder.embedder
+        self.mteb_model_meta = encoder.mteb_model_meta
         self._center = center
         self._index_kind = index
         self._several = not hasattr(encoder, "encode")
@@ -71,17 +70,6 @@ class VectorSearch:
 
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)
-
-    @property
-    def embedder(self) -> Any:
-        """The model that embeds."""
-        return self._encoder.embedder
-
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        """The encoder's own."""
-        found: ModelMeta = self._encoder.mteb_model_meta
-        return found
 
     def index(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
         """Encode the corpus."""

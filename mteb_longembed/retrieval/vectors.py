@@ -58,9 +58,9 @@ class CorpusVectors:
             return np.zeros(self._width, np.float32)
         return (self._sum / self.n_vectors).astype(np.float32)
 
-    def blocks(self, max_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
-        most = max(max_bytes // (4 * max(self._width, 1)), 1)
+        most = max((max_bytes or BLOCK_BYTES) // (4 * max(self._width, 1)), 1)
         self._file.seek(0)
         first = 0
         while first < len(self._counts):
@@ -72,10 +72,6 @@ class CorpusVectors:
             rows = np.frombuffer(bytearray(raw), np.float32).reshape(size, self._width)
             yield Block(first, np.array(self._counts[first:last]), rows)
             first = last
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
 
 
 def scores_by_block(blocks: Iterable[Block], queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:

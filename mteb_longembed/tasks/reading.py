@@ -61,11 +61,8 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
     """
     found: dict[str, str] = {}
-    for place, row in _rows(path, shown, DOCUMENTS):
-        name, title = _id(row["id"], "id", place), row.get("title")
-        if name in found:
-            raise DataError(f"{place}: expected each id once, got {name!r} again.")
-        title = "" if title is None else _text(title, "title", place)
+    for place, name, row in _named_rows(path, shown, DOCUMENTS, found):
+        title = "" if row.get("title") is None else _text(row["title"], "title", place)
         found[name] = f"{title} {_text(row['text'], 'text', place)}".strip()
     return found
 
@@ -77,13 +74,10 @@ def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
         DataError: as there, and for a query without text.
     """
     found: dict[str, str] = {}
-    for place, row in _rows(path, shown, QUERIES):
-        name, text = _id(row["id"], "id", place), _text(row["text"], "text", place)
-        if name in found:
-            raise DataError(f"{place}: expected each id once, got {name!r} again.")
-        if not text.strip():
+    for place, name, row in _named_rows(path, shown, QUERIES, found):
+        found[name] = _text(row["text"], "text", place)
+        if not found[name].strip():
             raise DataError(f"{place}: expected a query, got an empty text.")
-        found[name] = text
     return found
 
 
@@ -131,11 +125,6 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
     return Dataset(table, fingerprint=uuid.uuid4().hex)
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path is a table of the `datasets` library: a folder, or a Parquet file."""
-    return path.is_dir() or path.suffix == ".parquet"
-
-
 # ---- the rules for one value ---------------------------------------------------------------------------
 
 
@@ -176,7 +165,7 @@ def _rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """For every row its place for messages, and its value by meaning. A missing optional column has no value."""
     name, empty = shown or str(path), True
-    unit = "row" if is_table(path) else "line"
+    unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
     for number, row in _raw_rows(path, name, columns):
         place, empty = f"{name}, {unit} {number}", False
@@ -197,12 +186,27 @@ def _rows(
         raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
 
 
+def _named_rows(
+    path: Path, shown: str | None, columns: Mapping[str, Sequence[str]], known: Mapping[str, str]
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """For every row its place, its id, which is not among the known ones, and its value by meaning."""
+    for place, row in _rows(path, shown, columns):
+        name = _id(row["id"], "id", place)
+        if name in known:
+            raise DataError(f"{place}: expected each id once, got {name!r} again.")
+        yield place, name, row
+
+
 def _raw_rows(
     path: Path, name: str, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    if is_table(path):
+    if _is_table(path):
         files = _text_files(path) if columns is DOCUMENTS else []
-        yield from _file_rows(path, files, name) if files else _table_rows(path, name)
+        for number, file in enumerate(files, start=1):
+            inner = file.relative_to(path).as_posix()
+            yield number, {"id": inner, "text": "".join(line for _, line in _lines(file, f"{name}/{inner}"))}
+        if not files:
+            yield from _table_rows(path, name)
         return
     plain = path.name.removesuffix(".gz")
     first = next((line for _, line in _lines(path, name) if line.strip()), "")
@@ -359,7 +363,11 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str
     return implied[len(fields)]
 
 
-# ---- folders of text files -----------------------------------------------------------------------------
+# ---- folders and tables --------------------------------------------------------------------------------
+
+
+def _is_table(path: Path) -> bool:
+    return path.is_dir() or path.suffix == ".parquet"
 
 
 def _text_files(folder: Path) -> list[Path]:
@@ -368,16 +376,6 @@ def _text_files(folder: Path) -> list[Path]:
     return sorted(
         path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts)
     )
-
-
-def _file_rows(folder: Path, files: Sequence[Path], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, path in enumerate(files, start=1):
-        place = path.relative_to(folder).as_posix()
-        text = "".join(line for _, line in _lines(path, f"{name}/{place}"))
-        yield number, {"id": place, "text": text}
-
-
-# ---- tables --------------------------------------------------------------------------------------------
 
 
 def find_table(root: Path, name: str, split: str) -> Path | None:

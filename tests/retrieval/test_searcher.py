@@ -36,18 +36,6 @@ TAILS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
-    return where / "model"
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-
-
 def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
     made = longembed.search(name, device="cpu")
     made.add(list(documents), list(documents.values()))

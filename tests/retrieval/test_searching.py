@@ -15,7 +15,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -36,19 +36,6 @@ def corpus(seed: int, n: int = 12) -> Dataset:
 
 
 QUERIES = Dataset.from_dict({"id": ["q0", "q1", "q2"], "text": [tiny.text(n, 7) for n in (5, 8, 12)]})
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query : ", "document": "passage : "}
-    tiny.sentence_transformer("bert", where, prompts=prompts)
-    return where / "model"
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
 
 
 def run(model: Any, documents: Dataset, top_k: int = 5, **options: Any) -> dict[str, dict[str, float]]:
@@ -215,3 +202,29 @@ def test_sentences_are_drawn_by_seed():
     assert sentences_of(texts, 50) == sentences_of(texts, 50) != sentences_of(texts, 50, seed=1)
     assert set(sentences_of(texts, 50)) == {"Aa.", "Bb!", "Cc", "Dd?", "Ee"}
     assert sentences_of(["", " "]) == []
+
+
+# ---- centring, against hand arithmetic
+
+
+def test_the_mean_is_subtracted_and_lengths_are_1_again():
+    rows = np.random.default_rng(0).normal(3, 1, (7, 5)).astype(np.float32)
+    got, mean = longembed.center(rows)
+    assert np.allclose(mean, [sum(column) / 7 for column in rows.T], atol=1e-6)
+    for row, centred in zip(rows, got, strict=True):
+        left = row - mean
+        assert np.allclose(centred, left / np.sqrt((left**2).sum()), atol=1e-5)
+
+
+def test_a_vector_alone_or_equal_to_the_mean_stays_as_it_is():
+    alone = np.array([[0.6, 0.8]])
+    assert np.array_equal(longembed.center(alone)[0], alone.astype(np.float32))
+    got, _ = longembed.center([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    assert np.array_equal(got[2], [0.5, 0.5])
+    assert longembed.center(np.zeros((0, 3)))[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], [[1.0, float("nan")]]])
+def test_what_is_no_matrix_of_numbers_is_refused(wrong):
+    with pytest.raises(InputError, match=r"^vectors must be a matrix of finite numbers"):
+        longembed.center(wrong)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from mteb_longembed.retrieval import windows_index
-from mteb_longembed.retrieval.vectors import CorpusVectors
+from mteb_longembed.retrieval.vectors import BLOCK_BYTES, CorpusVectors, best_documents
 from mteb_longembed.retrieval.windows_index import WindowIndex
 
 
@@ -79,3 +81,24 @@ def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     assert [b.first for b in blocks] == np.cumsum([0, *(len(b.counts) for b in blocks)])[:-1].tolist()
     assert np.allclose(kept.mean(), np.concatenate(documents).mean(0), atol=1e-6)
     assert (kept.n_vectors, len(kept)) == (sum(map(len, documents)), 40)
+
+
+def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -> None:
+    n, several, width = 10_000, 64, 128
+    draw = np.random.default_rng(0)
+    queries = draw.standard_normal((20, width), np.float32)
+    tracemalloc.start()
+    try:
+        kept = CorpusVectors()
+        for place in range(n):
+            rows = draw.standard_normal((several, width), np.float32)
+            if place in (0, 5_000, n - 1):  # these have the first query itself among their vectors
+                rows[place % several] = 10 * queries[0]
+            kept.add([rows])
+        _, places = best_documents(kept.blocks(), queries, 10)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert {0, 5_000, n - 1} == set(places[0][:3])
+    # two blocks, each in fp32 and as read
+    assert peak < 3.5 * BLOCK_BYTES < 0.75 * n * several * width * 4

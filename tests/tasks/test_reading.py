@@ -289,10 +289,8 @@ def bare(text: str) -> Callable[[bytes], bytes]:
 
 #: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
 CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
-    ("corpus.jsonl", swap('"word0 word1"', "0"), "line 1: the text must be a text, got 0"),
     ("corpus.jsonl", swap('"word0 word1"', "5"), "line 1: the text must be a text, got 5"),
     ("corpus.jsonl", swap('"word0 word1"', "null"), "line 1: the text must be a text, got None"),
-    ("corpus.jsonl", swap('"word0 word1"', "[]"), r"line 1: the text must be a text, got \[\]"),
     ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), "half a surrogate pair"),
     ("corpus.jsonl", swap('"word0 word1"', '" "'), "counted"),
     ("corpus.jsonl", swap('"title": ""', '"title": 3'), "the title must be a text, got 3"),
@@ -324,7 +322,6 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t99999999999999999999"), "the score must be an integer of at most 10,000"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t"), "line 2: the score must be an integer .* got ''"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0"), "line 2: expected 3 columns, got 2"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0 d0 1"), "line 2: expected 3 columns, got 1"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td9\t1"), "line 2: expected the id of a document, got 'd9'"),
     ("qrels.tsv", swap("q0\td0\t1", "d0\tq0\t1"), "line 2: expected the id of a query, got 'd0'"),
     ("qrels.tsv", add("q0\td0\t0"), "line 8: expected one score for a query and a document, got 0 and before 1"),

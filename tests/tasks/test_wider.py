@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -102,16 +101,6 @@ def rows(kind: str) -> list[dict[str, object]]:
     return [{"query-id": f"q{i}", "corpus-id": f"d{i}", "score": 1} for i in range(N)]
 
 
-def repository(configs: dict[str, dict[str, list[dict[str, object]]]]) -> dict[str, str]:
-    """A data set's files: configuration, split, rows."""
-    files, card = {}, []
-    for config, splits in configs.items():
-        card.append({"config_name": config, "data_files": published_data._data_files(config, splits)})
-        for split, found in splits.items():
-            files[f"{config}/{split}.jsonl"] = "".join(json.dumps(row) + "\n" for row in found)
-    return files | {"README.md": f"---\n{json.dumps({'configs': card})}\n---\n"}
-
-
 def serve(hub: LoopbackHub) -> None:
     """Every repository of the benchmark."""
     bright: dict[str, dict[str, list[dict[str, object]]]] = {"long_documents": {}, "examples": {}}
@@ -124,14 +113,16 @@ def serve(hub: LoopbackHub) -> None:
                 {"id": f"q{i}", "query": text(i, 60), "gold_ids_long": [f"d{i}"], "excluded_ids": ["N/A"]}
                 for i in range(N)
             ]
-            hub.add(data["path"], repository(bright), repo_type="dataset", sha=data["revision"])
+            hub.add(
+                data["path"], published_data.repository(bright), repo_type="dataset", sha=data["revision"]
+            )
             continue
         kinds = {"corpus": "corpus", "queries": "queries", "default": "qrels"}
         if TASKS[name]:
             kinds = {
                 f"{s}-{k}": k for s in TASKS[name] or () for k in ("corpus", "queries", "qrels", "top_ranked")
             }
-        served = repository({config: {"test": rows(kind)} for config, kind in kinds.items()})
+        served = published_data.repository({config: {"test": rows(kind)} for config, kind in kinds.items()})
         hub.add(data["path"], served, repo_type="dataset", sha=data["revision"])
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.columns import column_of, split_length
+from mteb_longembed.reports.scores.published import column_of, split_length
 from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"

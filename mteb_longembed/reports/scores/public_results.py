@@ -21,7 +21,7 @@ from statistics import median
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.published import COLUMNS, LENGTHS, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
@@ -134,18 +134,22 @@ class Window:
         return self.is_whole and MISMATCH * advertised <= LENGTHS[-1]
 
 
-def reference_curves(rows: Iterable[PublicLine], without: str = "") -> dict[int, dict[int, float]]:
+def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
     """For each number of tokens read, the median Passkey accuracy in percent by context length.
 
     The reference models have open weights, advertise exactly this length, and find at least 90 % at every length up
-    to it. The model `without` must not be a reference: so the rule can be checked on it.
+    to it.
     """
     members: dict[int, list[Mapping[int, float]]] = {}
     for row in rows:
         values = row.line.by_length["Passkey"]
         for read, lengths in READ.items():
-            is_reference = row.is_open and row.advertised in lengths and row.line.model.name.full != without
-            if is_reference and set(LENGTHS) <= set(values) and _finds_all(values, read):
+            if (
+                row.is_open
+                and row.advertised in lengths
+                and set(LENGTHS) <= set(values)
+                and _finds_all(values, read)
+            ):
                 members.setdefault(read, []).append(values)
     return {
         read: {length: median(values[length] for values in found) for length in LENGTHS}

@@ -1,4 +1,10 @@
-"""Numbers of the paper, of its authors and of BEIR, kept as data with their sources."""
+"""The benchmark's six columns, and the numbers of the paper, of its authors and of BEIR with their sources.
+
+The four real tasks have the same published data under our names and under mteb's names. Passkey and Needle have
+different data: this package generates ours, and mteb has the paper's own files. `Column.tasks` keeps them apart.
+
+Source: Zhu et al. 2024, section 3, https://arxiv.org/abs/2404.12096.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,70 @@ from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
-from mteb_longembed.reports.scores.columns import COLUMN_BY_KEY, COLUMNS
+GENERATED = "generated"
+PUBLISHED = "published"
+
+# Tokens; the paper's {0.25, 0.5, 1, 2, 4, 8, 16, 32} x 1,024.
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+QUERIES_PER_LENGTH = 50  # of Passkey and Needle, generated or published
+_LENGTH_SPLITS = tuple(f"test_{length}" for length in LENGTHS)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the paper's table."""
+
+    key: str  # its name in our tables
+    tasks: Mapping[str, str]  # the MTEB task's name for each kind of data (`generated`, `published`)
+    splits: tuple[str, ...]  # of a complete column
+    metric: str  # the score's key in MTEB's result files
+
+    @property
+    def is_by_length(self) -> bool:
+        """Whether the task has one split for each context length, and generated and published data."""
+        return len(self.splits) > 1
+
+
+def _by_length(name: str) -> Column:
+    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{name}Retrieval"}
+    return Column(name, tasks, _LENGTH_SPLITS, "ndcg_at_1")
+
+
+def _real(name: str, published: str, split: str = "test") -> Column:
+    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{published}Retrieval"}
+    return Column(name, tasks, (split,), "ndcg_at_10")
+
+
+COLUMNS = (
+    _by_length("Passkey"),
+    _by_length("Needle"),
+    _real("NarrativeQA", "NarrativeQA"),
+    _real("QMSum", "QMSum"),
+    _real("SummScreenFD", "SummScreenFD", split="validation"),
+    _real("2WikiMultihopQA", "WikimQA"),
+)
+COLUMN_BY_KEY = {column.key: column for column in COLUMNS}
+
+
+def column_of(task: str) -> Column | None:
+    """The column whose task this is, or a variant of it such as `LongEmbedNeedle-paraphrase`; None for other tasks.
+
+    >>> column_of("LongEmbedQMSum-quick").metric
+    'ndcg_at_10'
+    """
+    name = task.partition("-")[0]
+    return next((column for column in COLUMNS if name in column.tasks.values()), None)
+
+
+def split_length(split: str) -> int | None:
+    """The context length in tokens of a split such as `test_4096`, None for other splits.
+
+    >>> split_length("test_4096"), split_length("validation")
+    (4096, None)
+    """
+    prefix, _, length = split.partition("_")
+    return int(length) if prefix == "test" and length.isdigit() else None
+
 
 PAPER = "paper"
 AUTHORS = "authors"

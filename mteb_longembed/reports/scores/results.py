@@ -16,8 +16,7 @@ from typing import Any
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.columns import column_of
-from mteb_longembed.reports.scores.published import BEIR_TASKS
+from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of
 
 _METRICS = ("ndcg_at_1", "ndcg_at_10")
 _NOT_RESULTS = {"model_meta.json"}

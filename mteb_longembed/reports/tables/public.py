@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import labels
-from mteb_longembed.reports.scores.columns import COLUMNS, PUBLISHED
 from mteb_longembed.reports.scores.public_results import (
     GOOD,
     MISMATCH,
@@ -23,7 +22,14 @@ from mteb_longembed.reports.scores.public_results import (
     reference_curves,
     window,
 )
-from mteb_longembed.reports.scores.published import PublishedLine, published_lines, source, trained_len
+from mteb_longembed.reports.scores.published import (
+    COLUMNS,
+    PUBLISHED,
+    PublishedLine,
+    published_lines,
+    source,
+    trained_len,
+)
 from mteb_longembed.reports.scores.scoreboard import Line, interval_of, right_and_wrong
 from mteb_longembed.reports.tables.scores import OTHER_DATA
 from mteb_longembed.reports.tables.table import (

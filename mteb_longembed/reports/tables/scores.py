@@ -10,12 +10,15 @@ from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.columns import COLUMNS, LENGTHS, PUBLISHED, column_of
 from mteb_longembed.reports.scores.predictions import metric_of
 from mteb_longembed.reports.scores.published import (
+    COLUMNS,
+    LENGTHS,
+    PUBLISHED,
     BeirTask,
     PublishedLine,
     beir_tasks,
+    column_of,
     published_lines,
     source,
     task_chars,
@@ -29,6 +32,7 @@ from mteb_longembed.reports.tables.table import (
     Cell,
     Table,
     difference_cell,
+    interval_cell,
     length_cells,
     number_cell,
     score_cell,
@@ -308,7 +312,7 @@ def beir_table(
     rows = []
     scores = [[_score(task, by_model[model]) for task in tasks] for model in chosen]
     for i, task in enumerate(tasks):
-        cells = [_cell(column[i]) for column in scores]
+        cells = [interval_cell(column[i]) for column in scores]
         rows.append(_row(task.task, task.query_words, task.document_words, cells))
     words, of_documents = fmean(t.query_words for t in tasks), fmean(t.document_words for t in tasks)
     rows.append(_row("Average", words, of_documents, [_average(column) for column in scores]))
@@ -341,9 +345,5 @@ def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval 
 def _average(values: list[Interval | None]) -> Cell:
     done = [value for value in values if value is not None]
     if len(done) == len(values):
-        return _cell(mean_of_intervals(done))
+        return interval_cell(mean_of_intervals(done))
     return Cell(f"({len(done)}/{len(values)})", is_partial=True)
-
-
-def _cell(score: Interval | None) -> Cell:
-    return number_cell(None if score is None else score.mean, interval=score)

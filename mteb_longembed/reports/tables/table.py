@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mteb_longembed.reports.files import printable, slug
 from mteb_longembed.reports.scores.bases import shortened
-from mteb_longembed.reports.scores.columns import COLUMNS
+from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -115,6 +115,11 @@ def number_cell(value: float | None, digits: int = 1, interval: Interval | None 
         return Cell(MISSING)
     ends = None if interval is None or not interval.is_known else (interval.low, interval.high)
     return Cell(f"{value:,.{digits}f}", float(value), interval=ends)
+
+
+def interval_cell(score: Interval | None) -> Cell:
+    """A cell with a number and its interval; a dash if there is none."""
+    return number_cell(None if score is None else score.mean, interval=score)
 
 
 def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:

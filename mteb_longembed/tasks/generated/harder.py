@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Hidden
+from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import Harder, Language, capital
 
 GROUP = 4
@@ -30,25 +29,18 @@ def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidde
     places, things = _fours(draws.shuffled(data.places)), _fours(draws.shuffled(data.things))
     made: list[Hidden] = []
     for group in range(-(-n // GROUP)):
-        names = slice(GROUP * group, GROUP * (group + 1))
-        make = KINDS[kind]
+
+        def person(i: int, j: int, start: int = GROUP * group) -> str:
+            return language.name(first[start + i % GROUP], last[start + j % GROUP])
+
         # a pair of places and things that no other group has
         here, owned = places[group % len(places)], things[group // len(places) % len(things)]
-        people = _People(language, first[names], last[names])
-        made += [_document(make(data, people, here, owned, j), draws) for j in range(GROUP)]
+        made += [_document(KINDS[kind](data, person, here, owned, j), draws) for j in range(GROUP)]
     return made[:n]
 
 
-class _People:
-    """Four first names and four last names. A call with two numbers gives the full name."""
-
-    def __init__(self, language: Language, first: list[str], last: list[str]) -> None:
-        self._language, self._first, self._last = language, first, last
-
-    def __call__(self, first: int, last: int) -> str:
-        return self._language.name(self._first[first % GROUP], self._last[last % GROUP])
-
-
+# the full name of a group's first name and last name with these numbers
+_People = Callable[[int, int], str]
 # the texts that document j of a group hides: pairs of a question and the sentence that answers it; a sentence that
 # answers nothing has an empty question
 _Made = list[tuple[str, str]]

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import UnknownNameError
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Hidden
 
 FOLDER = Path(__file__).parent / "data" / "languages"
 ENGLISH = "eng"
@@ -131,18 +129,6 @@ class Language:
     def name(self, first: str, last: str) -> str:
         """A person's name."""
         return self.person.format(first=first, last=last)
-
-    def passkeys(self, draws: Draws, n: int) -> list[Hidden]:
-        """One pass key for each document; all people and all keys of a split are different."""
-        people = draws.distinct(n, self.n_people)
-        keys = draws.distinct(n, 90_000)
-        made = []
-        for person, key in zip(people, keys, strict=True):
-            first, last = divmod(person, len(self.last_names))
-            name, digits = self.name(self.first_names[first], self.last_names[last]), key + 10_000
-            text = self.passkey.text.format(person=name, key=digits)
-            made.append(Hidden(text, self.passkey.query.format(person=name)))
-        return made
 
     @property
     def n_people(self) -> int:

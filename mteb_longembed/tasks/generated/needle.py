@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from mteb_longembed.errors import DataError, UnknownNameError
-from mteb_longembed.tasks.generated.draws import Draws
 from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documents
-from mteb_longembed.tasks.generated.haystack import Hidden
+from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
 from mteb_longembed.tasks.metadata import generated

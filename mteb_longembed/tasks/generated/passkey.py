@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Haystack, Hidden
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
 from mteb_longembed.tasks.metadata import generated
@@ -75,7 +74,15 @@ class LongEmbedPasskey(SyntheticRetrieval):
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """One pass key for each document; all people and all keys of a split are different."""
-        return cls.language().passkeys(draws, n)
+        language = cls.language()
+        people, keys = draws.distinct(n, language.n_people), draws.distinct(n, 90_000)
+        made = []
+        for person, key in zip(people, keys, strict=True):
+            first, last = divmod(person, len(language.last_names))
+            name = language.name(language.first_names[first], language.last_names[last])
+            text = language.passkey.text.format(person=name, key=key + 10_000)
+            made.append(Hidden(text, language.passkey.query.format(person=name)))
+        return made
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:

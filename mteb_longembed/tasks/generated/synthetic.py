@@ -21,8 +21,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Corpus, Haystack, Hidden
+from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 

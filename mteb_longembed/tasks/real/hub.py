@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
@@ -131,10 +131,6 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
 
 def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
     names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
-    for name in names:  # a pinned revision never changes: a file in the cache needs no network
-        cached = try_to_load_from_cache(REPOSITORY, name, repo_type="dataset", revision=REVISION)
-        if isinstance(cached, str):
-            return Path(cached), f"{REPOSITORY}/{name}"
     reason = f"does not exist at {REVISION[:7]}"
     for name in names:
         try:
@@ -142,8 +138,9 @@ def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
             return path, f"{REPOSITORY}/{name}"
         except RemoteEntryNotFoundError:
             continue
-        except LocalEntryNotFoundError:
+        except LocalEntryNotFoundError:  # the other name may be in the cache
             reason = "is not in the cache, and the hub cannot be reached"
+            continue
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
             reason = f"cannot be downloaded: {_first_line(error)}"
         break

@@ -10,8 +10,8 @@ import pytest
 
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle
-from mteb_longembed.tasks.generated.draws import Draws
 from mteb_longembed.tasks.generated.harder import GROUP, KINDS, hidden_by, most_documents
+from mteb_longembed.tasks.generated.haystack import Draws
 from mteb_longembed.tasks.generated.languages import find_language, known_languages
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.generated.variants import find_variant

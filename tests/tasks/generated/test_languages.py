@@ -13,7 +13,7 @@ import pytest
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from mteb_longembed.tasks.generated import languages
-from mteb_longembed.tasks.generated.draws import Draws
+from mteb_longembed.tasks.generated.haystack import Draws
 from mteb_longembed.tasks.generated.languages import find_language
 from mteb_longembed.tasks.generated.needle import facts, made_sentences
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
@@ -59,7 +59,7 @@ def test_a_languages_data_never_change_unnoticed(task: type[SyntheticRetrieval],
 
 @EACH
 @BOTH
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", LENGTHS[::3])
 def test_documents_have_the_languages_characters_a_token(
     task: type[SyntheticRetrieval], code: str, length: int
 ) -> None:

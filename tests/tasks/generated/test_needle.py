@@ -136,14 +136,16 @@ def test_other_essays_are_another_task_and_line_ends_do_not_matter(tmp_path: Pat
     assert one.revision != three.revision
 
 
-def test_a_haystack_without_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"haystack .*: expected \*\.txt files with text"):
-        LongEmbedNeedle.variant(haystack=write(tmp_path, a=" \n"))
-
-
-def test_a_haystack_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9 au lait")
-    with pytest.raises(DataError, match=r"a\.txt, byte 3: expected UTF-8 text"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b" \n", r"haystack .*: expected \*\.txt files with text"),
+        (b"caf\xe9 au lait", r"a\.txt, byte 3: expected UTF-8 text"),
+    ],
+)
+def test_a_haystack_without_text_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
         LongEmbedNeedle.variant(haystack=tmp_path)
 
 

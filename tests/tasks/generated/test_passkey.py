@@ -48,14 +48,6 @@ def test_only_the_relevant_document_tells_the_key_of_the_person_asked_for(length
         assert telling == set(data["relevant_docs"][query["id"]])
 
 
-def test_no_two_documents_of_a_split_share_a_key() -> None:
-    keys = [
-        re.search(r"pass key is (\d{5})\.", row["text"])[1]  # type: ignore[index]
-        for row in LongEmbedPasskey.generate("test_512")["corpus"]
-    ]
-    assert len(set(keys)) == 100
-
-
 def test_all_else_is_the_papers_filler() -> None:
     text = LongEmbedPasskey.generate("test_1024")["corpus"][3]["text"]
     rest = re.sub(r"\S+ \S+'s pass key is (\d+)\. Remember it\. \1 is the pass key for [^.]+\. ?", "", text)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import kstest
+from scipy.stats import chisquare, kstest
 
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
-from mteb_longembed.tasks.generated.draws import Draws
-from mteb_longembed.tasks.generated.haystack import Haystack
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack
 from mteb_longembed.tasks.generated.languages import find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 
@@ -23,24 +18,9 @@ FILLER = find_language("eng").passkey.filler
 BOTH = pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
 
 
-def test_content_does_not_depend_on_pythons_hash_seed() -> None:
-    code = "from mteb_longembed.tasks import LongEmbedNeedle as T; print(T.generate('test_256')['corpus'][7])"
-    shown = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(shown) == 1
-
-
 @BOTH
 def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[SyntheticRetrieval]) -> None:
-    for split in task.known_splits()[:10]:
+    for split in task.known_splits()[:8]:
         data = task.generate(split)
         texts = [hash(row["text"]) for row in data["corpus"]]
         queries = [row["text"] for row in data["queries"]]
@@ -51,7 +31,7 @@ def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[Synthe
 
 
 @BOTH
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", LENGTHS[::3])
 def test_the_number_of_words_is_kept(task: type[SyntheticRetrieval], length: int) -> None:
     assert all(
         row["n_words"] == len(row["text"].split()) for row in task.generate(f"test_{length}")["corpus"]
@@ -66,22 +46,13 @@ def test_depth_is_uniform_over_all_lengths(task: type[SyntheticRetrieval]) -> No
 
 
 @BOTH
-def test_depth_tells_where_the_text_is(task: type[SyntheticRetrieval]) -> None:
-    draws = Draws("find it")
-    haystack = Haystack(task.sentences(draws), 743)
-    for _ in range(50):
-        row = haystack.hide(["HIDDEN HERE."], haystack.places(1, draws, None))
-        before = row["text"].split().index("HIDDEN")
-        assert row["depth"] == round(before / 743, 4)
-
-
-@BOTH
-def test_hidden_text_is_put_between_sentences(task: type[SyntheticRetrieval]) -> None:
+def test_hidden_text_is_between_sentences_and_depth_tells_where(task: type[SyntheticRetrieval]) -> None:
     draws = Draws("between")
     haystack = Haystack(task.sentences(draws), 743)
     for _ in range(100):
         row = haystack.hide(["HIDDEN."], haystack.places(1, draws, None))
         before, after = row["text"].split("HIDDEN.")
+        assert row["depth"] == round(len(before.split()) / 743, 4)
         assert before == "" or before.rstrip()[-1] in ".!?\"'”’"
         assert after == "" or after.strip()[0].isupper() or not after.strip()[0].isalpha()
         assert (before.rstrip() + " " + after.lstrip()).split() == haystack.text.split()
@@ -157,3 +128,25 @@ def test_a_variant_keeps_its_name_after_its_data_are_unloaded(task: type[Synthet
     assert all(abs(depth - 0.25) < 0.1 for depth in variant.dataset["default"]["test_256"]["corpus"]["depth"])
     variant.unload_data()
     assert variant.metadata.name == f"{task.metadata.name}-depth0.25"
+
+
+def test_draws_are_even() -> None:
+    draws = Draws("even")
+    counts = [0] * 20
+    for _ in range(20_000):
+        counts[draws.below(20)] += 1
+    assert chisquare(counts).pvalue > 0.001
+
+
+@given(st.integers(0, 10_000), st.integers(1, 60))
+def test_distinct_numbers_are_in_range_and_never_repeat(seed: int, n: int) -> None:
+    drawn = Draws(str(seed)).distinct(n, 60)
+    assert len(set(drawn)) == n
+    assert all(0 <= number < 60 for number in drawn)
+
+
+@given(st.lists(st.integers(), max_size=30), st.text(max_size=5))
+def test_shuffling_keeps_the_items_and_the_original(items: list[int], key: str) -> None:
+    before = list(items)
+    assert sorted(Draws(key).shuffled(items)) == sorted(items)
+    assert items == before

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with prompts."""
+    where = tmp_path_factory.mktemp("base")
+    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
+    return where / "model"
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
