@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -35,9 +34,3 @@ def register_benchmark(benchmarks: ModuleType) -> None:
     benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]
     for cache in ("_build_registry", "_build_aliases_registry"):
         part("mteb.benchmarks.get_benchmark", cache).cache_clear()
-
-
-def known_tasks() -> Collection[str]:
-    """The names of all tasks that mteb finds. The operator `in` also recognises variants."""
-    tasks: Collection[str] = part("mteb.get_tasks", "_TASKS_REGISTRY")
-    return tasks

@@ -35,16 +35,16 @@ def test_groups_whose_names_are_numbers_keep_their_headings() -> None:
 
     stock = getattr(_split_on_capital, "__wrapped__", _split_on_capital)
     names = ["__cg__Length::256", "__cg__Length::512"]
-    assert stock(names[0]) == stock(names[1]), "mteb has mended it: drop keeping_digits"
-    heading = board.keeping_digits(stock)
-    assert [heading(name) for name in names] == ["256 (Length)", "512 (Length)"]
-    assert heading("BitextMining") == stock("BitextMining") == "Bitext Mining"
+    assert stock(names[0]) == stock(names[1]), "mteb has mended it: drop heading_with_digits"
+    headings = [board.heading_with_digits(stock, name) for name in (*names, "BitextMining")]
+    assert headings[:2] == ["256 (Length)", "512 (Length)"]
+    assert headings[2] == stock("BitextMining") == "Bitext Mining"
 
 
 def test_the_column_of_experiments_is_no_score() -> None:
     seen: list[pd.DataFrame] = []
     frame = pd.DataFrame({"Model": ["a/b", "c/d"], "_experiment_id": ["", "x=1"], "Mean (Task)": [0.5, 0.25]})
-    board.without_experiments(seen.append)(frame)
+    board.style_without_experiments(seen.append, frame)
     assert list(seen[0].columns) == ["Model", "Mean (Task)"]
     assert list(seen[0]["Model"]) == ["a/b", "c/d (x=1)"]
     assert "_experiment_id" in frame.columns, "mteb's own table stays as it is"
