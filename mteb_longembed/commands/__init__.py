@@ -6,9 +6,22 @@ functions, so that `--help` and the error for a wrong option come at once.
 
 from __future__ import annotations
 
+import argparse
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+#: Options by the title of their group: names, what argparse needs, and the help.
+Options = dict[str, list[tuple[str, dict[str, Any], str]]]
+
+
+def add_groups(parser: argparse.ArgumentParser, options: Options) -> None:
+    """Add options to a parser, each group under its title."""
+    for title, group in options.items():
+        own = parser.add_argument_group(title)
+        for names, settings, meaning in group:
+            own.add_argument(*names.split(), help=meaning, **settings)
 
 
 @contextmanager
