@@ -23,8 +23,7 @@ from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
 from mteb_longembed.comparing.documents import take_sample
-from mteb_longembed.comparing.ranking import Row, expected, rank
-from mteb_longembed.comparing.recommendation import Recommendation, recommend
+from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -42,43 +41,26 @@ _LEFT_OUT = (LongEmbedError, ImportError, OSError)
 
 @dataclass
 class Comparison:
-    """The result of a comparison.
+    """The result of a comparison."""
 
-    Args:
-        rows: the candidates, the best first.
-        recommendation: what to do.
-        tasks: names of the tasks.
-        n_queries: queries that all candidates answered.
-        skipped: one sentence for each cell that did not fit into the budget.
-        left_out: one sentence for each candidate that could not run.
-        seconds: wall time of each candidate's cells, with the time to read stored embeddings.
-        proxy: whether the queries were drawn from the documents.
-        tokens_encoded: tokens that were encoded for this comparison, without probes.
-        tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
-        metrics: what was scored, the first one ranks; `main score` if each task has its own.
-        counted: one sentence for each kind of query or document that is not scored.
-        identity: a hash of data, candidates and metrics.
-        written: when it was made, in UTC.
-        queries: for the base of the best and for BM25, the queries on which the best differs most from it.
-        places: the position sensitivity by candidate and task, with its number of queries, where depths are known.
-    """
-
-    rows: list[Row]
-    recommendation: Recommendation
-    tasks: list[str]
-    n_queries: int
-    skipped: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    proxy: bool = False
-    tokens_encoded: int = 0
-    tokens_shared: int = 0
-    metrics: list[str] = field(default_factory=list)
-    counted: list[str] = field(default_factory=list)
-    identity: str = ""
-    written: str = ""
-    queries: dict[str, list[QueryDifference]] = field(default_factory=dict)
-    places: list[tuple[str, str, int, Sensitivity]] = field(default_factory=list)
+    rows: list[Row]  # the candidates, the best first
+    recommendation: Recommendation  # what to do
+    tasks: list[str]  # names of the tasks
+    n_queries: int  # queries that all candidates answered
+    skipped: list[str]  # one sentence for each cell that did not fit into the budget
+    left_out: list[str]  # one sentence for each candidate that could not run
+    seconds: dict[str, float]  # wall time of each candidate's cells, with the time to read stored embeddings
+    proxy: bool  # whether the queries were drawn from the documents
+    tokens_encoded: int  # tokens that were encoded for this comparison, without probes
+    tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
+    metrics: list[str]  # what was scored, the first one ranks; if each task has its own, all of them
+    counted: list[str]  # one sentence for each kind of query or document that is not scored
+    identity: str  # a hash of data, candidates and metrics
+    written: str  # when it was made, in UTC
+    #: for the base of the best and for BM25, the queries on which the best differs most from it.
+    queries: dict[str, list[QueryDifference]]
+    #: the position sensitivity by candidate and task, with its number of queries, where depths are known.
+    places: list[tuple[str, str, int, Sensitivity]]
 
 
 def compare_candidates(

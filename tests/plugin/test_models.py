@@ -19,7 +19,7 @@ from mteb_longembed.encoders.bases import base
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.plugin import after_import, metadata, models
+from mteb_longembed.plugin import after_import, metadata, registries
 from mteb_longembed.tasks import TASKS
 from tests import tiny
 from tests.limits import same_vectors
@@ -106,7 +106,7 @@ def test_registering_again_changes_nothing() -> None:
 def test_every_module_that_bound_the_registry_has_ours() -> None:
     holders = [m for m in sys.modules.values() if "MODEL_REGISTRY" in getattr(m, "__dict__", {})]
     assert len(holders) >= 3
-    assert all(isinstance(module.MODEL_REGISTRY, models.ModelRegistry) for module in holders)
+    assert all(isinstance(module.MODEL_REGISTRY, registries.ModelRegistry) for module in holders)
 
 
 def test_mteb_own_entries_stay_as_they_are() -> None:

@@ -19,7 +19,7 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.plugin import after_import
 from mteb_longembed.plugin.leaderboard.shown import add_to_menu
 from mteb_longembed.plugin.metadata import load_named
-from mteb_longembed.plugin.models import ModelRegistry
+from mteb_longembed.plugin.registries import ModelRegistry
 from tests.plugin.results import write_results
 
 NAME = "org/base+pi@4096"
