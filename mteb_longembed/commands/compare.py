@@ -93,14 +93,16 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.reports.files import write_file
 
     folder: Path = args.folder
-    from mteb_longembed.comparing import tables
-    from mteb_longembed.comparing.calling import compare, say_on_stderr
-    from mteb_longembed.reports.writers import show
-
-    # the table says how much each candidate reads
-    logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
-    with silence():
+    with (
+        silence()
+    ):  # first, because its imports say that the working folder is gone before torch ends the process
+        from mteb_longembed.comparing import tables
+        from mteb_longembed.comparing.calling import compare, say_on_stderr
+        from mteb_longembed.reports.writers import show
+
+        # the table says how much each candidate reads
+        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         found = compare(**given, show=not args.json)
     own = tables.folder_of(found, folder)
     write_file(own / tables.MACHINE, tables.as_json(found))

@@ -89,20 +89,6 @@ def test_the_score_to_expect_is_that_of_the_other_half_both_ways(seed, n_candida
         assert found.score == pytest.approx(50 * (mean(chosen[0], False) + mean(chosen[1], True)))
 
 
-def test_the_winner_of_many_equal_candidates_is_expected_to_score_less_than_it_did() -> None:
-    rng = np.random.default_rng(0)
-    key = ("Task", "test")
-    scores = {
-        Candidate(f"mine+gp@{i}", "mine"): {key: {f"q{q}": float(rng.random() < 0.5) for q in range(60)}}
-        for i in range(50)
-    }
-    best = max(np.mean(list(found[key].values())) for found in scores.values())
-    found = expected(scores)
-    assert found is not None and abs(found.score - 50) < 8 < 100 * best - 50
-    fewer = {c: {key: dict(list(own[key].items())[: LEAST_QUERIES - 1])} for c, own in scores.items()}
-    assert expected(fewer) is None
-
-
 # ---- the recommendation ----------------------------------------------------------------------------------
 
 

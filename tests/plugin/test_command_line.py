@@ -62,8 +62,9 @@ def test_an_interrupted_run_says_that_the_same_command_goes_on(monkeypatch, caps
     assert capsys.readouterr().err.endswith("the same command continues from there.\n")
 
 
-@pytest.mark.parametrize("error", [ValueError("mteb's own"), SystemExit(3), ZeroDivisionError()])
-def test_other_errors_pass_as_they_are(error, capsys) -> None:
+@pytest.mark.parametrize("error", [ValueError("mteb's own"), SystemExit(3), KeyboardInterrupt()])
+def test_other_errors_and_interrupts_of_other_commands_pass(error, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["mteb", "available-tasks"])
     with pytest.raises(type(error)) as raised:
         raising(error)()
     assert raised.value is error and capsys.readouterr().err == ""
@@ -95,12 +96,6 @@ def test_what_is_misspelt_is_named(name, task, told) -> None:
 )
 def test_what_is_right_or_concerns_mteb_alone_passes(arguments) -> None:
     check_command(arguments)
-
-
-def test_other_commands_keep_their_interrupt(monkeypatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["mteb", "available-tasks"])
-    with pytest.raises(KeyboardInterrupt):
-        raising(KeyboardInterrupt())()
 
 
 def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(tmp_path) -> None:
