@@ -85,11 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write; return the exit status.
-
-    Raises:
-        InputError: if models, tasks or options do not go together.
-    """
+    """Compare, print and write; return the exit status."""
     from mteb_longembed.reports.files import write_file
 
     folder: Path = args.folder

@@ -46,10 +46,6 @@ def run(arguments: list[str]) -> int:
     """Run models on tasks; return the exit status.
 
     It is 2 if something could not run; a sentence on standard error then says what.
-
-    Raises:
-        InputError: if no model is given, or a task or benchmark is unknown; the message says the nearest name.
-        LongEmbedError: if the command line has only one task, and it could not run.
     """
     own, rest = _own_parser().parse_known_args(arguments[1:])
     models = list(dict.fromkeys(own.model or ()))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import mteb
@@ -78,12 +79,7 @@ def compare_candidates(
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
-    """Run every candidate on every task, and rank them on the queries that all of them answered.
-
-    Raises:
-        InputError: if there is no candidate, or the budget is too small for every candidate.
-        DataError: if a corpus is empty, or no query has a relevant document.
-    """
+    """Run every candidate on every task, and rank them on the queries that all of them answered."""
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder), metrics)
@@ -109,8 +105,14 @@ def compare_candidates(
         if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
             work.run(joined, say)
     scores = work.complete()
+    if not scores:
+        why = (work.left_out + work.skipped)[:1]
+        raise InputError(
+            "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
+            f"{f' ({why[0]})' if why else ''}."
+        )
     costs = {candidate: work.cost(candidate) for candidate in scores}
-    rows = rank(scores, costs, others=work.others, proxy=proxy)
+    rows = rank(scores, costs, others=work.found, proxy=proxy)
     # `mteb run` does not know the names of tasks from local files
     corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
@@ -149,8 +151,7 @@ class _Work:
     started: float
     budget: float | None
     device: str | None
-    scores: dict[Candidate, dict[Key, dict[str, float]]] = field(default_factory=dict)
-    others: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
+    found: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -250,7 +251,7 @@ class _Work:
             if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
             self.left_out.append(f"{candidate.name} is left out: {reason}")
-            self.scores.pop(candidate, None)
+            self.found.pop(candidate, None)
             say(self.left_out[-1])
         finally:
             self.seconds[candidate.name] = time.monotonic() - began
@@ -270,13 +271,8 @@ class _Work:
                     )
         if None in found.values():
             return False
-        for key, scores in found.items():
-            self._take(candidate, key, scores or {})
+        self.found[candidate] = {key: scores for key, scores in found.items() if scores is not None}
         return True
-
-    def _take(self, candidate: Candidate, key: tuple[str, str], scores: CellScores) -> None:
-        self.others.setdefault(candidate, {})[key] = scores
-        self.scores.setdefault(candidate, {})[key] = next(iter(scores.values()))
 
     def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
         store = getattr(_encoder(model), "store", None)
@@ -297,36 +293,30 @@ class _Work:
         if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
             expected = cost.tokens["/".join(key)] / cost.tokens_per_second
         if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
-            self._take(candidate, key, self.cells.run(model, meta, task, split))
+            self.found.setdefault(candidate, {})[key] = self.cells.run(model, meta, task, split)
         else:
             self.skipped.append(
                 f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
             )
 
     def best_dense(self) -> Candidate | None:
-        """The candidate with the highest mean so far, without BM25."""
-        complete = {
-            c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
-        }
-        if not any(c.name == BM25 for c in self.scores) or not complete:
+        """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
+        if not any(candidate.name == BM25 for candidate in self.found):
             return None
+        means = {
+            candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
+            for candidate, scores in self.complete().items()
+            if candidate.name != BM25
+        }
+        return max(means, key=means.__getitem__, default=None)
 
-        def mean(candidate: Candidate) -> float:
-            by_split = [sum(scores.values()) / len(scores) for scores in complete[candidate].values()]
-            return sum(by_split) / len(by_split)
-
-        return max(complete, key=mean)
-
-    def complete(self) -> dict[Candidate, dict[tuple[str, str], dict[str, float]]]:
-        """The candidates that have all cells. Only these have answered the same queries."""
-        complete = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
-        if not complete:
-            why = (self.left_out + self.skipped)[:1]
-            raise InputError(
-                "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
-                f"{f' ({why[0]})' if why else ''}."
-            )
-        return complete
+    def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
+        """The ranking metric of the candidates that have all cells. Only these have answered the same queries."""
+        return {
+            candidate: {key: next(iter(scores.values())) for key, scores in found.items()}
+            for candidate, found in self.found.items()
+            if len(found) == len(self.corpora)
+        }
 
 
 def _free_memory() -> None:

@@ -15,6 +15,7 @@ from mteb_longembed.comparing.costs import ENOUGH, Cost
 from mteb_longembed.statistics.bootstrap import (
     adjust,
     difference_interval,
+    mean_interval,
     mean_of_means_interval,
     randomisation_test,
 )
@@ -77,19 +78,12 @@ def rank(
     *,
     others: Mapping[Candidate, Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]] | None = None,
     proxy: bool = False,
-    seed: int = 0,
 ) -> list[Row]:
     """The candidates, the best first. All must have answered the same queries.
 
     All splits of a task have the same weight, and all tasks have the same weight.
-
-    Args:
-        scores: scores by candidate.
-        costs: costs by candidate.
-        proxy: whether the queries were drawn from the documents. That helps candidates that match words, so none of
-            them is the best.
-        others: for each candidate, task and split, the scores of each metric, the ranking one among them first.
-        seed: seed of the resampling.
+    With `proxy` the queries were drawn from the documents. That helps candidates that match words, so none of them is
+    the best. `others` has the scores of each metric, the ranking one first.
     """
     order = {candidate: _groups(found) for candidate, found in scores.items()}
     weights = _weights(next(iter(scores.values())))
@@ -106,7 +100,7 @@ def rank(
         candidate: [group * weight * len(groups) for weight, group in zip(weights, groups, strict=True)]
         for candidate, groups in order.items()
     }
-    tests = [randomisation_test(scaled[bases[c.base]], scaled[c], seed=seed) for c in compared]
+    tests = [randomisation_test(scaled[bases[c.base]], scaled[c]) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
     rows = []
     for candidate in ranked:
@@ -114,16 +108,16 @@ def rank(
         rows.append(
             Row(
                 candidate,
-                score=mean_of_means_interval(order[candidate], weights, seed=seed).scaled(100),
-                gain=_difference(order, weights, base, candidate, seed),
+                score=mean_of_means_interval(order[candidate], weights).scaled(100),
+                gain=_difference(order, weights, base, candidate),
                 p_value=p_values.get(candidate),
-                loss=_difference(order, weights, best, candidate, seed),
+                loss=_difference(order, weights, best, candidate),
                 cost=costs[candidate],
                 by_split={
-                    key: mean_of_means_interval([list(by_query.values())], seed=seed).scaled(100)
+                    key: mean_interval(list(by_query.values())).scaled(100)
                     for key, by_query in scores[candidate].items()
                 },
-                others=_others((others or {}).get(candidate, {}), weights, seed),
+                others=_others((others or {}).get(candidate, {}), weights),
             )
         )
     return rows
@@ -172,20 +166,19 @@ def _difference(
     weights: list[float],
     first: Candidate | None,
     second: Candidate,
-    seed: int,
 ) -> Interval | None:
     if first is None or first is second:
         return None
-    return difference_interval(order[first], order[second], weights, seed=seed).scaled(100)
+    return difference_interval(order[first], order[second], weights).scaled(100)
 
 
 def _others(
-    found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float], seed: int
+    found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float]
 ) -> dict[str, Interval]:
     names = list(next(iter(found.values()), {}))[1:]
     return {
         name: mean_of_means_interval(
-            _groups({key: by_metric[name] for key, by_metric in found.items()}), weights, seed=seed
+            _groups({key: by_metric[name] for key, by_metric in found.items()}), weights
         ).scaled(100)
         for name in names
     }

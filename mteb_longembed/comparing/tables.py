@@ -159,11 +159,7 @@ def as_json(found: Comparison) -> str:
 
 
 def drawings(found: Comparison) -> list[Drawing]:
-    """The figures: score by length for each task, and score against speed.
-
-    Raises:
-        InputError: if matplotlib is not installed.
-    """
+    """The figures: score by length for each task, and score against speed."""
     by_length = [_by_length(found, task) for task in dict.fromkeys(found.tasks)]
     return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
@@ -345,9 +341,6 @@ def folder_of(found: Comparison, output: Path) -> Path:
     """The folder of a comparison, made if need be. Its name has a hash of data, candidates and metrics.
 
     So the same command writes to the same place, and another one never overwrites it.
-
-    Raises:
-        InputError: if it cannot be made.
     """
     folder = output / COMPARISONS / slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
     make_folder("the comparison's folder", folder)

@@ -29,11 +29,7 @@ _REGISTER = {
 
 
 def after_import(name: str) -> None:
-    """Register our parts for a module of mteb that has just been imported.
-
-    Raises:
-        LongEmbedError: if mteb no longer has a name that we rely on.
-    """
+    """Register our parts for a module of mteb that has just been imported."""
     for place in _REGISTER[name]:
         module, _, register = place.partition(":")
         getattr(importlib.import_module(f".{module}", __name__), register)(sys.modules[name])

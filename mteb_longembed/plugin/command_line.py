@@ -50,12 +50,7 @@ _OURS = "LongEmbed"
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Check the parts of an `mteb run` that concern us. mteb checks everything else.
-
-    Raises:
-        UnknownNameError, InputError, IncompatibleError: if the name of an extended model has a mistake.
-        InputError: if there is no such task, and the model or the task's name is one of ours.
-    """
+    """Check the parts of an `mteb run` that concern us. mteb checks everything else."""
     if list(arguments[:1]) != ["run"]:
         return
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)

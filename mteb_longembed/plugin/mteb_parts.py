@@ -12,11 +12,7 @@ from mteb_longembed.errors import LongEmbedError
 
 
 def part(module: str, name: str) -> Any:
-    """An object inside a module of mteb. The module is found even if a function of mteb has the same name.
-
-    Raises:
-        LongEmbedError: if mteb no longer has it.
-    """
+    """An object inside a module of mteb. The module is found even if a function of mteb has the same name."""
     try:
         return getattr(sys.modules[module], name)
     except (AttributeError, KeyError):
@@ -34,9 +30,6 @@ def change(owner: Any, name: str, instead: Callable[..., Any]) -> None:
     """Replace a method of a class of mteb's. A second time nothing happens.
 
     `instead` gets the old method (of a class method, its function), and then what the method was called with.
-
-    Raises:
-        LongEmbedError: if mteb no longer has it.
     """
     known = getattr(owner, name, None)
     if known is None:

@@ -138,9 +138,6 @@ def _staged(path: Path, *known: Path) -> Iterator[Path]:
 
     The folder of `path` is locked for this process. What killed processes left unfinished is removed. `path` itself is
     renamed last: if it exists, all other files exist. The `known` files, to which the writer adds, are copied first.
-
-    Raises:
-        StorageError: if the disk refuses a write.
     """
     folder = path.parent
     try:
