@@ -223,11 +223,10 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     for name, told in failures.items():
         print(f"mteb-longembed: {name}: {told}", file=sys.stderr)
     if failures:
+        what = (
+            f"{len(failures)} {'task' if len(failures) == 1 else 'tasks'} did not run ({', '.join(failures)})"
+        )
         print(
-            f"mteb-longembed: {len(failures)} {_UNIT[len(failures) > 1]} not run ({', '.join(failures)}), all others "
-            "did: the same command again runs only the missing ones.",
+            f"mteb-longembed: {what}, all others did: the same command again runs only the missing ones.",
             file=sys.stderr,
         )
-
-
-_UNIT = {True: "tasks did", False: "task did"}

@@ -155,7 +155,28 @@ def tables(found: Comparison) -> list[Table]:
 
 def as_json(found: Comparison) -> str:
     """Everything that was found, as JSON."""
-    return json.dumps(_plain(found), indent=1) + "\n"
+    plain = {
+        "version": version("mteb-longembed"),
+        "written": found.written,
+        "identity": found.identity,
+        "tasks": found.tasks,
+        "queries": found.n_queries,
+        "metrics": found.metrics,
+        "counted": found.counted,
+        "proxy": found.proxy,
+        "tokens_encoded": found.tokens_encoded,
+        "tokens_shared": found.tokens_shared,
+        "recommendation": asdict(found.recommendation),
+        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
+        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
+        "places": [
+            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
+            for name, task, n, made in found.places
+        ],
+        "left_out": found.left_out,
+        "skipped": found.skipped,
+    }
+    return json.dumps(plain, indent=1) + "\n"
 
 
 def drawings(found: Comparison) -> list[Drawing]:
@@ -194,30 +215,6 @@ def _difference(interval: Interval | None) -> Cell:
     if interval.is_known:
         shown += f" [{interval.low:+.0f},{interval.high:+.0f}]"
     return Cell(shown, interval.mean)
-
-
-def _plain(found: Comparison) -> dict[str, Any]:
-    return {
-        "version": version("mteb-longembed"),
-        "written": found.written,
-        "identity": found.identity,
-        "tasks": found.tasks,
-        "queries": found.n_queries,
-        "metrics": found.metrics,
-        "counted": found.counted,
-        "proxy": found.proxy,
-        "tokens_encoded": found.tokens_encoded,
-        "tokens_shared": found.tokens_shared,
-        "recommendation": asdict(found.recommendation),
-        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
-        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
-        "places": [
-            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
-            for name, task, n, made in found.places
-        ],
-        "left_out": found.left_out,
-        "skipped": found.skipped,
-    }
 
 
 def _plain_sensitivity(made: Sensitivity) -> dict[str, Any]:

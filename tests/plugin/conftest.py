@@ -41,4 +41,5 @@ def online(hub, monkeypatch, tmp_path_factory) -> LoopbackHub:
     hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf")
     for kept in ("_made", "_asked"):  # our registry remembers what it has read
         monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
+    hub.requests.clear()
     return hub

@@ -191,7 +191,7 @@ def test_a_file_and_its_folder_are_forced_to_the_disk_before_and_after_the_name(
 @pytest.mark.parametrize(
     ("error", "kind", "told"),
     [
-        (KeyboardInterrupt(), KeyboardInterrupt, ""),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
         (OSError(28, "No space left on device"), StorageError, r"written to .* \(No space left on device\):"),
     ],
 )
