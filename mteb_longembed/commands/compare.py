@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.commands import Options, add_groups, silence
+from mteb_longembed.commands import Group, add_groups, silence
 from mteb_longembed.errors import InputError
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
@@ -28,7 +28,7 @@ def _budget(text: str) -> float:
 
 
 _ROWS = "with an id and text: JSON Lines, CSV, TSV or Parquet"
-_OPTIONS: Options = {
+_OPTIONS: dict[str, Group] = {
     "data": [
         ("-t --tasks", {"nargs": "+", "default": [], "metavar": "TASK"}, "retrieval tasks of mteb"),
         ("-b --benchmarks", {"nargs": "+", "default": [], "metavar": "NAME"},

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mteb_longembed import __version__
-from mteb_longembed.commands import Options, add_groups
+from mteb_longembed.commands import Group, add_groups
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
@@ -62,7 +62,7 @@ def _warn(sentence: str) -> None:
     print(f"warning: {sentence}", file=sys.stderr)
 
 
-_OPTIONS: Options = {
+_OPTIONS: dict[str, Group] = {
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
