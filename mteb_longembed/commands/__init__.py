@@ -6,9 +6,22 @@ functions, so that `--help` and the error for a wrong option come at once.
 
 from __future__ import annotations
 
+import argparse
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+#: Options: names, what argparse needs, and the help.
+Group = list[tuple[str, dict[str, Any], str]]
+
+
+def add_groups(parser: argparse.ArgumentParser, options: Mapping[str, Group]) -> None:
+    """Add options to a parser, each group under its title, or without one."""
+    for title, group in options.items():
+        own = parser.add_argument_group(title) if title else parser
+        for names, settings, meaning in group:
+            own.add_argument(*names.split(), help=meaning, **settings)
 
 
 @contextmanager

@@ -5,15 +5,68 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
+from mteb_longembed.commands import Group, add_groups, silence
 from mteb_longembed.errors import InputError
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 _QUERIES = 200
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def _budget(text: str) -> float:
+    match = _TIME.fullmatch(text)
+    if match is None or float(match["number"]) == 0:
+        raise argparse.ArgumentTypeError(f"expected a time such as 20m, 90s or 2h, got {text!r}")
+    return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+_ROWS = "with an id and text: JSON Lines, CSV, TSV or Parquet"
+_OPTIONS: dict[str, Group] = {
+    "data": [
+        ("-t --tasks", {"nargs": "+", "default": [], "metavar": "TASK"}, "retrieval tasks of mteb"),
+        ("-b --benchmarks", {"nargs": "+", "default": [], "metavar": "NAME"},
+         "benchmarks of mteb, such as LongEmbed+"),
+        ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"}, "only these splits of the tasks"),
+        ("--data", {"type": Path, "metavar": "FOLDER"}, "a folder in BEIR's layout, or of the datasets library"),
+        ("--corpus", {"type": Path, "metavar": "FILE"}, f"documents {_ROWS}"),
+        ("--queries", {"type": Path, "metavar": "FILE"}, f"queries {_ROWS}"),
+        ("--qrels", {"type": Path, "metavar": "FILE"},
+         "query id, document id and score: the same formats, or TREC's"),
+        ("--language", {"default": "eng-Latn", "metavar": "CODE"},
+         "the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)"),
+        ("--metric", {"nargs": "+", "default": [], "metavar": "METRIC"},
+         "such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)"),
+        ("--make-queries", {"dest": "make", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
+         f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
+         "approximate real queries"),
+        ("--sample", {"type": int, "metavar": "N"},
+         "leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones"),
+    ],
+    "candidates": [
+        ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."}, "only these (default: all that fit)"),
+        ("--target", {"metavar": "TOKENS"}, "the target length (default: 8 times the trained length)"),
+        ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
+    ],
+    "run": [
+        ("--budget", {"type": _budget, "metavar": "TIME"},
+         "such as 20m, 90s or 2h: skip everything that would take longer"),
+        ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"),
+    ],
+    "output": [
+        ("--output-folder", {"dest": "folder", "type": Path, "default": Path("results"), "metavar": "DIR"},
+         "(default: results)"),
+        ("--figures", {"type": Path, "metavar": "DIR"},
+         "write the figures as PNG and SVG, in a folder for each comparison"),
+        ("--json", {"action": "store_true"}, "print only JSON"),
+    ],
+}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,110 +81,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mteb-longembed compare ./my-model --corpus docs.jsonl --queries questions.jsonl --qrels qrels.tsv"
     )
     parser.add_argument("models", nargs="+", metavar="MODEL", help="bases: an alias, a hub id, a folder")
-    data = parser.add_argument_group("data")
-    data.add_argument("-t", "--tasks", nargs="+", default=[], metavar="TASK", help="retrieval tasks of mteb")
-    data.add_argument(
-        "-b",
-        "--benchmarks",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="benchmarks of mteb, such as LongEmbed+",
-    )
-    data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help="only these splits of the tasks")
-    data.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="a folder in BEIR's layout, or of the datasets library"
-    )
-    rows = "with an id and text: JSON Lines, CSV, TSV or Parquet"
-    data.add_argument("--corpus", type=Path, metavar="FILE", help=f"documents {rows}")
-    data.add_argument("--queries", type=Path, metavar="FILE", help=f"queries {rows}")
-    data.add_argument(
-        "--qrels",
-        type=Path,
-        metavar="FILE",
-        help="query id, document id and score: the same formats, or TREC's",
-    )
-    data.add_argument(
-        "--language",
-        default="eng-Latn",
-        metavar="CODE",
-        help="the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)",
-    )
-    data.add_argument(
-        "--metric",
-        nargs="+",
-        default=[],
-        metavar="METRIC",
-        help="such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)",
-    )
-    data.add_argument(
-        "--make-queries",
-        dest="make",
-        nargs="?",
-        type=int,
-        const=_QUERIES,
-        metavar="N",
-        help=f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
-        "approximate real queries",
-    )
-    data.add_argument(
-        "--sample",
-        type=int,
-        metavar="N",
-        help="leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones",
-    )
-    who = parser.add_argument_group("candidates")
-    who.add_argument(
-        "--strategies", type=_keys, metavar="KEY,KEY,...", help="only these (default: all that fit)"
-    )
-    who.add_argument(
-        "--target", metavar="TOKENS", help="the target length (default: 8 times the trained length)"
-    )
-    who.add_argument(
-        "--no-bm25", dest="bm25", action="store_false", help="leave out BM25 and the fusion with BM25"
-    )
-    run = parser.add_argument_group("run")
-    run.add_argument(
-        "--budget",
-        type=_budget,
-        metavar="TIME",
-        help="such as 20m, 90s or 2h: skip everything that would take longer",
-    )
-    run.add_argument("--device", help="cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
-    out = parser.add_argument_group("output")
-    out.add_argument(
-        "--output-folder",
-        dest="folder",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="(default: results)",
-    )
-    out.add_argument(
-        "--figures",
-        type=Path,
-        metavar="DIR",
-        help="write the figures as PNG and SVG, in a folder for each comparison",
-    )
-    out.add_argument("--json", action="store_true", help="print only JSON")
+    add_groups(parser, _OPTIONS)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write; return the exit status.
-
-    Raises:
-        InputError: if models, tasks or options do not go together.
-    """
+    """Compare, print and write; return the exit status."""
     from mteb_longembed.reports.files import write_file
 
     folder: Path = args.folder
-    _be_quiet()
-    from mteb_longembed.comparing import tables
-    from mteb_longembed.comparing.calling import compare, say_on_stderr
-    from mteb_longembed.reports.writers import show
-
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
-    found = compare(**given, show=not args.json)
+    with (
+        silence()
+    ):  # first, because its imports say that the working folder is gone before torch ends the process
+        from mteb_longembed.comparing import tables
+        from mteb_longembed.comparing.calling import compare, say_on_stderr
+        from mteb_longembed.reports.writers import show
+
+        # the table says how much each candidate reads
+        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
+        found = compare(**given, show=not args.json)
     own = tables.folder_of(found, folder)
     write_file(own / tables.MACHINE, tables.as_json(found))
     pictures = _pictures(found, say_on_stderr, asked=args.figures is not None)
@@ -157,18 +125,6 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _be_quiet() -> None:
-    """Switch off the libraries' progress bars, and warnings about their own code. Our own bar is enough."""
-    import datasets
-    from transformers.utils.logging import disable_progress_bar
-
-    datasets.disable_progress_bars()
-    disable_progress_bar()
-    warnings.filterwarnings("ignore", category=FutureWarning, module="mteb")
-    # the table says how much each candidate reads
-    logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
-
-
 def _pictures(found: Any, say: Any, *, asked: bool) -> list[Any]:
     from mteb_longembed.comparing import tables
 
@@ -179,14 +135,3 @@ def _pictures(found: Any, say: Any, *, asked: bool) -> list[Any]:
             raise
         say(f"The page has no figures: {error}")
         return []
-
-
-def _keys(text: str) -> list[str]:
-    return [key.strip() for key in text.split(",") if key.strip()]
-
-
-def _budget(text: str) -> float:
-    match = _TIME.fullmatch(text)
-    if match is None or float(match["number"]) == 0:
-        raise argparse.ArgumentTypeError(f"expected a time such as 20m, 90s or 2h, got {text!r}")
-    return float(match["number"]) * _SECONDS[match["unit"]]

@@ -10,11 +10,40 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from mteb_longembed.commands import Group, add_groups
+
 if TYPE_CHECKING:
     from mteb_longembed.reports.tables.table import Table
     from mteb_longembed.tasks.diagnose import Diagnosis
 
 _SHARE = 0.95
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected whole numbers with commas between them, got {text!r}"
+        ) from None
+
+
+_OPTIONS: Group = [
+    ("-t --task", {"required": True},
+     "any text retrieval task of mteb (mteb available-tasks) or of this package, or a folder in BEIR's format: "
+     "corpus.jsonl, queries.jsonl, qrels/test.tsv"),
+    ("-m --model", {"action": "append", "dest": "models", "metavar": "MODEL"},
+     "any name that `mteb run -m` takes; repeat -m to compare models (default: bm25, which reads any length and needs "
+     "pip install 'mteb[bm25s]')"),
+    ("--lengths", {"type": _lengths, "metavar": "N,N,..."},
+     "how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); the score on whole "
+     "documents is always shown"),
+    ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"},
+     "splits of the task, such as test_4096 (default: all splits that are scored)"),
+    ("--json", {"action": "store_true"}, "print JSON: all numbers"),
+    ("--figures", {"type": Path, "metavar": "DIR"},
+     "write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'"),
+]  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,42 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
     )
-    parser.add_argument(
-        "-t",
-        "--task",
-        required=True,
-        help="any text retrieval task of mteb (mteb available-tasks) or of this package, or a folder in BEIR's "
-        "format: corpus.jsonl, queries.jsonl, qrels/test.tsv",
-    )
-    parser.add_argument(
-        "-m",
-        "--model",
-        action="append",
-        dest="models",
-        metavar="MODEL",
-        help="any name that `mteb run -m` takes; repeat -m to compare models (default: bm25, which reads any length "
-        "and needs pip install 'mteb[bm25s]')",
-    )
-    parser.add_argument(
-        "--lengths",
-        type=_lengths,
-        metavar="N,N,...",
-        help="how many tokens of each document to read (default: 128,256,512,1024,2048,4096,8192); the score on "
-        "whole documents is always shown",
-    )
-    parser.add_argument(
-        "--eval-splits",
-        nargs="+",
-        metavar="SPLIT",
-        help="splits of the task, such as test_4096 (default: all splits that are scored)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON: all numbers")
-    parser.add_argument(
-        "--figures",
-        type=Path,
-        metavar="DIR",
-        help="write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'",
-    )
+    add_groups(parser, {"": _OPTIONS})
 
 
 def main(args: argparse.Namespace) -> int:
@@ -127,12 +121,3 @@ def _verdict(found: Diagnosis, model: str) -> str:
         tried = max(found.curves[model], default=0)
         return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on {what}{said}"
     return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on {what} ({score:.1f}){said}"
-
-
-def _lengths(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected whole numbers with commas between them, got {text!r}"
-        ) from None

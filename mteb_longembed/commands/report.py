@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mteb_longembed import __version__
+from mteb_longembed.commands import Group, add_groups
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
@@ -61,8 +62,7 @@ def _warn(sentence: str) -> None:
     print(f"warning: {sentence}", file=sys.stderr)
 
 
-# The options by group: name, what argparse needs, and the help.
-_OPTIONS: dict[str, list[tuple[str, dict[str, object], str]]] = {
+_OPTIONS: dict[str, Group] = {
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
@@ -115,10 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; "
         "subfolders are searched too; not needed with --published",
     )
-    for title, options in _OPTIONS.items():
-        group = parser.add_argument_group(title)
-        for name, settings, meaning in options:
-            group.add_argument(name, help=meaning, **settings)  # type: ignore[arg-type]
+    add_groups(parser, _OPTIONS)
 
 
 def main(args: argparse.Namespace) -> int:

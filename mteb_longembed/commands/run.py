@@ -46,10 +46,6 @@ def run(arguments: list[str]) -> int:
     """Run models on tasks; return the exit status.
 
     It is 2 if something could not run; a sentence on standard error then says what.
-
-    Raises:
-        InputError: if no model is given, or a task or benchmark is unknown; the message says the nearest name.
-        LongEmbedError: if the command line has only one task, and it could not run.
     """
     own, rest = _own_parser().parse_known_args(arguments[1:])
     models = list(dict.fromkeys(own.model or ()))
@@ -227,11 +223,10 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     for name, told in failures.items():
         print(f"mteb-longembed: {name}: {told}", file=sys.stderr)
     if failures:
+        what = (
+            f"{len(failures)} {'task' if len(failures) == 1 else 'tasks'} did not run ({', '.join(failures)})"
+        )
         print(
-            f"mteb-longembed: {len(failures)} {_UNIT[len(failures) > 1]} not run ({', '.join(failures)}), all others "
-            "did: the same command again runs only the missing ones.",
+            f"mteb-longembed: {what}, all others did: the same command again runs only the missing ones.",
             file=sys.stderr,
         )
-
-
-_UNIT = {True: "tasks did", False: "task did"}

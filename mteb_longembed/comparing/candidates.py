@@ -58,15 +58,7 @@ def candidates_of(
 ) -> list[Candidate]:
     """All candidates of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
 
-    Args:
-        base: alias, hub id or folder; a name with a strategy gives only one candidate.
-        strategies: registry keys of the only strategies to try; default all. The base itself always takes part.
-        target_len: the target length in tokens; default 8 times the trained length.
-
-    Raises:
-        UnknownNameError: if a key is not that of a strategy.
-        InputError: if none of the strategies can extend the base.
-        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
+    A name with a strategy gives only one candidate. `strategies` are the keys of the only ones to try.
     """
     for key in strategies or ():
         get_strategy(key)
@@ -137,11 +129,7 @@ def _typed(spec: ModelSpec) -> str:
 
 
 def fitting(base: str) -> str:
-    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
-
-    Raises:
-        HubError, ModelError: if the base cannot be loaded, or is not an embedding model.
-    """
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
     resolved = resolve(ModelSpec(base))
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))

@@ -33,10 +33,7 @@ class Cells:
     """The cells of one output folder. Results are mteb's own; rankings are in a folder beside them.
 
     A ranking is found by the model's name and revision, the hash of the data, and how many documents it keeps.
-
-    Args:
-        folder: mteb's results folder, the same as for `mteb run --output-folder`.
-        metrics: what is scored, the first one ranks; by default each task's main score.
+    The first metric ranks. The default is each task's main score.
     """
 
     def __init__(self, folder: Path, metrics: Sequence[Measure] = ()) -> None:
@@ -77,12 +74,7 @@ class Cells:
         return self._rankings(meta, task, split).exists() and self.find(meta, task, split) is None
 
     def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores:
-        """Each query's scores, from an earlier run, or else from a run of mteb now.
-
-        Raises:
-            StorageError: if the disk refuses a write.
-            DataError: if a search leaves out a query, or gives scores that are not finite.
-        """
+        """Each query's scores, from an earlier run, or else from a run of mteb now."""
         path = self._rankings(meta, task, split)
         with _locked(path.parent):
             found = self.find(meta, task, split)
@@ -124,11 +116,7 @@ class Cells:
             return None  # there is none, or another version wrote it
 
     def keep_cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
-        """Keep a measured cost for later runs.
-
-        Raises:
-            StorageError: if the disk refuses.
-        """
+        """Keep a measured cost for later runs."""
         path = self._cost(meta, tasks)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import mteb
@@ -23,8 +24,7 @@ from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
 from mteb_longembed.comparing.documents import take_sample
-from mteb_longembed.comparing.ranking import Row, expected, rank
-from mteb_longembed.comparing.recommendation import Recommendation, recommend
+from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend
 from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -42,43 +42,26 @@ _LEFT_OUT = (LongEmbedError, ImportError, OSError)
 
 @dataclass
 class Comparison:
-    """The result of a comparison.
+    """The result of a comparison."""
 
-    Args:
-        rows: the candidates, the best first.
-        recommendation: what to do.
-        tasks: names of the tasks.
-        n_queries: queries that all candidates answered.
-        skipped: one sentence for each cell that did not fit into the budget.
-        left_out: one sentence for each candidate that could not run.
-        seconds: wall time of each candidate's cells, with the time to read stored embeddings.
-        proxy: whether the queries were drawn from the documents.
-        tokens_encoded: tokens that were encoded for this comparison, without probes.
-        tokens_shared: tokens whose embeddings were known already, from other candidates or earlier runs.
-        metrics: what was scored, the first one ranks; `main score` if each task has its own.
-        counted: one sentence for each kind of query or document that is not scored.
-        identity: a hash of data, candidates and metrics.
-        written: when it was made, in UTC.
-        queries: for the base of the best and for BM25, the queries on which the best differs most from it.
-        places: the position sensitivity by candidate and task, with its number of queries, where depths are known.
-    """
-
-    rows: list[Row]
-    recommendation: Recommendation
-    tasks: list[str]
-    n_queries: int
-    skipped: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    proxy: bool = False
-    tokens_encoded: int = 0
-    tokens_shared: int = 0
-    metrics: list[str] = field(default_factory=list)
-    counted: list[str] = field(default_factory=list)
-    identity: str = ""
-    written: str = ""
-    queries: dict[str, list[QueryDifference]] = field(default_factory=dict)
-    places: list[tuple[str, str, int, Sensitivity]] = field(default_factory=list)
+    rows: list[Row]  # the candidates, the best first
+    recommendation: Recommendation  # what to do
+    tasks: list[str]  # names of the tasks
+    n_queries: int  # queries that all candidates answered
+    skipped: list[str]  # one sentence for each cell that did not fit into the budget
+    left_out: list[str]  # one sentence for each candidate that could not run
+    seconds: dict[str, float]  # wall time of each candidate's cells, with the time to read stored embeddings
+    proxy: bool  # whether the queries were drawn from the documents
+    tokens_encoded: int  # tokens that were encoded for this comparison, without probes
+    tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
+    metrics: list[str]  # what was scored, the first one ranks; if each task has its own, all of them
+    counted: list[str]  # one sentence for each kind of query or document that is not scored
+    identity: str  # a hash of data, candidates and metrics
+    written: str  # when it was made, in UTC
+    #: for the base of the best and for BM25, the queries on which the best differs most from it.
+    queries: dict[str, list[QueryDifference]]
+    #: the position sensitivity by candidate and task, with its number of queries, where depths are known.
+    places: list[tuple[str, str, int, Sensitivity]]
 
 
 def compare_candidates(
@@ -96,12 +79,7 @@ def compare_candidates(
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> Comparison:
-    """Run every candidate on every task, and rank them on the queries that all of them answered.
-
-    Raises:
-        InputError: if there is no candidate, or the budget is too small for every candidate.
-        DataError: if a corpus is empty, or no query has a relevant document.
-    """
+    """Run every candidate on every task, and rank them on the queries that all of them answered."""
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     cells = Cells(Path(folder), metrics)
@@ -127,8 +105,14 @@ def compare_candidates(
         if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
             work.run(joined, say)
     scores = work.complete()
+    if not scores:
+        why = (work.left_out + work.skipped)[:1]
+        raise InputError(
+            "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
+            f"{f' ({why[0]})' if why else ''}."
+        )
     costs = {candidate: work.cost(candidate) for candidate in scores}
-    rows = rank(scores, costs, others=work.others, proxy=proxy)
+    rows = rank(scores, costs, others=work.found, proxy=proxy)
     # `mteb run` does not know the names of tasks from local files
     corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
     n_queries = sum(map(len, next(iter(scores.values())).values()))
@@ -167,8 +151,7 @@ class _Work:
     started: float
     budget: float | None
     device: str | None
-    scores: dict[Candidate, dict[Key, dict[str, float]]] = field(default_factory=dict)
-    others: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
+    found: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -268,7 +251,7 @@ class _Work:
             if candidate.name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
             self.left_out.append(f"{candidate.name} is left out: {reason}")
-            self.scores.pop(candidate, None)
+            self.found.pop(candidate, None)
             say(self.left_out[-1])
         finally:
             self.seconds[candidate.name] = time.monotonic() - began
@@ -288,13 +271,8 @@ class _Work:
                     )
         if None in found.values():
             return False
-        for key, scores in found.items():
-            self._take(candidate, key, scores or {})
+        self.found[candidate] = {key: scores for key, scores in found.items() if scores is not None}
         return True
-
-    def _take(self, candidate: Candidate, key: tuple[str, str], scores: CellScores) -> None:
-        self.others.setdefault(candidate, {})[key] = scores
-        self.scores.setdefault(candidate, {})[key] = next(iter(scores.values()))
 
     def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
         store = getattr(_encoder(model), "store", None)
@@ -315,36 +293,30 @@ class _Work:
         if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
             expected = cost.tokens["/".join(key)] / cost.tokens_per_second
         if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
-            self._take(candidate, key, self.cells.run(model, meta, task, split))
+            self.found.setdefault(candidate, {})[key] = self.cells.run(model, meta, task, split)
         else:
             self.skipped.append(
                 f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
             )
 
     def best_dense(self) -> Candidate | None:
-        """The candidate with the highest mean so far, without BM25."""
-        complete = {
-            c: found for c, found in self.scores.items() if c.name != BM25 and len(found) == len(self.corpora)
-        }
-        if not any(c.name == BM25 for c in self.scores) or not complete:
+        """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
+        if not any(candidate.name == BM25 for candidate in self.found):
             return None
+        means = {
+            candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
+            for candidate, scores in self.complete().items()
+            if candidate.name != BM25
+        }
+        return max(means, key=means.__getitem__, default=None)
 
-        def mean(candidate: Candidate) -> float:
-            by_split = [sum(scores.values()) / len(scores) for scores in complete[candidate].values()]
-            return sum(by_split) / len(by_split)
-
-        return max(complete, key=mean)
-
-    def complete(self) -> dict[Candidate, dict[tuple[str, str], dict[str, float]]]:
-        """The candidates that have all cells. Only these have answered the same queries."""
-        complete = {c: found for c, found in self.scores.items() if len(found) == len(self.corpora)}
-        if not complete:
-            why = (self.left_out + self.skipped)[:1]
-            raise InputError(
-                "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
-                f"{f' ({why[0]})' if why else ''}."
-            )
-        return complete
+    def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
+        """The ranking metric of the candidates that have all cells. Only these have answered the same queries."""
+        return {
+            candidate: {key: next(iter(scores.values())) for key, scores in found.items()}
+            for candidate, found in self.found.items()
+            if len(found) == len(self.corpora)
+        }
 
 
 def _free_memory() -> None:

@@ -87,12 +87,8 @@ def speed(model: Any, texts: Sequence[str], *, is_new: bool = True) -> tuple[flo
     """Tokens of documents that a model encodes in a second, and the bytes of one vector.
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
-
-    Args:
-        model: a SentenceTransformer or MultiVectorEncoder of ours.
-        texts: documents, all different.
-        is_new: whether the model was just loaded. Its first call makes things that are made only once, so a text that
-            is a little longer than the trained length runs before the clock starts.
+    The first call of a new model makes things that are made only once, so a text that is a little longer than the
+    trained length runs before the clock starts.
     """
     rows = model.first.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
     store, model.store = model.store, None  # embeddings that are stored already would say nothing about speed

@@ -57,8 +57,7 @@ def differences(
 ) -> dict[str, list[QueryDifference]]:
     """The queries on which the best differs most from its base, and from BM25; the largest differences first.
 
-    Returns:
-        By the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
+    They are by the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
     """
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
@@ -73,10 +72,9 @@ def differences(
 def places(
     cells: Cells, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
 ) -> list[tuple[str, str, int, Sensitivity]]:
-    """The position sensitivity of each candidate on each task whose documents say the depth of their answers.
+    """Candidate, task, number of queries and position sensitivity, where documents say the depth of their answers.
 
-    Returns:
-        Candidate, task, number of queries and sensitivity (of nDCG@1, where an answer is right or wrong).
+    It is that of nDCG@1, for which an answer is right or wrong.
     """
     found = []
     for task in tasks:

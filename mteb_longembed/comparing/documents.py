@@ -32,11 +32,7 @@ def make_queries(
 ) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
     """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
 
-    Returns:
-        Query id -> text, and query id -> the document that answers it.
-
-    Raises:
-        DataError: if no document has such a sentence.
+    The answer is query id -> text, and query id -> the document that answers it.
     """
     by_character = language.partition("-")[0] in _NO_SPACES
     unit, (least, most) = ("characters", _CHARACTERS) if by_character else ("words", _WORDS)
@@ -89,13 +85,7 @@ def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list
 
     All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
     the second ones. The other half are drawn.
-
-    Returns:
-        One sentence for each corpus that became smaller.
-
-    Raises:
-        InputError: if judged documents alone are more than `n_documents`, or it is below 1.
-        ModelError: if the packages of BM25 are not installed.
+    The answer is one sentence for each corpus that became smaller.
     """
     said = []
     for split in task.eval_splits:

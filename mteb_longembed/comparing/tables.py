@@ -155,15 +155,32 @@ def tables(found: Comparison) -> list[Table]:
 
 def as_json(found: Comparison) -> str:
     """Everything that was found, as JSON."""
-    return json.dumps(_plain(found), indent=1) + "\n"
+    plain = {
+        "version": version("mteb-longembed"),
+        "written": found.written,
+        "identity": found.identity,
+        "tasks": found.tasks,
+        "queries": found.n_queries,
+        "metrics": found.metrics,
+        "counted": found.counted,
+        "proxy": found.proxy,
+        "tokens_encoded": found.tokens_encoded,
+        "tokens_shared": found.tokens_shared,
+        "recommendation": asdict(found.recommendation),
+        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
+        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
+        "places": [
+            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
+            for name, task, n, made in found.places
+        ],
+        "left_out": found.left_out,
+        "skipped": found.skipped,
+    }
+    return json.dumps(plain, indent=1) + "\n"
 
 
 def drawings(found: Comparison) -> list[Drawing]:
-    """The figures: score by length for each task, and score against speed.
-
-    Raises:
-        InputError: if matplotlib is not installed.
-    """
+    """The figures: score by length for each task, and score against speed."""
     by_length = [_by_length(found, task) for task in dict.fromkeys(found.tasks)]
     return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
 
@@ -198,30 +215,6 @@ def _difference(interval: Interval | None) -> Cell:
     if interval.is_known:
         shown += f" [{interval.low:+.0f},{interval.high:+.0f}]"
     return Cell(shown, interval.mean)
-
-
-def _plain(found: Comparison) -> dict[str, Any]:
-    return {
-        "version": version("mteb-longembed"),
-        "written": found.written,
-        "identity": found.identity,
-        "tasks": found.tasks,
-        "queries": found.n_queries,
-        "metrics": found.metrics,
-        "counted": found.counted,
-        "proxy": found.proxy,
-        "tokens_encoded": found.tokens_encoded,
-        "tokens_shared": found.tokens_shared,
-        "recommendation": asdict(found.recommendation),
-        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
-        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
-        "places": [
-            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
-            for name, task, n, made in found.places
-        ],
-        "left_out": found.left_out,
-        "skipped": found.skipped,
-    }
 
 
 def _plain_sensitivity(made: Sensitivity) -> dict[str, Any]:
@@ -345,9 +338,6 @@ def folder_of(found: Comparison, output: Path) -> Path:
     """The folder of a comparison, made if need be. Its name has a hash of data, candidates and metrics.
 
     So the same command writes to the same place, and another one never overwrites it.
-
-    Raises:
-        InputError: if it cannot be made.
     """
     folder = output / COMPARISONS / slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
     make_folder("the comparison's folder", folder)

@@ -14,14 +14,14 @@ from .mteb_parts import moved
 #: Module of mteb -> the functions of this room that are called with it after it has run. They are imported then.
 #: `autoload` watches exactly these modules, in this order.
 _REGISTER = {
-    "mteb.models.model_implementations": ("models:register_models",),
+    "mteb.models.model_implementations": ("registries:register_models",),
     "mteb": (
-        "tasks:register_tasks",
+        "registries:register_tasks",
         "results_on_disk:register_writers",
         "naming:register_names",
         "leaderboard.shown:register_summaries",
     ),
-    "mteb.benchmarks.benchmarks": ("tasks:register_benchmark",),
+    "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
     "mteb.benchmarks._leaderboard_menu": ("leaderboard.shown:register_in_menu",),
     "mteb.leaderboard": ("leaderboard.shown:register_shown_models",),
     "mteb.cli": ("command_line:register_command",),
@@ -29,11 +29,7 @@ _REGISTER = {
 
 
 def after_import(name: str) -> None:
-    """Register our parts for a module of mteb that has just been imported.
-
-    Raises:
-        LongEmbedError: if mteb no longer has a name that we rely on.
-    """
+    """Register our parts for a module of mteb that has just been imported."""
     for place in _REGISTER[name]:
         module, _, register = place.partition(":")
         getattr(importlib.import_module(f".{module}", __name__), register)(sys.modules[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import functools
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,8 +13,7 @@ from typing import Any
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.names.grammar import is_extended_name
 
-from .mteb_parts import change_function
-from .tasks import known_tasks
+from .mteb_parts import change_function, part
 
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
@@ -23,36 +21,28 @@ TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 def register_command(cli: ModuleType) -> None:
     """Make the `mteb` command report our errors in one sentence."""
-    change_function(cli.__name__, "main", lambda main: in_one_sentence(main, check_command))
+    change_function(cli.__name__, "main", main_in_one_sentence)
 
 
-def in_one_sentence(
-    main: Callable[..., Any], check: Callable[[Sequence[str]], None] | None = None
-) -> Callable[..., Any]:
-    """The main function of a command, changed so that our errors become one sentence and an exit status.
+def main_in_one_sentence(main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The main function of mteb's command, in which our errors become one sentence and an exit status.
 
     Other errors are raised as before. Only this function is changed, not `sys.excepthook`.
     """
-
-    @functools.wraps(main)
-    def told(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if check is not None:
-                check(sys.argv[1:])
-            return main(*args, **kwargs)
-        except LongEmbedError as error:
-            if os.environ.get(TRACEBACK_VARIABLE) == "1":
-                raise
-            print(f"mteb-longembed: {error}", file=sys.stderr)
-            status = 2
-        except KeyboardInterrupt:
-            if os.environ.get(TRACEBACK_VARIABLE) == "1" or sys.argv[1:2] != ["run"]:
-                raise
-            print(f"mteb-longembed: {INTERRUPTED}", file=sys.stderr)
-            status = 130
-        sys.exit(status)
-
-    return told
+    try:
+        check_command(sys.argv[1:])
+        return main(*args, **kwargs)
+    except LongEmbedError as error:
+        if os.environ.get(TRACEBACK_VARIABLE) == "1":
+            raise
+        print(f"mteb-longembed: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        if os.environ.get(TRACEBACK_VARIABLE) == "1" or sys.argv[1:2] != ["run"]:
+            raise
+        print(f"mteb-longembed: {INTERRUPTED}", file=sys.stderr)
+        status = 130
+    sys.exit(status)
 
 
 #: The start of the names of all our tasks.
@@ -60,12 +50,7 @@ _OURS = "LongEmbed"
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Check the parts of an `mteb run` that concern us. mteb checks everything else.
-
-    Raises:
-        UnknownNameError, InputError, IncompatibleError: if the name of an extended model has a mistake.
-        InputError: if there is no such task, and the model or the task's name is one of ours.
-    """
+    """Check the parts of an `mteb run` that concern us. mteb checks everything else."""
     if list(arguments[:1]) != ["run"]:
         return
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
@@ -93,7 +78,7 @@ def check_tasks(names: Iterable[str]) -> None:
     from mteb_longembed.tasks import TASKS
     from mteb_longembed.tasks.generated.variants import find_variant
 
-    registry = known_tasks()
+    registry = part("mteb.get_tasks", "_TASKS_REGISTRY")  # it recognises variants too
     for name in names:
         if name not in registry:
             find_variant(name)  # raises if it is a variant with impossible values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -11,11 +12,7 @@ from mteb_longembed.errors import LongEmbedError
 
 
 def part(module: str, name: str) -> Any:
-    """An object inside a module of mteb. The module is found even if a function of mteb has the same name.
-
-    Raises:
-        LongEmbedError: if mteb no longer has it.
-    """
+    """An object inside a module of mteb. The module is found even if a function of mteb has the same name."""
     try:
         return getattr(sys.modules[module], name)
     except (AttributeError, KeyError):
@@ -29,24 +26,33 @@ def rebind(name: str, old: object, new: object) -> None:
             setattr(module, name, new)
 
 
-def change(owner: Any, name: str, changed: Callable[[Any], Any]) -> None:
-    """Replace a method of a class of mteb's by a changed one. A second time nothing happens.
+def change(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    """Replace a method of a class of mteb's. A second time nothing happens.
 
-    Raises:
-        LongEmbedError: if mteb no longer has it.
+    `instead` gets the old method (of a class method, its function), and then what the method was called with.
     """
     known = getattr(owner, name, None)
     if known is None:
         raise moved(f"{owner.__module__}.{owner.__name__}.{name}")
     if not hasattr(known, "__wrapped__"):
-        setattr(owner, name, changed(known))
+        of_class = getattr(known, "__func__", None)
+        changed = _in_place_of(of_class or known, instead)
+        setattr(owner, name, classmethod(changed) if of_class else changed)
 
 
-def change_function(module: str, name: str, changed: Callable[[Any], Any]) -> None:
-    """Replace a function of mteb's by a changed one, as `change` does, in every module that has imported it."""
+def change_function(module: str, name: str, instead: Callable[..., Any]) -> None:
+    """Replace a function of mteb's, as `change` does, in every module that has imported it."""
     known = part(module, name)
     if not hasattr(known, "__wrapped__"):
-        rebind(name, known, changed(known))
+        rebind(name, known, _in_place_of(known, instead))
+
+
+def _in_place_of(known: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(known)
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        return instead(known, *args, **kwargs)
+
+    return changed
 
 
 def moved(name: str) -> LongEmbedError:

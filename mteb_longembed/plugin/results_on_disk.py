@@ -10,7 +10,6 @@ for all models, also for stock models and APIs.
 from __future__ import annotations
 
 import copy
-import functools
 import logging
 import os
 import shutil
@@ -33,69 +32,66 @@ LOCK = ".mteb-longembed.lock"
 PART = ".part"
 
 
-def saving_results(save: Callable[..., None]) -> Callable[..., None]:
-    """`ResultCache.save_to_cache`, changed: it renames all files into place and keeps splits of other processes."""
-
-    @functools.wraps(save)
-    def save_to_cache(
-        self: Any, task_result: Any, model_name: Any, model_revision: str | None = None, **kwargs: Any
-    ) -> None:
-        target = self.get_task_result_path(task_result.task_name, model_name, model_revision)
-        with _staged(target, *target.parent.glob("*.jsonl")) as made:
-            elsewhere = copy.copy(self)
-            elsewhere.get_task_result_path = lambda *args, **kwargs: made
-            merged = _with_splits_of_others(task_result, target)
-            save(elsewhere, merged, model_name, model_revision, **kwargs)
-
-    return save_to_cache
+def register_writers(mteb: ModuleType) -> None:
+    """Make mteb write and read its result and prediction files as described in this module."""
+    change(part(mteb.__name__, "ResultCache"), "save_to_cache", save_results)
+    change(part(mteb.__name__, "ResultCache"), "load_task_result", load_results)
+    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", save_predictions)
 
 
-def saving_predictions(save: Callable[..., None]) -> Callable[..., None]:
-    """`AbsTask._save_task_predictions`, changed so that it renames its file into place."""
+def save_results(
+    save: Callable[..., None],
+    cache: Any,
+    task_result: Any,
+    model_name: Any,
+    model_revision: str | None = None,
+    **kwargs: Any,
+) -> None:
+    """`ResultCache.save_to_cache`, which renames all files into place and keeps splits of other processes."""
+    target = cache.get_task_result_path(task_result.task_name, model_name, model_revision)
+    with _staged(target, *target.parent.glob("*.jsonl")) as made:
+        elsewhere = copy.copy(cache)
+        elsewhere.get_task_result_path = lambda *args, **kwargs: made
+        save(elsewhere, _with_splits_of_others(task_result, target), model_name, model_revision, **kwargs)
 
-    @functools.wraps(save)
-    def save_task_predictions(
-        self: Any, predictions: Any, model: Any, prediction_folder: Path, *args: Any, **kwargs: Any
-    ) -> None:
-        path = Path(prediction_folder) / self.prediction_file_name
-        with _staged(path, path) as made:
-            elsewhere = copy.copy(self)
-            elsewhere._predictions_path = lambda folder: made
-            save(elsewhere, predictions, model, prediction_folder, *args, **kwargs)
 
-    return save_task_predictions
+def save_predictions(
+    save: Callable[..., None],
+    task: Any,
+    predictions: Any,
+    model: Any,
+    prediction_folder: Path,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """`AbsTask._save_task_predictions`, which renames its file into place."""
+    path = Path(prediction_folder) / task.prediction_file_name
+    with _staged(path, path) as made:
+        elsewhere = copy.copy(task)
+        elsewhere._predictions_path = lambda folder: made
+        save(elsewhere, predictions, model, prediction_folder, *args, **kwargs)
 
 
-def loading_results(load: Callable[..., Any]) -> Callable[..., Any]:
-    """`ResultCache.load_task_result`, changed so that results of our tasks on other data do not count.
+def load_results(load: Callable[..., Any], cache: Any, task_name: str, *args: Any, **kwargs: Any) -> Any:
+    """`ResultCache.load_task_result`, for which results of our tasks on other data do not count.
 
     mteb compares the revision of a task's data only if splits are missing.
     """
-
-    @functools.wraps(load)
-    def load_task_result(self: Any, task_name: str, *args: Any, **kwargs: Any) -> Any:
-        found = load(self, task_name, *args, **kwargs)
-        if found is None or not task_name.startswith("LongEmbed"):
-            return found
-        task = part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
-        if task is None or found.dataset_revision == task.metadata.revision:
-            return found
-        logger.warning(
-            "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
-            task_name,
-            found.dataset_revision,
-            task.metadata.revision,
-        )
-        return None
-
-    return load_task_result
-
-
-def register_writers(mteb: ModuleType) -> None:
-    """Make mteb write and read its result and prediction files as described in this module."""
-    change(part(mteb.__name__, "ResultCache"), "save_to_cache", saving_results)
-    change(part(mteb.__name__, "ResultCache"), "load_task_result", loading_results)
-    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", saving_predictions)
+    found = load(cache, task_name, *args, **kwargs)
+    task = (
+        part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
+        if task_name.startswith("LongEmbed")
+        else None
+    )
+    if found is None or task is None or found.dataset_revision == task.metadata.revision:
+        return found
+    logger.warning(
+        "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
+        task_name,
+        found.dataset_revision,
+        task.metadata.revision,
+    )
+    return None
 
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
@@ -142,9 +138,6 @@ def _staged(path: Path, *known: Path) -> Iterator[Path]:
 
     The folder of `path` is locked for this process. What killed processes left unfinished is removed. `path` itself is
     renamed last: if it exists, all other files exist. The `known` files, to which the writer adds, are copied first.
-
-    Raises:
-        StorageError: if the disk refuses a write.
     """
     folder = path.parent
     try:

@@ -56,10 +56,8 @@ def test_data_that_do_not_go_together_get_one_sentence(line, message, tmp_path) 
 
 
 def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
-    base, data, tmp_path, capsys
+    base, files, tmp_path, capsys
 ) -> None:
-    files = ["--corpus", "docs.jsonl", "--queries", "questions.jsonl", "--qrels", "qrels.tsv"]
-    files = [str(data / part) if not part.startswith("--") else part for part in files]
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
@@ -78,15 +76,14 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     assert [len(c["score"]) for c in machine["candidates"]] == [3, 3]
 
 
-def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, tmp_path) -> None:
+def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, files, tmp_path) -> None:
     def pages() -> dict[str, bytes]:
         return {path.parent.name: path.read_bytes() for path in tmp_path.rglob("compare.html")}
 
     (tmp_path / "docs.jsonl").write_text((data / "docs.jsonl").read_text().replace('"d0"', '"d00"'))
     (tmp_path / "qrels.tsv").write_text((data / "qrels.tsv").read_text().replace("d0\t", "d00\t"))
-    line = ["compare", base, "--queries", str(data / "questions.jsonl"), "--no-bm25"]
-    line += ["--strategies", "gp", "--output-folder", str(tmp_path)]
-    assert cli.main([*line, "--corpus", str(data / "docs.jsonl"), "--qrels", str(data / "qrels.tsv")]) == 0
+    line = ["compare", base, *files, "--no-bm25", "--strategies", "gp", "--output-folder", str(tmp_path)]
+    assert cli.main(line) == 0
     first = pages()
     other = ["--corpus", str(tmp_path / "docs.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
     assert cli.main([*line, *other]) == cli.main([*line, *other]) == 0
@@ -121,28 +118,11 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     (tmp_path / "docs.jsonl").write_text("\n".join(rows))
     tiny.sentence_transformer("bert", tmp_path / "tiny")
     model = str(tmp_path / "tiny" / "model")
-    found = mteb_longembed.compare(
-        model,
-        corpus="docs.jsonl",
-        make=8,
-        strategies=["gp", "se"],
-        bm25=False,
-        show=False,
-        say=lambda _: None,
-    )
+    options = {"corpus": "docs.jsonl", "make": 8, "strategies": ["gp", "se"], "bm25": False}
+    found = mteb_longembed.compare(model, **options, show=False, say=lambda _: None)
     assert f"se does not fit {model} and is left out." in found.left_out
-    command = [
-        "compare",
-        model,
-        "--corpus",
-        "docs.jsonl",
-        "--make-queries",
-        "8",
-        "--strategies",
-        "gp",
-        "--no-bm25",
-    ]
-    assert cli.main([*command, "--json"]) == 0
+    command = ["compare", model, "--corpus", "docs.jsonl", "--make-queries", "8", "--strategies", "gp"]
+    assert cli.main([*command, "--no-bm25", "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in written["candidates"]] == [row.name for row in found.rows]
     assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in found.rows]

@@ -9,7 +9,7 @@ import pytest
 
 from mteb_longembed import __version__
 from mteb_longembed.commands.report import add_arguments, main
-from mteb_longembed.errors import InputError, StorageError, UnknownNameError
+from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
 
@@ -111,27 +111,21 @@ def test_predictions_give_depth_maps_and_places(toy_run, toy_task, tmp_path, cap
 
 
 @pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])
-def test_a_file_where_a_folder_is_needed_is_one_sentence(option, tmp_path):
+def test_a_folder_that_cannot_be_is_one_sentence(option, monkeypatch, tmp_path):
     file = tmp_path / "there"
     file.write_text("kept")
     target = file / "report.html" if option == "--html" else file
-    with pytest.raises(
-        InputError,
-        match=f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$",
-    ):
+    told = f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$"
+    with pytest.raises(InputError, match=told):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
 
-
-@pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])
-def test_a_folder_that_cannot_be_made_is_one_sentence(option, monkeypatch, tmp_path):
     def mkdir(self, *args, **kwargs):
         raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(
-        InputError, match=f"^what {option} writes into cannot be made at .*: No such file or directory.$"
-    ):
+    told = f"^what {option} writes into cannot be made at .*: No such file or directory.$"
+    with pytest.raises(InputError, match=told):
         _run(DATA / "results", option, tmp_path / "x" / "y")
 
 
@@ -147,11 +141,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_page(tmp_path, monk
         _run(DATA / "results", "--format", "csv", "--html", tmp_path / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text() == "the page of yesterday"
-
-
-def test_a_name_that_is_in_no_result_is_told():
-    with pytest.raises(UnknownNameError, match=r"unknown .* in the results 'nosuch': known: .*e5-base-v2"):
-        _run(DATA / "results", "--tuned", "nosuch", "nosuch")
 
 
 def test_predictions_give_intervals_of_their_own_number_of_queries(toy_run, toy_task, capsys):
@@ -179,6 +168,10 @@ def test_the_public_table_needs_no_results(capsys):
         ([DATA / "results", "--window", "512"], "--window works only on the public results"),
         (["."], "no results of LongEmbed or BEIR tasks were found"),
         ([DATA / "results", "--html", "."], "--html writes one file, but .* is a folder"),
+        (
+            [DATA / "results", "--tuned", "nosuch", "nosuch"],
+            r"^unknown .* in the results 'nosuch': known: .*e5-base-v2",
+        ),
     ],
 )
 def test_options_that_cannot_work_are_one_sentence(options, message, tmp_path, monkeypatch):

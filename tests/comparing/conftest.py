@@ -1,11 +1,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.comparison import Comparison, compare_candidates
+from mteb_longembed.tasks.beir import files_task
 from tests import tiny
+
+
+def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: Any) -> Comparison:
+    """Compare on one task, without fusion and without a word, unless the options say more."""
+    quiet = {"fuse": False, "show": False, "say": lambda text: None}
+    return compare_candidates(candidates, [task], out, **{**quiet, **options})
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +41,15 @@ def data(tmp_path_factory) -> Path:
     judged = "".join(f"q{i}\td{i}\t1\n" for i in range(12))
     (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     return folder
+
+
+@pytest.fixture
+def task(data: Path) -> Any:
+    return files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+
+
+@pytest.fixture(scope="module")
+def files(data: Path) -> list[str]:
+    """The options of the command for these data."""
+    names = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
+    return [word for option, name in names.items() for word in (f"--{option}", str(data / name))]

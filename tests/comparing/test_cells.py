@@ -22,13 +22,13 @@ from mteb_longembed import cli
 from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import Comparison
-from mteb_longembed.comparing.comparison import compare_candidates as compare
 from mteb_longembed.comparing.documents import make_queries
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task, files_task
 from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
 from tests import tiny
+from tests.comparing.conftest import compare
 
 
 def folder(root: Path, change: Callable[[list[dict]], None] = lambda rows: None, name: str = "mine") -> Path:
@@ -52,8 +52,13 @@ def rotate(rows: list[dict]) -> None:
 
 def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
     said: list[str] = []
-    found = compare(candidates_of(base)[:1], [task], out, fuse=False, show=False, say=said.append, **options)
-    return found, said
+    return compare(candidates_of(base)[:1], task, out, say=said.append, **options), said
+
+
+def command(base: str, root: Path, out: Path, *more: str) -> list[str]:
+    """The command that compares the base and `gp` on a folder."""
+    options = ["--strategies", "gp", "--no-bm25", "--output-folder", str(out)]
+    return ["compare", base, "--data", str(root), *options, *more]
 
 
 def score(found: Comparison) -> float:
@@ -125,8 +130,7 @@ def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_pa
 def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
     root = folder(tmp_path, lambda rows: rows[7].update(text=" "))
     (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t0\n")
-    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25"]
-    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
+    assert cli.main(command(base, root, tmp_path / "out")) == 0
     shown = capsys.readouterr()
     machine = json.loads(next((tmp_path / "out").rglob("compare.json")).read_text())
     page = next((tmp_path / "out").rglob("compare.html")).read_text()
@@ -141,8 +145,7 @@ def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, ca
 def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
     root = folder(tmp_path)
     (root / "qrels" / "dev.tsv").write_text("q0\td1\t1\n")
-    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25", "--json"]
-    assert cli.main([*line, "--eval-splits", "test", "dev", "--output-folder", str(tmp_path / "out")]) == 0
+    assert cli.main(command(base, root, tmp_path / "out", "--json", "--eval-splits", "test", "dev")) == 0
     found = json.loads(capsys.readouterr().out)
     assert {key.rpartition("/")[2] for key in found["candidates"][0]["by_split"]} == {"test", "dev"}
 
@@ -278,9 +281,8 @@ def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> N
 
 
 def test_two_comparisons_at_one_folder_share_work_and_lose_nothing(base, tmp_path) -> None:
-    root = folder(tmp_path)
-    line = [sys.executable, "-m", "mteb_longembed", "compare", base, "--data", root, "--strategies", "gp,rp"]
-    line = [*map(str, line), "--no-bm25", "--json", "--output-folder", str(tmp_path / "out")]
+    line = command(base, folder(tmp_path), tmp_path / "out", "--json", "--strategies", "gp,rp")
+    line = [sys.executable, "-m", "mteb_longembed", *line]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}
     both = [
         subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -297,18 +299,8 @@ def test_two_comparisons_at_one_folder_share_work_and_lose_nothing(base, tmp_pat
 
 
 def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
-    root, out = folder(tmp_path), tmp_path / "out"
-    line = [
-        "compare",
-        base,
-        "--data",
-        str(root),
-        "--strategies",
-        "gp",
-        "--no-bm25",
-        "--output-folder",
-        str(out),
-    ]
+    out = tmp_path / "out"
+    line = command(base, folder(tmp_path), out)
     assert cli.main(line) == 0
     (path,) = out.rglob("compare.html")
     page = path.read_bytes()
@@ -339,8 +331,7 @@ def test_the_strategy_none_alone_is_the_base(base) -> None:
 
 def test_folders_that_cannot_be_are_said(base, tmp_path, capsys) -> None:
     (tmp_path / "file").write_text("")
-    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder", str(tmp_path / "file")]
-    assert cli.main(line) == 2
+    assert cli.main(command(base, folder(tmp_path), tmp_path / "file")) == 2
     assert "--output-folder is a folder, but" in capsys.readouterr().err
 
 
@@ -368,6 +359,5 @@ def test_a_cache_that_cannot_be_made_and_a_folder_that_is_gone_get_a_sentence(tm
 def test_a_folder_with_a_very_long_name_costs_candidates_not_a_traceback(base, tmp_path, capsys) -> None:
     long = tmp_path / ("m" * 245)
     shutil.copytree(base, long)
-    line = ["compare", str(long), "--data", str(folder(tmp_path)), "--strategies", "gp", "--no-bm25"]
-    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) in (0, 2)
+    assert cli.main(command(str(long), folder(tmp_path), tmp_path / "out")) in (0, 2)
     assert "File name too long" in capsys.readouterr().err

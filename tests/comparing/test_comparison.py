@@ -12,14 +12,9 @@ from mteb_longembed import cli
 from mteb_longembed.comparing import candidates, tables
 from mteb_longembed.comparing import comparison as comparing
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
-from mteb_longembed.comparing.comparison import compare_candidates as compare
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.tasks.beir import files_task
 from tests import tiny
-
-
-def task(data: Path):
-    return files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+from tests.comparing.conftest import compare
 
 
 @pytest.fixture
@@ -57,8 +52,8 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, ["se"])
 
 
-def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, data, small, tmp_path) -> None:
-    found = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small, tmp_path) -> None:
+    found = compare(small, task, tmp_path)
     assert {row.name.removeprefix(base) for row in found.rows} == {"+none@16", "+gp@128", "+rp@128"}
     assert found.n_queries == 12
     cache = mteb.ResultCache(tmp_path)
@@ -74,14 +69,14 @@ def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, data, small
     assert tables.split_table(found) is None
 
 
-def test_finished_candidates_are_not_loaded_again(base, data, small, tmp_path, monkeypatch) -> None:
-    first = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+def test_finished_candidates_are_not_loaded_again(base, task, small, tmp_path, monkeypatch) -> None:
+    first = compare(small, task, tmp_path)
     monkeypatch.setattr(comparing.mteb, "get_model", lambda name, **_: pytest.fail(f"{name} was loaded"))
-    again = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    again = compare(small, task, tmp_path)
     assert [(row.score, row.cost) for row in first.rows] == [(row.score, row.cost) for row in again.rows]
 
 
-def test_a_candidate_that_cannot_run_costs_itself_only(base, data, small, tmp_path, monkeypatch) -> None:
+def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_path, monkeypatch) -> None:
     load = mteb.get_model
 
     def failing(name, **kw):
@@ -90,28 +85,26 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, data, small, tmp_pa
         return load(name, **kw)
 
     monkeypatch.setattr(comparing.mteb, "get_model", failing)
-    found = compare(small, [task(data)], tmp_path, fuse=False, show=False, say=lambda text: None)
+    found = compare(small, task, tmp_path)
     assert len(found.rows) == 2 and found.left_out[0].endswith("is left out: gp does not work today.")
 
 
-def test_a_budget_leaves_out_whole_cells_and_names_them(base, data, small, tmp_path, monkeypatch) -> None:
+def test_a_budget_leaves_out_whole_cells_and_names_them(base, task, small, tmp_path, monkeypatch) -> None:
     # the third candidate is too slow
     monkeypatch.setattr(
         comparing, "speed", lambda model, _, is_new: (1e-3 if model.first.strategy.key() == "rp" else 1e6, 4)
     )
-    found = compare(small, [task(data)], tmp_path, budget=600, fuse=False, show=False, say=lambda text: None)
+    found = compare(small, task, tmp_path, budget=600)
     assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
     with pytest.raises(
         InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
     ):
-        compare(
-            small[2:], [task(data)], tmp_path / "x", budget=600, fuse=False, show=False, say=lambda text: None
-        )
+        compare(small[2:], task, tmp_path / "x", budget=600)
 
 
-def test_a_comparison_needs_a_candidate(data, tmp_path) -> None:
+def test_a_comparison_needs_a_candidate(task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
-        compare([], [task(data)], tmp_path / "r")
+        compare([], task, tmp_path / "r")
 
 
 def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp_path) -> None:
@@ -127,10 +120,10 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
     ]
 
 
-def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_path) -> None:
+def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare([*who, Candidate(BM25, "")], [task(data)], tmp_path, show=False, say=lambda text: None)
+    found = compare([*who, Candidate(BM25, "")], task, tmp_path, fuse=True)
     assert not found.left_out
     rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)
@@ -138,11 +131,11 @@ def test_searches_and_several_vectors_are_compared_like_models(base, data, tmp_p
     assert rows["bm25"].cost.tokens_per_second is None and rows["bm25"].gain is None
 
 
-def test_queries_are_encoded_once_for_all_candidates(base, data, small, tmp_path, monkeypatch) -> None:
+def test_queries_are_encoded_once_for_all_candidates(base, task, small, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
-    alone = compare(small[:1], [task(data)], tmp_path / "one", fuse=False, show=False, say=lambda text: None)
+    alone = compare(small[:1], task, tmp_path / "one")
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "another"))
-    together = compare(small, [task(data)], tmp_path / "all", fuse=False, show=False, say=lambda text: None)
+    together = compare(small, task, tmp_path / "all")
     queries = 12 * 8  # six words and two special tokens each
     assert alone.tokens_shared == 0 and together.tokens_shared == 2 * queries
     assert together.tokens_encoded == alone.tokens_encoded + 2 * 12 * 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ import mteb_longembed
 from mteb_longembed.comparing import comparison, costs
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.tasks.beir import files_task
 from tests import tiny
+from tests.comparing.conftest import compare
 
 
 def corpora(n: int = 25, seed: int = 0) -> dict[tuple[str, str], list[Dataset]]:
@@ -108,7 +107,7 @@ def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() ->
 
 
 def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encoders_speed(
-    base, data: Path, tmp_path, monkeypatch
+    base, task, tmp_path, monkeypatch
 ) -> None:
     pytest.importorskip("bm25s")
     calls: list[tuple[str, tuple[str, ...]]] = []
@@ -123,10 +122,7 @@ def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encod
     monkeypatch.setattr(comparison, "speed", recorded)
     tails = ("none@16", "gp@128", "gp@128,center=corpus")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    task = files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
-    found = comparison.compare_candidates(
-        [*who, Candidate(BM25, "")], [task], tmp_path, show=False, say=lambda text: None
-    )
+    found = compare([*who, Candidate(BM25, "")], task, tmp_path, fuse=True)
     assert [name for name, _ in calls] == ["none", "gp"] * 3 and len({texts for _, texts in calls}) == 1
     assert new == [True] * 2 + [False] * 4
     by_name = {row.name: row.cost for row in found.rows}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import mteb
 import pytest
@@ -11,18 +10,16 @@ import pytest
 from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import compare_candidates as compare
 from mteb_longembed.comparing.details import differences
 from mteb_longembed.reports.files import slug
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.beir import files_task
+from tests.comparing.conftest import compare
 
 
-def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, data: Path, tmp_path) -> None:
+def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, task, tmp_path) -> None:
     pytest.importorskip("bm25s")
-    task = files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
     who = [*candidates_of(base, ["gp"]), Candidate(BM25, "")]
-    found = compare(who, [task], tmp_path, fuse=False, show=False, say=lambda text: None)
+    found = compare(who, task, tmp_path)
     names = [row.name for row in found.rows]
     (extended,) = (name for name in names if "+gp" in name)
     assert found.recommendation.best == BM25 and list(found.queries) == [names[1]]
@@ -62,7 +59,7 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
     pytest.importorskip("bm25s")
     task = LongEmbedPasskey.variant(n_documents=50)
     task.filter_eval_splits(["test_256"])
-    found = compare([Candidate(BM25, "")], [task], tmp_path, fuse=False, show=False, say=lambda text: None)
+    found = compare([Candidate(BM25, "")], task, tmp_path)
     ((name, task_name, n_queries, made),) = found.places
     scores = Cells(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
     corpus = task.dataset["default"]["test_256"]["corpus"]

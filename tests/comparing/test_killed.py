@@ -15,17 +15,9 @@ import pytest
 PATIENCE = 240.0  # seconds until the first cells must be there, on a busy machine
 
 
-def command(base: str, data: Path, out: Path) -> list[str]:
-    files = [
-        "--corpus",
-        data / "docs.jsonl",
-        "--queries",
-        data / "questions.jsonl",
-        "--qrels",
-        data / "qrels.tsv",
-    ]
-    options = ["--strategies", "gp,rp,pcw", "--no-bm25", "--json", "--output-folder", out]
-    return [sys.executable, "-m", "mteb_longembed", "compare", base, *map(str, [*files, *options])]
+def command(base: str, files: list[str], out: Path) -> list[str]:
+    options = ["--strategies", "gp,rp,pcw", "--no-bm25", "--json", "--output-folder", str(out)]
+    return [sys.executable, "-m", "mteb_longembed", "compare", base, *files, *options]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -38,10 +30,10 @@ def finished(out: Path) -> dict[Path, int]:
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, data, tmp_path) -> None:
+def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, files, tmp_path) -> None:
     out = tmp_path / "killed"
     killed = subprocess.Popen(
-        command(base, data, out),
+        command(base, files, out),
         env=environment(tmp_path),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -56,7 +48,7 @@ def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, data, tmp
 
     found = {}
     for folder in (out, tmp_path / "whole"):
-        run = command(base, data, folder)
+        run = command(base, files, folder)
         done = subprocess.run(run, env=environment(folder), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         found[folder.name] = {c["name"]: c["score"] for c in json.loads(done.stdout)["candidates"]}

@@ -11,42 +11,13 @@ from mteb.models import model_implementations
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 import mteb_longembed as longembed
-from mteb_longembed.names.zoo import ZOO
-from tests import tiny
-from tests.loopback_hub import LoopbackHub
 
-REVISION = str(ZOO["e5-base"].revision)
-CARD = "---\nlicense: mit\nlanguage: [en, de]\n---\n# A base\n"
 #: What a submission must say; of training data only mteb's own entry of a base can know.
 WANTED = {
     "name", "revision", "release_date", "languages", "n_parameters", "n_embedding_parameters", "memory_usage_mb",
     "max_tokens", "embed_dim", "license", "open_weights", "framework", "reference", "similarity_fn_name",
     "use_instructions", "adapted_from",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    tiny.sentence_transformer("bert", folder, max_position_embeddings=512, prompts=prompts)
-    wide = tmp_path_factory.mktemp("wide")
-    made = tiny.sentence_transformer("bert", wide, dense=True)
-    made.similarity_fn_name = "dot"
-    made.save_pretrained(str(wide / "model"), create_model_card=False)
-    (wide / "model" / "README.md").write_text(CARD)
-    with LoopbackHub() as hub:
-        hub.add("intfloat/e5-base-v2", folder / "model", sha=REVISION)
-        hub.add("org/unlisted", wide / "model")
-        yield hub
-
-
-@pytest.fixture
-def online(hub, monkeypatch, tmp_path_factory):
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-meta")
-    for kept in ("_made", "_asked"):
-        monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
-    return hub
 
 
 def unknown(meta: ModelMeta) -> set[str]:

@@ -1,19 +1,22 @@
-"""Results are found by any spelling of a name, and a saved folder has its own name however it is loaded."""
+"""One model, one name: however it is spelt or loaded, and another one for a model that was changed."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import mteb
 import pytest
+import torch
+from mteb.cache import ResultCache
+from mteb.models import CachedEmbeddingWrapper
 from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -25,27 +28,25 @@ NAME = "mteb-longembed/mini-rope+ntk@2048"
 @pytest.mark.parametrize("name", ["mini-rope+ntk@2048", "mini-rope+ntk@2k:short=scale", NAME])
 def test_results_are_found_by_any_spelling_of_a_name(tmp_path: Path, name: str) -> None:
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
-    found = mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False)
+    found = ResultCache(tmp_path).load_results(models=[name], include_remote=False)
     assert [result.model_name for result in found.model_results] == [NAME]
-    assert mteb.ResultCache(tmp_path).get_cache_paths([name, "org/other"], include_remote=False)
+    assert ResultCache(tmp_path).get_cache_paths([name, "org/other"], include_remote=False)
 
 
 def test_results_of_another_model_are_not_found(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
     for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other"):
-        assert (
-            mteb.ResultCache(tmp_path).load_results(models=[name], include_remote=False).model_results == []
-        )
+        assert ResultCache(tmp_path).load_results(models=[name], include_remote=False).model_results == []
 
 
 def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'ntk'"):
-        mteb.ResultCache(tmp_path).load_results(models=["mini-rope+nkt@2048"], include_remote=False)
+        ResultCache(tmp_path).load_results(models=["mini-rope+nkt@2048"], include_remote=False)
 
 
 def test_results_under_a_name_of_an_earlier_version_are_found_as_they_stand(tmp_path: Path) -> None:
     write_results(tmp_path, "org/base+gone@2048,x=1", {"LongEmbedPasskey": 0.5})
-    found = mteb.ResultCache(tmp_path).load_results(models=["org/base+gone@2048,x=1"], include_remote=False)
+    found = ResultCache(tmp_path).load_results(models=["org/base+gone@2048,x=1"], include_remote=False)
     assert len(found.model_results) == 1
 
 
@@ -74,7 +75,8 @@ def test_embeddings_are_cut_to_the_dimensions_asked_for(tmp_path: Path) -> None:
     meta = mteb.get_model_meta("mini-ape+pi@1024")
     whole = meta.to_dict()["embed_dim"]
     encoder = mteb.get_model("mini-ape+pi@1024", device="cpu", embed_dim=16)
-    assert encoder.mteb_model_meta.embed_dim == 16
+    described = encoder.mteb_model_meta
+    assert (described.embed_dim, described.experiment_kwargs) == (16, {"embed_dim": 16})
     assert encoder.model.encode(["one"]).shape == (1, 16)
     assert mteb.get_model("mini-ape+pi@1024", device="cpu").model.encode(["one"]).shape == (1, whole)
     for wrong in (0, whole + 1):
@@ -82,11 +84,88 @@ def test_embeddings_are_cut_to_the_dimensions_asked_for(tmp_path: Path) -> None:
             mteb.get_model("mini-ape+pi@1024", device="cpu", embed_dim=wrong)
 
 
-def test_results_at_another_width_are_kept_apart(tmp_path: Path) -> None:
-    encoder = mteb.get_model("mini-ape+none", device="cpu", embed_dim=16)
-    encoder.model.store = None
-    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
-    mteb.evaluate(encoder, [task], cache=mteb.ResultCache(tmp_path), show_progress_bar=False)
-    [written] = tmp_path.rglob("LongEmbedPasskey.json")
-    assert "experiments" in written.parts
-    assert json.loads((written.parent / "model_meta.json").read_text())["embed_dim"] == 16
+# ---- models that change ------------------------------------------------------------------------------------
+
+CHANGED_FROM = "mteb-longembed/mini-rope+ntk@1024"
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    cache = ResultCache(tmp_path / "results")
+
+    def run(model: Any) -> tuple[str, str, float]:
+        task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_256"])
+        result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+        return result.model_name, result.model_revision, result.task_results[0].get_score()
+
+    return run
+
+
+def noise(model: Any) -> None:
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.02)
+
+
+@pytest.mark.parametrize("load", [longembed.load, mteb.get_model], ids=["load", "get_model"])
+def test_a_model_that_changes_after_an_evaluation_is_evaluated_again_under_its_own_name(load, evaluate):
+    model = load("mini-rope+ntk@1k")
+    name, revision, score = evaluate(model)
+    assert name == CHANGED_FROM and score > 0.8
+    with (
+        pytest.warns(RuntimeWarning, match="store of embeddings is off")
+        if load is mteb.get_model
+        else contextlib.nullcontext()
+    ):
+        noise(getattr(model, "model", model))
+        other, changed, low = evaluate(model)
+    assert other == "local/mini-rope+ntk@1024" and changed != revision and low < 0.3
+    meta = ModelMeta.from_sentence_transformer_model(getattr(model, "model", model))
+    assert (meta.name, meta.revision, meta.adapted_from) == (other, changed, CHANGED_FROM)
+
+
+def test_results_of_a_changed_model_never_answer_for_the_unchanged_one(evaluate: Any) -> None:
+    changed = mteb.get_model("mini-rope+ntk@1k")
+    noise(changed.model)
+    with pytest.warns(RuntimeWarning, match="store of embeddings is off"):
+        assert evaluate(changed)[2] < 0.3
+    name, _, score = evaluate(mteb.get_model("mini-rope+ntk@1k"))
+    assert name == CHANGED_FROM and score > 0.8
+
+
+def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp_path: Path) -> None:
+    model = mteb.get_model("mini-rope+ntk@1k")
+    name, revision, score = evaluate(model)
+    model.model.truncate_dim = 8
+    again = evaluate(model)
+    assert again[:2] == (name, revision) and again[2] < score
+    meta = model.mteb_model_meta
+    assert meta.experiment_kwargs == {"embed_dim": 8}
+    assert list((tmp_path / "results").glob(f"**/{meta.experiment_name}/LongEmbedPasskey-docs50.json"))
+
+
+def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:
+    model = mteb.get_model("mini-rope+ntk@1k:center=corpus")
+    before = model.mteb_model_meta
+    with torch.no_grad():
+        next(model.embedder.parameters()).add_(1)
+    now = model.mteb_model_meta
+    assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == before.name
+    assert now.revision != before.revision and now.revision.endswith("-se2")
+
+
+def test_mtebs_cache_of_embeddings_keeps_strategies_apart(tmp_path: Path) -> None:
+    task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_1024"])
+
+    def score(name: str, *wrappers: Any) -> float:
+        model = mteb.get_model(name)
+        for wrapper in wrappers:
+            model = wrapper(model, tmp_path / "cache")
+        return mteb.evaluate(model, task, cache=None, show_progress_bar=False).task_results[0].get_score()
+
+    names = ["mini-rope+ntk@1k", "mini-rope+none@512"]
+    want = [score(name) for name in names]
+    assert want[0] != want[1]
+    assert [score(name, CachedEmbeddingWrapper) for name in names] == want
+    assert [score(name, CachedEmbeddingWrapper) for name in names] == want  # from the cache
+    assert len(list((tmp_path / "cache").glob("*/experiments/*"))) == 2

@@ -5,7 +5,6 @@ docs/leaderboard.md describes the two errors. For each it has a few lines of cod
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import tempfile
@@ -53,12 +52,11 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
             model,
             ", ".join(tasks),
         )
-    mend_tables()
+    change_function("mteb.benchmarks._create_table", "_split_on_capital", heading_with_digits)
+    for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
+        change_function("mteb.leaderboard.table", name, style_without_experiments)
     _show_only([mteb.get_benchmark(name) for name in shown])
-    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    from mteb_longembed.plugin.metadata import load_named
-
-    learn_models(results, registry, load_named, all_models=True)
+    learn_models(results, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 
@@ -110,41 +108,24 @@ def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, li
     return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
 
 
-def mend_tables() -> None:
-    """Correct two errors of mteb's tables: the column of experiments, and groups whose names are numbers."""
-    change_function("mteb.benchmarks._create_table", "_split_on_capital", keeping_digits)
-    for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
-        change_function("mteb.leaderboard.table", name, without_experiments)
+def heading_with_digits(split: Callable[[str], str], name: str) -> str:
+    """mteb's function for headings keeps only letters, so the groups 256 and 512 would both have none."""
+    if not name.startswith(_GROUP):
+        return split(name) or name
+    dimension, _, group = name.removeprefix(_GROUP).partition(_BETWEEN)
+    return f"{group} ({dimension})"  # the group comes first, because the page cuts long headings
 
 
-def keeping_digits(split: Callable[[str], str]) -> Callable[[str], str]:
-    """mteb's function for headings, which keeps only letters: the groups 256 and 512 would both have none."""
-
-    @functools.wraps(split)
-    def heading(name: str) -> str:
-        if not name.startswith(_GROUP):
-            return split(name) or name
-        dimension, _, group = name.removeprefix(_GROUP).partition(_BETWEEN)
-        return f"{group} ({dimension})"  # the group comes first, because the page cuts long headings
-
-    return heading
-
-
-def without_experiments(style: Callable[..., Any]) -> Callable[..., Any]:
-    """mteb's function for the style of a table, changed so that it does not round a column of text."""
-
-    @functools.wraps(style)
-    def styled(frame: Any, *args: Any, **kwargs: Any) -> Any:
-        if _EXPERIMENT not in frame.columns:
-            return style(frame, *args, **kwargs)
-        frame = frame.copy()
-        experiments = frame.pop(_EXPERIMENT)
-        if "Model" in frame.columns:
-            told = experiments.fillna("").astype(str)
-            frame["Model"] = frame["Model"].where(told == "", frame["Model"] + " (" + told + ")")
+def style_without_experiments(style: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+    """mteb's function for the style of a table would round the column of experiments, which is text."""
+    if _EXPERIMENT not in frame.columns:
         return style(frame, *args, **kwargs)
-
-    return styled
+    frame = frame.copy()
+    experiments = frame.pop(_EXPERIMENT)
+    if "Model" in frame.columns:
+        told = experiments.fillna("").astype(str)
+        frame["Model"] = frame["Model"].where(told == "", frame["Model"] + " (" + told + ")")
+    return style(frame, *args, **kwargs)
 
 
 def _show_only(benchmarks: list[Any]) -> None:

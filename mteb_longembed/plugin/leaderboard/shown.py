@@ -12,16 +12,13 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.plugin.mteb_parts import change, change_function, moved, part
-
-if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
 
 #: Descriptions of models in a cache of mteb's: those of its own results, and those in the clone of the public results.
 _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
@@ -49,20 +46,17 @@ def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
     return False
 
 
-def learn_models(
-    cache: Path,
-    registry: MutableMapping[str, ModelMeta],
-    load: Callable[..., Any],
-    *,
-    all_models: bool = False,
-) -> None:
-    """Enter the extended models of a results cache into a registry. Warn about a file that describes no model.
+def learn_models(cache: Path, *, all_models: bool = False) -> None:
+    """Enter the extended models of a results cache into mteb's registry. Warn about a file that describes no model.
 
     The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
     stay. With `all_models`, other models that the registry does not know are entered too, without a loader.
     """
     from mteb.models.model_meta import ModelMeta
 
+    from mteb_longembed.plugin.metadata import load_named
+
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     own = set(registry)
     files = [
         file
@@ -81,7 +75,7 @@ def learn_models(
             if name in own or not (ours or all_models):
                 continue
             fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
-            loader = functools.partial(load, name) if ours else None
+            loader = functools.partial(load_named, name) if ours else None
             changed: dict[str, Any] = {"loader": loader, "loader_kwargs": {}}
             registry[name] = ModelMeta.model_validate({**fields, **changed})
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -93,23 +87,17 @@ def learn_models(
             )
 
 
-def learning_first(make_app: Callable[..., Any], learn: Callable[[Path], None]) -> Callable[..., Any]:
-    """The leaderboard's `get_leaderboard_app`, changed so that it first calls `learn` with the folder of its cache."""
-    signature = inspect.signature(make_app)
-
-    @functools.wraps(make_app)
-    def get_leaderboard_app(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        try:
-            learn(Path(given.arguments["cache"].cache_path))
-        except Exception as error:  # a leaderboard without our models is better than no leaderboard
-            warnings.warn(
-                f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=2
-            )
-        return make_app(*args, **kwargs)
-
-    return get_leaderboard_app
+def make_app_with_ours(make_app: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`mteb.leaderboard.get_leaderboard_app`, which first learns the extended models of its cache."""
+    given = inspect.signature(make_app).bind(*args, **kwargs)
+    given.apply_defaults()
+    try:
+        learn_models(Path(given.arguments["cache"].cache_path))
+    except Exception as error:  # a leaderboard without our models is better than no leaderboard
+        warnings.warn(
+            f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=3
+        )
+    return make_app(*args, **kwargs)
 
 
 def register_in_menu(menu: ModuleType) -> None:
@@ -121,51 +109,41 @@ def register_in_menu(menu: ModuleType) -> None:
 
 def register_shown_models(board: ModuleType) -> None:
     """Make the leaderboard enter the extended models of its results into mteb's registry when it starts."""
-    from mteb_longembed.plugin.metadata import load_named
-
-    def learn(cache: Path) -> None:
-        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-        learn_models(cache, registry, load_named)
-
-    change_function(board.__name__, "get_leaderboard_app", lambda make: learning_first(make, learn))
+    change_function(board.__name__, "get_leaderboard_app", make_app_with_ours)
 
 
 def register_summaries(mteb: ModuleType) -> None:
     """Make `BenchmarkResults.get_benchmark_result` list our models."""
-    change(part("mteb.results", "BenchmarkResults"), "get_benchmark_result", listing_ours)
+    change(part("mteb.results", "BenchmarkResults"), "get_benchmark_result", list_ours)
 
 
-def listing_ours(summarise: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`BenchmarkResults.get_benchmark_result`, changed so that its table has a row for each model of ours.
+def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:
+    """`BenchmarkResults.get_benchmark_result`, whose table then has a row for each model of ours.
 
     mteb joins results with its registry, which it reads once in a process. So our models enter it for this table only.
     """
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    known = {
+        each.model_name: each.model_meta or registry.get(each.model_name)
+        for each in results.model_results
+        if is_extended_name(each.model_name) or _OURS.fullmatch(str(each.model_revision))
+    }
+    ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
+    for name, meta in ours.items():
+        if meta.training_datasets is not None:  # a list if it comes from a file
+            ours[name] = meta.model_copy(update={"training_datasets": set(meta.training_datasets)})
+    _forget_models()
+    registry.update(ours)
+    try:
+        return summarise(results)
+    finally:
+        for name in ours:
+            del registry[name]
+        _forget_models()
 
-    def forget() -> None:
-        importlib.import_module("mteb.benchmarks._create_table")
-        for cached in ("_static_model_meta", "_meta_df_no_zs", "_meta_df_with_zs"):
-            part("mteb.benchmarks._create_table", cached).cache_clear()
 
-    @functools.wraps(summarise)
-    def get_benchmark_result(self: Any) -> Any:
-        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-        known = {
-            each.model_name: each.model_meta or registry.get(each.model_name)
-            for each in self.model_results
-            if is_extended_name(each.model_name) or _OURS.fullmatch(str(each.model_revision))
-        }
-        ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
-        forget()
-        for name, meta in ours.items():
-            if meta.training_datasets is not None:  # a list if it comes from a file
-                read = set(meta.training_datasets)
-                ours[name] = meta.model_copy(update={"training_datasets": read})
-        registry.update(ours)
-        try:
-            return summarise(self)
-        finally:
-            for name in ours:
-                del registry[name]
-            forget()
-
-    return get_benchmark_result
+def _forget_models() -> None:
+    """Make mteb read its registry again for its next table."""
+    importlib.import_module("mteb.benchmarks._create_table")
+    for cached in ("_static_model_meta", "_meta_df_no_zs", "_meta_df_with_zs"):
+        part("mteb.benchmarks._create_table", cached).cache_clear()

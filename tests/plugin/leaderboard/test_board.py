@@ -35,16 +35,16 @@ def test_groups_whose_names_are_numbers_keep_their_headings() -> None:
 
     stock = getattr(_split_on_capital, "__wrapped__", _split_on_capital)
     names = ["__cg__Length::256", "__cg__Length::512"]
-    assert stock(names[0]) == stock(names[1]), "mteb has mended it: drop keeping_digits"
-    heading = board.keeping_digits(stock)
-    assert [heading(name) for name in names] == ["256 (Length)", "512 (Length)"]
-    assert heading("BitextMining") == stock("BitextMining") == "Bitext Mining"
+    assert stock(names[0]) == stock(names[1]), "mteb has mended it: drop heading_with_digits"
+    headings = [board.heading_with_digits(stock, name) for name in (*names, "BitextMining")]
+    assert headings[:2] == ["256 (Length)", "512 (Length)"]
+    assert headings[2] == stock("BitextMining") == "Bitext Mining"
 
 
 def test_the_column_of_experiments_is_no_score() -> None:
     seen: list[pd.DataFrame] = []
     frame = pd.DataFrame({"Model": ["a/b", "c/d"], "_experiment_id": ["", "x=1"], "Mean (Task)": [0.5, 0.25]})
-    board.without_experiments(seen.append)(frame)
+    board.style_without_experiments(seen.append, frame)
     assert list(seen[0].columns) == ["Model", "Mean (Task)"]
     assert list(seen[0]["Model"]) == ["a/b", "c/d (x=1)"]
     assert "_experiment_id" in frame.columns, "mteb's own table stays as it is"
@@ -53,22 +53,16 @@ def test_the_column_of_experiments_is_no_score() -> None:
 # ---- what is shown -----------------------------------------------------------------------------------------
 
 
-def test_the_benchmarks_with_results_are_shown(tmp_path: Path) -> None:
+def test_the_named_benchmarks_with_results_are_shown_the_first_one_first(tmp_path: Path, capsys) -> None:
     write_results(tmp_path, NAME, PLUS, splits=["test_256"])
     assert board.benchmarks_with_results(tmp_path, board.BENCHMARKS) == ["LongEmbed+"]
-    write_results(tmp_path, "org/other+se@4096", published())
-    assert board.benchmarks_with_results(tmp_path, board.BENCHMARKS) == ["LongEmbed+", "LongEmbed"]
-    with pytest.raises(UnknownNameError, match="unknown benchmark"):
-        board.benchmarks_with_results(tmp_path, ["LongEmbad"])
-
-
-def test_only_the_named_benchmarks_are_shown_the_first_one_first(tmp_path: Path, capsys) -> None:
-    write_results(tmp_path, NAME, PLUS)
     assert cli.main(["leaderboard", str(tmp_path), "-b", "LongEmbed+", "LongEmbed"]) == 2
     assert "unknown benchmark with results 'LongEmbed'" in capsys.readouterr().err
     write_results(tmp_path, "org/other+se@4096", published())
-    both = ["LongEmbed", "LongEmbed+"]
-    assert board.benchmarks_with_results(tmp_path, both) == both
+    for named in (list(board.BENCHMARKS), ["LongEmbed", "LongEmbed+"]):
+        assert board.benchmarks_with_results(tmp_path, named) == named[:2]
+    with pytest.raises(UnknownNameError, match="unknown benchmark"):
+        board.benchmarks_with_results(tmp_path, ["LongEmbad"])
 
 
 def test_results_of_other_tasks_are_told(tmp_path: Path) -> None:

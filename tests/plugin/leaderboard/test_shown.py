@@ -19,7 +19,7 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.plugin import after_import
 from mteb_longembed.plugin.leaderboard.shown import add_to_menu
 from mteb_longembed.plugin.metadata import load_named
-from mteb_longembed.plugin.models import ModelRegistry
+from mteb_longembed.plugin.registries import ModelRegistry
 from tests.plugin.results import write_results
 
 NAME = "org/base+pi@4096"
@@ -93,20 +93,21 @@ def test_a_menu_without_longembed_is_told_in_one_sentence(monkeypatch) -> None:
 # ---- the models --------------------------------------------------------------------------------------------
 
 
-def test_the_leaderboard_shows_the_extended_models_of_its_cache(registry, board, tmp_path) -> None:
-    describe(tmp_path, NAME)
+def test_the_leaderboard_shows_the_extended_models_of_its_cache_as_they_describe_themselves(
+    registry, board, tmp_path
+) -> None:
+    """A model with a repository of its own is known by its revision. Nothing is asked of the hub."""
+    describe(tmp_path, NAME, max_tokens=4096, embed_dim=768, adapted_from="org/base", framework=["PyTorch"])
     describe(tmp_path, "org/other+ntk@1024,logn=off", place="remote/results")
-    describe(tmp_path, "org/base", "r1")
-    describe(tmp_path, "org/c+1", "r1")
-    assert board.get_leaderboard_app() == [NAME, "org/other+ntk@1024,logn=off"]
-
-
-def test_a_model_with_a_repository_of_its_own_is_known_by_its_revision(registry, board, tmp_path) -> None:
     describe(tmp_path, "me/e5-base-se", "abc-le2")
-    describe(tmp_path, "me/another", "abc")
-    board.get_leaderboard_app()
+    for name in ("org/base", "org/c+1", "me/another"):
+        describe(tmp_path, name, "r1")
+    assert board.get_leaderboard_app() == [NAME, "org/other+ntk@1024,logn=off"]
     assert "me/e5-base-se" in dict.keys(registry) and "me/another" not in dict.keys(registry)
-    assert registry["me/e5-base-se"].loader.func is load_named
+    meta = registry[NAME]
+    assert (meta.revision, meta.max_tokens, meta.embed_dim) == ("r1-le1", 4096, 768)
+    assert (meta.adapted_from, meta.framework) == ("org/base", ["PyTorch"])
+    assert (meta.loader.func, meta.loader.args) == (load_named, (NAME,))
 
 
 def test_the_cache_is_found_however_it_is_given(registry, board, tmp_path) -> None:
@@ -116,15 +117,6 @@ def test_the_cache_is_found_however_it_is_given(registry, board, tmp_path) -> No
     assert board.get_leaderboard_app(cache, rebuild=True) == [NAME]
     assert sys.modules["mteb.leaderboard.app"].get_leaderboard_app(cache=cache) == [NAME]
     assert board.get_leaderboard_app.__doc__ == "mteb's words."
-
-
-def test_a_shown_model_is_described_by_its_results_without_the_hub(registry, board, tmp_path) -> None:
-    describe(tmp_path, NAME, max_tokens=4096, embed_dim=768, adapted_from="org/base", framework=["PyTorch"])
-    board.get_leaderboard_app()
-    meta = registry[NAME]
-    assert (meta.revision, meta.max_tokens, meta.embed_dim) == ("r1-le1", 4096, 768)
-    assert (meta.adapted_from, meta.framework) == ("org/base", ["PyTorch"])
-    assert (meta.loader.func, meta.loader.args) == (load_named, (NAME,))
 
 
 def test_of_several_revisions_the_last_one_written_describes_the_model(registry, board, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""What stays in a sample of a corpus, and that its results never mix with those of all documents."""
+"""Queries drawn from documents; a sample of a corpus, whose results never mix with those of all documents."""
 
 from __future__ import annotations
 
@@ -10,17 +10,55 @@ import pytest
 
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import compare_candidates as compare
-from mteb_longembed.comparing.documents import take_sample
-from mteb_longembed.errors import InputError
+from mteb_longembed.comparing.documents import make_queries, take_sample
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task
 from tests import tiny
+from tests.comparing.conftest import compare
 
-pytest.importorskip("bm25s")
+
+def story(n: int, start: int = 0) -> str:
+    return " ".join(
+        f"The keeper number {i} walked past the old gate {i * 7} with lamp {i + 3}." for i in range(start, n)
+    )
+
+
+def test_each_query_is_a_sentence_of_the_document_that_answers_it() -> None:
+    corpus = {"a": story(10), "b": story(30, 20)}
+    queries, relevant = make_queries(corpus)
+    assert len(queries) == 2
+    for name, text in queries.items():
+        (document,) = relevant[name]
+        assert text in corpus[document] and not any(text in corpus[d] for d in corpus if d != document)
+
+
+def test_near_duplicates_are_left_out() -> None:
+    corpus = {
+        "a": story(10),
+        "copy": story(10) + " One more sentence stands here at the very end.",
+        "b": story(30, 20),
+    }
+    _, relevant = make_queries(corpus)
+    assert list(relevant.values()) == [{"b": 1}]
+
+
+def test_the_draw_is_the_same_for_the_same_seed() -> None:
+    corpus = {str(i): story(10 * i + 10, 10 * i) for i in range(8)}
+    assert make_queries(corpus, 4) == make_queries(corpus, 4) != make_queries(corpus, 4, seed=1)
+    assert len(make_queries(corpus, 4)[0]) == 4
+
+
+def test_documents_without_a_sentence_say_so() -> None:
+    with pytest.raises(DataError, match="none of the 2 documents has one"):
+        make_queries({"a": "too short.", "b": ""})
+
+
+# ---- a sample -------------------------------------------------------------------------------------------
 
 
 def folder(root: Path) -> Path:
     """40 documents and two queries, each the beginning of one; d2 and d3 repeat much of what d0 and d1 say."""
+    pytest.importorskip("bm25s")
     (root / "qrels").mkdir()
     texts = [tiny.text(40, seed) for seed in range(40)]
     texts[2:4] = [f"{texts[0][:80]} {texts[2]}", f"{texts[1][:80]} {texts[3]}"]
@@ -56,8 +94,7 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     sizes = {}
     for n in (6, None):
         task = beir_task(root)
-        who = [Candidate(BM25, "")]
-        found = compare(who, [task], tmp_path, fuse=False, sample_size=n, show=False, say=said.append)
+        found = compare([Candidate(BM25, "")], task, tmp_path, sample_size=n, say=said.append)
         rankings = Cells(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
         sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
     sampled = [
