@@ -88,9 +88,8 @@ def base_of(name: str, tmp_path_factory: pytest.TempPathFactory) -> SentenceTran
         kind, config = BASES[name]
         if kind not in CONFIG_MAPPING:
             pytest.skip(f"this transformers has no {kind}")
-        model = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), **config)
-        model.model_card_data.model_name = f"local/{name}"
-        _BASES[name] = model
+        folder = tmp_path_factory.mktemp(name)
+        _BASES[name] = tiny.sentence_transformer(kind, folder, name=f"local/{name}", **config)
     return _BASES[name]
 
 

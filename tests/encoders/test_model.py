@@ -21,13 +21,6 @@ TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 64, 40,
 TEXTS += [TEXTS[3], "", TEXTS[0]]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    return tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts, name="tiny/bert")
-
-
 @pytest.fixture(scope="module", params=["none", "pi", "gp", "pcw"])
 def extended(request: pytest.FixtureRequest, base: SentenceTransformer) -> LongSentenceTransformer:
     return longembed.extend(base, request.param)
@@ -54,7 +47,7 @@ def test_embeddings_equal_those_of_sentence_transformers(extended: LongSentenceT
 
 
 def test_prompts_are_part_of_the_document(extended: LongSentenceTransformer) -> None:
-    for encode, prompt in ((extended.encode_query, "query: "), (extended.encode_document, "passage: ")):
+    for encode, prompt in ((extended.encode_query, "query : "), (extended.encode_document, "passage : ")):
         assert np.allclose(encode(TEXTS), plainly(extended, TEXTS, prompt=prompt), atol=1e-5)
     assert not np.allclose(extended.encode_query(TEXTS), extended.encode_document(TEXTS), atol=1e-3)
 

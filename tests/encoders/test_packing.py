@@ -51,9 +51,8 @@ def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
 
 @pytest.fixture(scope="module", params=ABSOLUTE)
 def absolute(request, tmp_path_factory) -> SentenceTransformer:
-    made = tiny.sentence_transformer(request.param, tmp_path_factory.mktemp(request.param))
-    made.model_card_data.model_name = f"tiny/{request.param}"
-    return made
+    folder = tmp_path_factory.mktemp(request.param)
+    return tiny.sentence_transformer(request.param, folder, name=f"tiny/{request.param}")
 
 
 @pytest.mark.parametrize("key", ["none", "pcw", "gp", "pi", "ntk"])

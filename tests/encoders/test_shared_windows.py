@@ -11,12 +11,12 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from tests.limits import same_vectors
 
-from .test_span_pooling import TEXTS, base  # noqa: F401  (a fixture)
+from .test_span_pooling import TEXTS
 
 WAYS = ("mean", "mean-normalized", "max", "window")
 
 
-def extended(base, way, **params):  # noqa: F811
+def extended(base, way, **params):
     joined = {"vectors": "window"} if way == "window" else {"agg": way}
     return longembed.extend(base, "pcw", size=8, overlap=2, short="cut", **joined, **params)
 
@@ -34,7 +34,7 @@ def stored(model, folder: Path, keeps_windows: bool = True) -> EmbeddingStore:
 
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
-def test_windows_are_encoded_once_and_equal_a_run_without_a_store(base, tmp_path, first, second):  # noqa: F811
+def test_windows_are_encoded_once_and_equal_a_run_without_a_store(base, tmp_path, first, second):
     expected = arrays(extended(base, second))
     one, other = extended(base, first), extended(base, second)
     before = stored(one, tmp_path)
@@ -50,7 +50,7 @@ def test_windows_are_encoded_once_and_equal_a_run_without_a_store(base, tmp_path
 
 
 @pytest.mark.parametrize("change", [{"overlap": 1}, {"size": 7}])
-def test_other_windows_are_encoded_anew(base, tmp_path, change):  # noqa: F811
+def test_other_windows_are_encoded_anew(base, tmp_path, change):
     one = extended(base, "mean")
     stored(one, tmp_path)
     arrays(one)
@@ -64,7 +64,7 @@ def test_other_windows_are_encoded_anew(base, tmp_path, change):  # noqa: F811
     assert store.counts.tokens_encoded >= len(base.tokenizer(longest)["input_ids"])
 
 
-def test_another_pooling_or_weight_has_windows_of_its_own(base, tmp_path):  # noqa: F811
+def test_another_pooling_or_weight_has_windows_of_its_own(base, tmp_path):
     one = extended(base, "mean")
     stored(one, tmp_path)
     arrays(one)
@@ -80,7 +80,7 @@ def test_another_pooling_or_weight_has_windows_of_its_own(base, tmp_path):  # no
     assert store.counts.rows_read == 0
 
 
-def test_windows_are_kept_only_where_somebody_asks(base, tmp_path):  # noqa: F811
+def test_windows_are_kept_only_where_somebody_asks(base, tmp_path):
     one, other = extended(base, "mean"), extended(base, "window")
     stored(one, tmp_path, keeps_windows=False)
     arrays(one)
@@ -89,7 +89,7 @@ def test_windows_are_kept_only_where_somebody_asks(base, tmp_path):  # noqa: F81
     assert store.counts.rows_read == 0
 
 
-def test_spans_of_tokens_do_not_come_from_windows(base, tmp_path):  # noqa: F811
+def test_spans_of_tokens_do_not_come_from_windows(base, tmp_path):
     one = extended(base, "mean")
     stored(one, tmp_path)
     arrays(one)

@@ -7,20 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    prompts = {"query": "query : ", "document": "passage : "}
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), dense=True, prompts=prompts)
-    made.model_card_data.model_name = "tiny/bert"
-    return made
 
 
 @pytest.mark.parametrize("key", ["pi", "pcw"])
@@ -81,8 +72,7 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(longembed.extend(base, "pi", vectors=4), ["a"], [[(0, 1)]])
     with pytest.raises(InputError, match="without vectors, got a SentenceTransformer"):
         longembed.encode_spans(base, ["a"], [[(0, 1)]])
-    other = tiny.sentence_transformer("bert", tmp_path, pooling="cls")
-    other.model_card_data.model_name = "tiny/cls"
+    other = tiny.sentence_transformer("bert", tmp_path, pooling="cls", name="tiny/cls")
     with pytest.raises(IncompatibleError, match="trained with cls pooling"):
         longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
     with pytest.raises(InputError, match="got 1 texts and 2 lists"):

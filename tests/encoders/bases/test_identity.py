@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -224,13 +223,6 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
     with weight(stock[0].model.embeddings.word_embeddings.weight):
         meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name
-
-
-def test_json_of_a_tokenizer_starts_with_what_calls_change(folders: Callable[[str], Path]) -> None:
-    tokenizer = SentenceTransformer(str(folders("bert")), device="cpu").tokenizer
-    assert list(json.loads(tokenizer.backend_tokenizer.to_str()))[:4] == [
-        "version", "truncation", "padding", "added_tokens"
-    ]  # fmt: skip
 
 
 def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Path], tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.families import relative as family
-from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -126,11 +124,6 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
     same_vectors(model.encode(TEXTS), want)
     assert (LT in asked) == (key != "se"), "planned positions are no function of one distance"
     assert LO in asked
-
-
-def test_frequency_strategies_do_not_fit(base):
-    with pytest.raises(IncompatibleError, match="ntk does not fit x, a model with relative positions"):
-        family.Relative.check_fit(STRATEGIES["ntk"], "x")
 
 
 def test_half_precision_stays_within_two_percent(base):

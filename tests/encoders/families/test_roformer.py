@@ -78,8 +78,3 @@ def test_turned_values_follow_position_strategies_and_refuse_relative_ones(tmp_p
     same_vectors(extended(base, "gp").encode(TEXTS[:3]), base.encode(TEXTS[:3]))
     with pytest.raises(IncompatibleError, match=r"also rotates its values \(rotary_value\); use gp, rp, pi"):
         extended(base, "se")
-
-
-def test_weights_keep_their_names(base):
-    own = set(base[0].model.state_dict())
-    assert set(extended(base, "gp")[0].model.state_dict()) == own
