@@ -109,7 +109,12 @@ class Miniature:
 
 BERT = {"max_position_embeddings": 512}
 XLMR = {"max_position_embeddings": 514, "pad_token_id": 1}
-CAUSAL = {"num_key_value_heads": 2, "head_dim": 8}
+LONG_XLMR = XLMR | {"max_position_embeddings": 8194}
+MODERNBERT = {"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+CAUSAL = {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 32768}
+GEMMA = CAUSAL | {"sliding_window": 512, "num_hidden_layers": 6}
+EMBEDDING_GEMMA = GEMMA | {"max_position_embeddings": 2048, "use_bidirectional_attention": True}
 
 MINIATURES: dict[str, Miniature] = {
     "e5-base": Miniature("bert", config=BERT),
@@ -117,36 +122,14 @@ MINIATURES: dict[str, Miniature] = {
     "gte-base": Miniature("bert", config=BERT),
     "bge-base": Miniature("bert", pooling="cls", config=BERT),
     "contriever": Miniature("bert", pooling=None, config=BERT),
-    "gtr-base": Miniature(
-        "t5",
-        lambda: unigram(cls=None),
-        dense=(24,),
-        config={"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
-    ),
+    "gtr-base": Miniature("t5", lambda: unigram(cls=None), dense=(24,), config=T5),
     "e5-mistral": Miniature(
-        "mistral",
-        llama_bpe,
-        "lasttoken",
-        max_seq_length=4096,
-        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 4096},
+        "mistral", llama_bpe, "lasttoken", max_seq_length=4096, config=CAUSAL | {"sliding_window": 4096}
     ),
     "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
-    "bge-m3": Miniature(
-        "xlm-roberta", unigram, "cls", max_seq_length=8192, config=XLMR | {"max_position_embeddings": 8194}
-    ),
-    "nomic-v1.5": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
+    "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=LONG_XLMR),
     "modernbert-embed": Miniature(
-        "modernbert",
-        lambda: byte_bpe(cls=True),
-        max_seq_length=8192,
-        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
-    ),
-    "gte-modernbert": Miniature(
-        "modernbert",
-        lambda: byte_bpe(cls=True),
-        "cls",
-        max_seq_length=8192,
-        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
+        "modernbert", lambda: byte_bpe(cls=True), max_seq_length=8192, config=MODERNBERT
     ),
     "qwen3-0.6b": Miniature(
         "qwen3",
@@ -154,7 +137,7 @@ MINIATURES: dict[str, Miniature] = {
         "lasttoken",
         max_seq_length=32768,
         prompts={"query": "Instruct: find it\nQuery:", "document": ""},
-        config=CAUSAL | {"max_position_embeddings": 32768},
+        config=CAUSAL,
     ),
     "embeddinggemma": Miniature(
         "gemma3_text",
@@ -162,38 +145,18 @@ MINIATURES: dict[str, Miniature] = {
         dense=(64, 32),
         max_seq_length=2048,
         prompts={"query": "task: search result | query: ", "document": "title: none | text: "},
-        config=CAUSAL
-        | {
-            "max_position_embeddings": 2048,
-            "use_bidirectional_attention": True,
-            "sliding_window": 512,
-            "num_hidden_layers": 6,
-        },
-    ),
-    "arctic-l-v2": Miniature(
-        "xlm-roberta",
-        unigram,
-        "cls",
-        max_seq_length=8192,
-        prompts={"query": "query: "},
-        config=XLMR | {"max_position_embeddings": 8194},
+        config=EMBEDDING_GEMMA,
     ),
     "me5-base": Miniature("xlm-roberta", unigram, config=XLMR),
-    "nemotron3-1b": Miniature(
-        "ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL | {"max_position_embeddings": 32768}
-    ),
-    "harrier-270m": Miniature(
-        "gemma3_text",
-        llama_bpe,
-        "lasttoken",
-        max_seq_length=32768,
-        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 512, "num_hidden_layers": 6},
-    ),
+    "nemotron3-1b": Miniature("ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL),
+    "harrier-270m": Miniature("gemma3_text", llama_bpe, "lasttoken", max_seq_length=32768, config=GEMMA),
 }
 # the same architectures as above, with other sizes, pooling and prompts
+MINIATURES["nomic-v1.5"] = MINIATURES["nomic-v1"]
+MINIATURES["arctic-l-v2"] = replace(MINIATURES["bge-m3"], prompts={"query": "query: "})
 MINIATURES["harrier-0.6b"] = replace(MINIATURES["qwen3-0.6b"], prompts={})
 MINIATURES["mdenseon"] = MINIATURES["modernbert-embed"]
-MINIATURES["granite-r2"] = MINIATURES["gte-modernbert"]
+MINIATURES["gte-modernbert"] = MINIATURES["granite-r2"] = replace(MINIATURES["mdenseon"], pooling="cls")
 
 
 def build(alias: str, folder: Path) -> Path:

@@ -16,45 +16,6 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.export import export
 from mteb_longembed.errors import DataError
-from tests import tiny
-from tests.loopback_hub import LoopbackHub
-
-BASE_CARD = """---
-license: other
-license_name: some-licence
-license_link: https://example.org/licence
-language:
-- en
-- de
-tags: [mteb]
----
-# A base
-"""
-
-
-@pytest.fixture(scope="module")
-def base_folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", folder, prompts={"query": "query: ", "document": "passage: "})
-    (folder / "model" / "README.md").write_text(BASE_CARD)
-    return folder / "model"
-
-
-@pytest.fixture(scope="module")
-def hub(base_folder, tmp_path_factory):
-    rotary = tmp_path_factory.mktemp("rotary")
-    tiny.sentence_transformer("modernbert", rotary, local_attention=8)
-    (rotary / "model" / "README.md").write_text(BASE_CARD.replace("license: other", "license: mit"))
-    with LoopbackHub() as hub:
-        hub.add("org/bert", base_folder)
-        hub.add("org/modernbert", rotary / "model")
-        yield hub
-
-
-@pytest.fixture
-def online(hub, monkeypatch, tmp_path_factory):
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-card")
-    return hub
 
 
 def card_in(folder: Path) -> ModelCard:
@@ -163,7 +124,7 @@ def test_the_card_says_where_a_plain_checkpoint_can_be_written(online, tmp_path,
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, hub) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-card")
+        hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-home")
         folder = tmp_path_factory.mktemp("results")
         task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
         with warnings.catch_warnings():

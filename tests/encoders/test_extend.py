@@ -159,15 +159,10 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     assert torch.allclose(got, grown.encode(texts, convert_to_tensor=True), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
-        "sentence_transformers.util.torch",
-        "sentence_transformers.SentenceTransformer",
-        "torch.nn.Linear",
-        "os.system",
-    ],
-)
+STRANGE = ("sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer", "os.system")
+
+
+@pytest.mark.parametrize("reference", [*STRANGE, "torch.nn.Linear"])
 def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, reference) -> None:
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
     file = tmp_path / "saved" / "modules.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -15,7 +14,7 @@ from tests.limits import same_vectors
 
 from .families import test_rotary as rotary
 
-TEXTS = rotary.TEXTS
+TEXTS, gap = rotary.TEXTS, rotary.gap
 ABSOLUTE = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
 
 
@@ -32,10 +31,6 @@ def packed(monkeypatch) -> list[int]:
     monkeypatch.setattr(interface, "attend_packed", counted)
     monkeypatch.setattr(devices, "packs", lambda *given: True)
     return calls
-
-
-def gap(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).max())
 
 
 @pytest.mark.parametrize("key", ["none", "pi", "se", "dynamic"])

@@ -16,7 +16,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
-from tests.encoders.strategies.test_pcw import slow_windows
+from tests.encoders.strategies.test_pcw import finished, slow_windows
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
@@ -31,18 +31,6 @@ def single(request: pytest.FixtureRequest, base: SentenceTransformer) -> Sentenc
 
 def several(single: SentenceTransformer, base: SentenceTransformer, vectors: int | str, **params):
     return longembed.extend(base, single.first.strategy.key(), vectors=vectors, **params)
-
-
-def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarray:
-    """The base's modules behind the pooling, one vector at a time."""
-    rows = []
-    for vector in pooled:
-        features = {"sentence_embedding": vector[None]}
-        for module in list(base)[2:]:
-            with torch.no_grad():
-                features = module(features)
-        rows.append(features["sentence_embedding"][0].numpy())
-    return np.stack(rows)
 
 
 def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray:

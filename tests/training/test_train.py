@@ -28,23 +28,10 @@ SHAPE = Shape(
     vocab_size=8192, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48
 )
 RECIPE = Recipe(
-    name="tiny",
-    seed=3,
-    shape=SHAPE,
-    steps=30,
-    decay_steps=10,
-    warmup_steps=5,
-    first_lr=2e-3,
-    lr=1e-3,
-    weight_decay=0.01,
-    temperature=0.1,
-    tokens_per_batch=512,
-    min_docs=8,
-    max_docs=16,
-    first_steps=10,
-    first_length=40,
-    lengths={40: 0.5, 64: 0.5},
-)
+    name="tiny", seed=3, shape=SHAPE, steps=30, decay_steps=10, warmup_steps=5, first_lr=2e-3, lr=1e-3,
+    weight_decay=0.01, temperature=0.1, tokens_per_batch=512, min_docs=8, max_docs=16, first_steps=10,
+    first_length=40, lengths={40: 0.5, 64: 0.5},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -91,12 +91,16 @@ def workers(cluster: None, model) -> Iterator[Workers]:
     made.close()
 
 
-def collected(engine: ClusterEngine) -> np.ndarray:
+def collected(engine: ClusterEngine, victim: int | None = None) -> np.ndarray:
+    """All vectors. The process `victim` is killed after the first ones."""
     done: list[np.ndarray | None] = [None] * len(TEXTS)
     for places, arrays in engine.encode(TEXTS, show=False):
         for place, array in zip(places, arrays, strict=True):
             assert done[place] is None, "a document came twice"
             done[place] = array.numpy()
+        if victim is not None:
+            os.kill(victim, signal.SIGKILL)
+            victim = None
     return np.stack(done)
 
 
@@ -118,20 +122,12 @@ def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -
     engine = ClusterEngine(model, workers, store=store)
     before = list(workers.actors)
     victim = ray.get(before[0].pid.remote())
-    done: list[np.ndarray | None] = [None] * len(TEXTS)
-    killed = False
-    for places, arrays in engine.encode(TEXTS, show=False):
-        for place, array in zip(places, arrays, strict=True):
-            assert done[place] is None
-            done[place] = array.numpy()
-        if not killed:
-            os.kill(victim, signal.SIGKILL)
-            killed = True
-    same_vectors(np.stack(done), model.encode(TEXTS))
+    done = collected(engine, victim)
+    same_vectors(done, model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
     again = ClusterEngine(model, workers)
-    same_vectors(collected(again), np.stack(done))
+    same_vectors(collected(again), done)
     assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
 
 

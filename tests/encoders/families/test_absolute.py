@@ -13,10 +13,9 @@ from sentence_transformers import SentenceTransformer
 from tests import tiny
 from tests.limits import same_vectors
 
+from .test_rotary import LO, LT, windows
 from .test_rotary import extended as with_strategy
-from .test_rotary import windows
 
-LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO, 2 * LO + 3, LT - 1, LT, LT + 1)
 SIGMA = 4.0
 

@@ -18,6 +18,7 @@ from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
+from tests.encoders.attention import oracles
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -67,16 +68,12 @@ def relative(key: str, i: int, j: int, n: int) -> float:
         return i % LO - j % LO
     if key == "pi":
         return (i - j) / S
-    if i < j:
-        return -relative(key, j, i, n)
-    if key == "se":
-        g, w = S + 1, LO // S
-        return i - j if i - j < w else i // g - j // g + w - w // g
-    if key == "rerope":
-        return min(i - j, LO // 2)
-    chunk = 3 * LO // 4
-    a, b, apart = i % chunk, j % chunk, i // chunk - j // chunk
-    return [a - b, min(chunk + a, LO - 1) - b, LO - 1 - b][min(apart, 2)]
+    within_attention = {
+        "se": oracles.self_extend(S + 1, LO // S),
+        "rerope": oracles.rerope(LO // 2),
+        "dca": oracles.dual_chunk(3 * LO // 4, LO - 1),
+    }
+    return within_attention[key](i, j)
 
 
 def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
@@ -99,13 +96,6 @@ def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch
         out = inv_freq / S * ramp + inv_freq * (1 - ramp)
         return out if key == "yarn" else 2 * math.pi / (2 * math.pi / out).round()
     return inv_freq
-
-
-def turned(x: torch.Tensor, by: torch.Tensor, inv_freq: torch.Tensor) -> torch.Tensor:
-    """x `[..., d]` turned by positions `by` `[...]`, halves as pairs."""
-    angle = by[..., None] * inv_freq
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
 
 class Oracle:
@@ -148,7 +138,7 @@ class Oracle:
         at = torch.tensor(
             [[relative(self.key if full else "none", i, j, n) for j in range(n)] for i in range(n)]
         )
-        scores = (turned(q[:, :, :, None], at.double(), inv_freq) * k[:, :, None]).sum(-1) * scaling
+        scores = (oracles.turned(q[:, :, :, None], at.double(), inv_freq) * k[:, :, None]).sum(-1) * scaling
         seen = (
             torch.arange(1, n + 1.0, dtype=torch.float64) if module.is_causal else torch.full((n,), float(n))
         )

@@ -87,6 +87,18 @@ def joined(windows: list[torch.Tensor], agg: str) -> np.ndarray:
     return rows.mean(0)
 
 
+def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarray:
+    """The base's modules behind the pooling, one vector at a time."""
+    rows = []
+    for vector in pooled:
+        features = {"sentence_embedding": vector[None]}
+        for module in list(base)[2:]:
+            with torch.no_grad():
+                features = module(features)
+        rows.append(features["sentence_embedding"][0].numpy())
+    return np.stack(rows)
+
+
 def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: str, short: str, prompt: str):
     """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
     ids = base.tokenizer(prompt + text, truncation=True, max_length=LT)["input_ids"]
@@ -101,11 +113,7 @@ def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: s
             out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
         vector = out["sentence_embedding"][0]
         pooled.append(vector / vector.norm() if agg == "mean-normalized" and not whole else vector)
-    with torch.no_grad():
-        features = {"sentence_embedding": torch.tensor(joined(pooled, agg))[None]}
-        for module in list(base)[2:]:
-            features = module(features)
-    return features["sentence_embedding"][0].numpy()
+    return finished(base, [torch.tensor(joined(pooled, agg))])[0]
 
 
 @pytest.mark.parametrize(

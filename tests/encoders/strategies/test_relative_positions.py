@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.encoders.strategies.dca import DualChunkAttention
 from mteb_longembed.encoders.strategies.se import SelfExtend
+from tests.encoders.attention import oracles
 
 E5 = {"trained_len": 512, "target_len": 4096}
 
@@ -52,11 +53,7 @@ def by_document(trained: int, n: int, i: int, j: int) -> int:
     s = 1
     while s * trained < n:
         s += 1
-    g, w = s + 1, trained // s
-    if abs(i - j) < w:
-        return i - j
-    c = w - w // g
-    return i // g - j // g + (c if i > j else -c)
+    return oracles.self_extend(s + 1, trained // s)(i, j)
 
 
 @pytest.mark.parametrize("causal", [False, True])
