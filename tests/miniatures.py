@@ -14,8 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoModel, PreTrainedTokenizerFast
-from transformers.models.auto import CONFIG_MAPPING
+from transformers import PreTrainedTokenizerFast, T5EncoderModel
 
 from tests import tiny
 
@@ -162,25 +161,11 @@ MINIATURES["gte-modernbert"] = MINIATURES["granite-r2"] = replace(MINIATURES["md
 def build(alias: str, folder: Path) -> Path:
     """Save the miniature of an alias in the form of its hub repository."""
     mini = MINIATURES[alias]
-    torch.manual_seed(0)
-    tokens = mini.tokenizer()
-    sizes = {
-        "vocab_size": len(tokens),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "initializer_range": 0.2,
-    }
-    model = AutoModel.from_config(CONFIG_MAPPING[mini.model_type](**(sizes | mini.config)))
-    if mini.model_type == "t5":
-        model = _t5_encoder(model)
-    inner_folder = folder / "inner"
-    model.save_pretrained(inner_folder)
-    tokens.save_pretrained(inner_folder)
+    inner_folder = tiny.transformer(
+        mini.model_type, folder / "inner", tokens=mini.tokenizer(), initializer_range=0.2, **mini.config
+    )
+    if mini.model_type == "t5":  # its repository holds the encoder alone
+        T5EncoderModel.from_pretrained(inner_folder).save_pretrained(inner_folder)
     if mini.pooling is None:
         return inner_folder
     inner = Transformer(str(inner_folder), max_seq_length=mini.max_seq_length)
@@ -193,11 +178,3 @@ def build(alias: str, folder: Path) -> Path:
     whole = SentenceTransformer(modules=modules, device="cpu", prompts=mini.prompts)
     whole.save_pretrained(str(folder / "whole"), create_model_card=False)
     return folder / "whole"
-
-
-def _t5_encoder(model: Any) -> Any:
-    from transformers import T5EncoderModel
-
-    encoder = T5EncoderModel(model.config)
-    encoder.load_state_dict(model.state_dict(), strict=False)
-    return encoder

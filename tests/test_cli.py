@@ -82,6 +82,9 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
         assert all(f" {name}=" in shown for name in kind.parameters())
     assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
     assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)
+    assert cli.main(["list", "tasks"]) == 0
+    one_part = capsys.readouterr().out
+    assert "LongEmbedQMSum" in one_part and "SelfExtend" not in one_part
 
 
 def test_the_fit_is_computed_from_hooks() -> None:
@@ -94,12 +97,6 @@ def test_the_fit_is_computed_from_hooks() -> None:
             fits = key == "none" or bool(family.hooks & kind.hooks())
             assert table[family.name][key] == ("yes" if fits else "-")
     assert table["absolute"]["se"] == "-" and table["rotary"]["se"] == "yes"
-
-
-def test_one_part_can_be_listed(capsys) -> None:
-    assert cli.main(["list", "tasks"]) == 0
-    shown = capsys.readouterr().out
-    assert "LongEmbedQMSum" in shown and "SelfExtend" not in shown
 
 
 def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:

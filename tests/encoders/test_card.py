@@ -42,14 +42,6 @@ def test_the_code_in_the_card_of_a_saved_model_runs(online, tmp_path, monkeypatc
     assert capsys.readouterr().out.count("tensor(") == 2
 
 
-def test_the_code_in_the_card_of_a_pushed_model_runs(online, capsys) -> None:
-    longembed.load("org/bert+pi@128", device="cpu").push_to_hub("me/with-card", token="hf_of_a_test")
-    card = ModelCard.load("me/with-card")
-    for left in run_python(card):
-        assert left["model"].max_seq_length == 128
-    assert "mteb run -m me/with-card" in str(card)
-
-
 def test_the_card_says_what_the_model_is_and_what_it_was_made_of(online, tmp_path) -> None:
     model = longembed.load("org/modernbert+se@64:g=9", device="cpu")
     model.save_pretrained(str(tmp_path / "longer"))
@@ -149,10 +141,14 @@ def test_scores_stand_in_the_card_as_mteb_writes_them(online, results, tmp_path)
     assert card_in(tmp_path / "without").data.eval_results is None
 
 
-def test_a_pushed_card_has_the_scores_too(online, results) -> None:
+def test_a_pushed_card_has_the_scores_too_and_its_code_runs(online, results) -> None:
     model = longembed.load("org/bert+pi@64", device="cpu")
-    model.push_to_hub("me/with-scores", token="hf_of_a_test", results=results)
-    assert len(ModelCard.load("me/with-scores").data.eval_results) == 1
+    model.push_to_hub("me/with-card", token="hf_of_a_test", results=results)
+    card = ModelCard.load("me/with-card")
+    assert len(card.data.eval_results) == 1
+    for left in run_python(card):
+        assert left["model"].max_seq_length == 64
+    assert "mteb run -m me/with-card" in str(card)
 
 
 def test_results_without_the_model_are_told_before_anything_is_written(online, results, tmp_path) -> None:

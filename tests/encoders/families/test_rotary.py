@@ -53,8 +53,7 @@ STRATEGY_PARAMETERS: dict[str, dict] = {
 }  # fmt: skip
 
 
-# ---- the oracle: definitions, written once more and slowly
-# -----------------------------------------------------
+# ---- the oracle: definitions, written once more and slowly ---------------------------------------------------
 
 
 def relative(key: str, i: int, j: int, n: int) -> float:
@@ -96,6 +95,16 @@ def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch
         out = inv_freq / S * ramp + inv_freq * (1 - ramp)
         return out if key == "yarn" else 2 * math.pi / (2 * math.pi / out).round()
     return inv_freq
+
+
+def through(model: SentenceTransformer, text: str, limit: int = LT) -> np.ndarray:
+    """One document through the modules of a model, whatever length the model itself would cut it to."""
+    ids = model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
+    features = {name: ids[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        for module in model:
+            features = module(features)
+    return features["sentence_embedding"][0].numpy()
 
 
 class Oracle:
@@ -152,14 +161,7 @@ class Oracle:
         return (weights @ v).to(query.dtype).transpose(1, 2), None
 
     def encode(self, text: str) -> np.ndarray:
-        limit = LO if self.key == "none" and not self.logn else LT
-        model = self.model
-        ids = model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
-        features = {name: ids[name] for name in ("input_ids", "attention_mask")}
-        with torch.no_grad():
-            for module in model:
-                features = module(features)
-        return features["sentence_embedding"][0].numpy()
+        return through(self.model, text, LO if self.key == "none" and not self.logn else LT)
 
 
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
