@@ -14,8 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoModel, PreTrainedTokenizerFast
-from transformers.models.auto import CONFIG_MAPPING
+from transformers import PreTrainedTokenizerFast, T5EncoderModel
 
 from tests import tiny
 
@@ -109,7 +108,12 @@ class Miniature:
 
 BERT = {"max_position_embeddings": 512}
 XLMR = {"max_position_embeddings": 514, "pad_token_id": 1}
-CAUSAL = {"num_key_value_heads": 2, "head_dim": 8}
+LONG_XLMR = XLMR | {"max_position_embeddings": 8194}
+MODERNBERT = {"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128}
+T5 = BERT | {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+CAUSAL = {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 32768}
+GEMMA = CAUSAL | {"sliding_window": 512, "num_hidden_layers": 6}
+EMBEDDING_GEMMA = GEMMA | {"max_position_embeddings": 2048, "use_bidirectional_attention": True}
 
 MINIATURES: dict[str, Miniature] = {
     "e5-base": Miniature("bert", config=BERT),
@@ -117,36 +121,14 @@ MINIATURES: dict[str, Miniature] = {
     "gte-base": Miniature("bert", config=BERT),
     "bge-base": Miniature("bert", pooling="cls", config=BERT),
     "contriever": Miniature("bert", pooling=None, config=BERT),
-    "gtr-base": Miniature(
-        "t5",
-        lambda: unigram(cls=None),
-        dense=(24,),
-        config={"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
-    ),
+    "gtr-base": Miniature("t5", lambda: unigram(cls=None), dense=(24,), config=T5),
     "e5-mistral": Miniature(
-        "mistral",
-        llama_bpe,
-        "lasttoken",
-        max_seq_length=4096,
-        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 4096},
+        "mistral", llama_bpe, "lasttoken", max_seq_length=4096, config=CAUSAL | {"sliding_window": 4096}
     ),
     "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
-    "bge-m3": Miniature(
-        "xlm-roberta", unigram, "cls", max_seq_length=8192, config=XLMR | {"max_position_embeddings": 8194}
-    ),
-    "nomic-v1.5": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
+    "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=LONG_XLMR),
     "modernbert-embed": Miniature(
-        "modernbert",
-        lambda: byte_bpe(cls=True),
-        max_seq_length=8192,
-        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
-    ),
-    "gte-modernbert": Miniature(
-        "modernbert",
-        lambda: byte_bpe(cls=True),
-        "cls",
-        max_seq_length=8192,
-        config={"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128},
+        "modernbert", lambda: byte_bpe(cls=True), max_seq_length=8192, config=MODERNBERT
     ),
     "qwen3-0.6b": Miniature(
         "qwen3",
@@ -154,7 +136,7 @@ MINIATURES: dict[str, Miniature] = {
         "lasttoken",
         max_seq_length=32768,
         prompts={"query": "Instruct: find it\nQuery:", "document": ""},
-        config=CAUSAL | {"max_position_embeddings": 32768},
+        config=CAUSAL,
     ),
     "embeddinggemma": Miniature(
         "gemma3_text",
@@ -162,62 +144,28 @@ MINIATURES: dict[str, Miniature] = {
         dense=(64, 32),
         max_seq_length=2048,
         prompts={"query": "task: search result | query: ", "document": "title: none | text: "},
-        config=CAUSAL
-        | {
-            "max_position_embeddings": 2048,
-            "use_bidirectional_attention": True,
-            "sliding_window": 512,
-            "num_hidden_layers": 6,
-        },
-    ),
-    "arctic-l-v2": Miniature(
-        "xlm-roberta",
-        unigram,
-        "cls",
-        max_seq_length=8192,
-        prompts={"query": "query: "},
-        config=XLMR | {"max_position_embeddings": 8194},
+        config=EMBEDDING_GEMMA,
     ),
     "me5-base": Miniature("xlm-roberta", unigram, config=XLMR),
-    "nemotron3-1b": Miniature(
-        "ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL | {"max_position_embeddings": 32768}
-    ),
-    "harrier-270m": Miniature(
-        "gemma3_text",
-        llama_bpe,
-        "lasttoken",
-        max_seq_length=32768,
-        config=CAUSAL | {"max_position_embeddings": 32768, "sliding_window": 512, "num_hidden_layers": 6},
-    ),
+    "nemotron3-1b": Miniature("ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL),
+    "harrier-270m": Miniature("gemma3_text", llama_bpe, "lasttoken", max_seq_length=32768, config=GEMMA),
 }
 # the same architectures as above, with other sizes, pooling and prompts
+MINIATURES["nomic-v1.5"] = MINIATURES["nomic-v1"]
+MINIATURES["arctic-l-v2"] = replace(MINIATURES["bge-m3"], prompts={"query": "query: "})
 MINIATURES["harrier-0.6b"] = replace(MINIATURES["qwen3-0.6b"], prompts={})
 MINIATURES["mdenseon"] = MINIATURES["modernbert-embed"]
-MINIATURES["granite-r2"] = MINIATURES["gte-modernbert"]
+MINIATURES["gte-modernbert"] = MINIATURES["granite-r2"] = replace(MINIATURES["mdenseon"], pooling="cls")
 
 
 def build(alias: str, folder: Path) -> Path:
     """Save the miniature of an alias in the form of its hub repository."""
     mini = MINIATURES[alias]
-    torch.manual_seed(0)
-    tokens = mini.tokenizer()
-    sizes = {
-        "vocab_size": len(tokens),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "initializer_range": 0.2,
-    }
-    model = AutoModel.from_config(CONFIG_MAPPING[mini.model_type](**(sizes | mini.config)))
-    if mini.model_type == "t5":
-        model = _t5_encoder(model)
-    inner_folder = folder / "inner"
-    model.save_pretrained(inner_folder)
-    tokens.save_pretrained(inner_folder)
+    inner_folder = tiny.transformer(
+        mini.model_type, folder / "inner", tokens=mini.tokenizer(), initializer_range=0.2, **mini.config
+    )
+    if mini.model_type == "t5":  # its repository holds the encoder alone
+        T5EncoderModel.from_pretrained(inner_folder).save_pretrained(inner_folder)
     if mini.pooling is None:
         return inner_folder
     inner = Transformer(str(inner_folder), max_seq_length=mini.max_seq_length)
@@ -230,11 +178,3 @@ def build(alias: str, folder: Path) -> Path:
     whole = SentenceTransformer(modules=modules, device="cpu", prompts=mini.prompts)
     whole.save_pretrained(str(folder / "whole"), create_model_card=False)
     return folder / "whole"
-
-
-def _t5_encoder(model: Any) -> Any:
-    from transformers import T5EncoderModel
-
-    encoder = T5EncoderModel(model.config)
-    encoder.load_state_dict(model.state_dict(), strict=False)
-    return encoder

@@ -58,33 +58,33 @@ def told(code: str, *paths: Path, **env: str) -> list[str]:
 MODELS, WHOLE = "mteb.models.model_implementations", "mteb"
 
 
-def test_mteb_is_told_as_soon_as_each_module_has_run(stand_in) -> None:
-    assert told("import mteb_longembed, mteb", ROOT, stand_in) == [MODELS, WHOLE]
-    later = told("import mteb_longembed, mteb.benchmarks.benchmarks", ROOT, stand_in)
-    assert later == [MODELS, WHOLE, "mteb.benchmarks.benchmarks"]
-
-
-def test_mteb_is_told_at_once_where_it_is_imported_already(stand_in) -> None:
-    assert told("import mteb, mteb_longembed", ROOT, stand_in) == [MODELS, WHOLE]
-
-
-def test_installing_twice_tells_once(stand_in) -> None:
-    code = "import mteb_longembed; mteb_longembed.autoload.install(); import mteb"
-    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
-
-
-def test_a_reload_of_mteb_is_told_again(stand_in) -> None:
-    code = "import mteb_longembed, mteb, importlib; importlib.reload(mteb)"
-    assert told(code, ROOT, stand_in) == [MODELS, WHOLE, WHOLE]
-
-
-def test_many_threads_that_import_mteb_at_once_tell_once(stand_in) -> None:
-    code = """
+BENCHMARKS = "mteb.benchmarks.benchmarks"
+THREADS = """
 import mteb_longembed, threading
 threads = [threading.Thread(target=__import__, args=("mteb",)) for _ in range(16)]
 [t.start() for t in threads]; [t.join() for t in threads]
 """
-    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
+LOADER = """
+import mteb_longembed, mteb, inspect, importlib.machinery
+assert type(mteb.__loader__) is importlib.machinery.SourceFileLoader
+assert "model_implementations" in inspect.getsource(mteb)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import mteb_longembed, mteb", [MODELS, WHOLE]),
+        ("import mteb_longembed, mteb.benchmarks.benchmarks", [MODELS, WHOLE, BENCHMARKS]),
+        ("import mteb, mteb_longembed", [MODELS, WHOLE]),
+        ("import mteb_longembed; mteb_longembed.autoload.install(); import mteb", [MODELS, WHOLE]),
+        ("import mteb_longembed, mteb, importlib; importlib.reload(mteb)", [MODELS, WHOLE, WHOLE]),
+        pytest.param(THREADS, [MODELS, WHOLE], id="many threads at once"),
+        pytest.param(LOADER, [MODELS, WHOLE], id="mteb keeps its own loader"),
+    ],
+)
+def test_mteb_is_told_once_each_time_a_module_has_run(stand_in, code, expected) -> None:
+    assert told(code, ROOT, stand_in) == expected
 
 
 def test_mteb_is_told_only_when_it_is_whole_where_threads_import_both_at_once(stand_in) -> None:
@@ -108,37 +108,21 @@ def test_nothing_happens_without_mteb() -> None:
     assert done.stderr.strip().endswith("ModuleNotFoundError: No module named 'mteb'")
 
 
-def test_mteb_keeps_its_own_loader(stand_in) -> None:
-    code = """
-import mteb_longembed, mteb, inspect, importlib.machinery
-assert type(mteb.__loader__) is importlib.machinery.SourceFileLoader
-assert "model_implementations" in inspect.getsource(mteb)
-"""
-    assert told(code, ROOT, stand_in) == [MODELS, WHOLE]
-
-
-def test_a_broken_plugin_is_a_warning_and_mteb_works(stand_in) -> None:
-    code = """
+FAILS = """
 import sys, types
 def fail(name): raise RuntimeError("registry moved")
 sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=fail)
-import mteb_longembed, mteb
-print("fine")
 """
-    for options in ((), ("-W", "error")):
-        done = python(code, ROOT, stand_in, options=options)
-        assert done.stdout == "fine\n", done.stderr
-        assert "mteb-longembed could not register with mteb (RuntimeError: registry moved)" in done.stderr
-        assert "Traceback" not in done.stderr
+MISSING = "import sys; sys.modules['mteb_longembed.plugin'] = None\n"
 
 
-def test_a_plugin_that_cannot_be_imported_is_a_warning(stand_in) -> None:
-    code = (
-        "import sys; sys.modules['mteb_longembed.plugin'] = None; import mteb_longembed, mteb; print('fine')"
-    )
-    done = python(code, ROOT, stand_in)
-    assert done.stdout == "fine\n"
-    assert "mteb-longembed could not register with mteb" in done.stderr
+@pytest.mark.parametrize(("before", "reason"), [(FAILS, " (RuntimeError: registry moved)"), (MISSING, "")])
+@pytest.mark.parametrize("options", [(), ("-W", "error")])
+def test_a_plugin_that_fails_or_is_missing_is_a_warning_and_mteb_works(stand_in, before, reason, options):
+    done = python(f"{before}import mteb_longembed, mteb; print('fine')", ROOT, stand_in, options=options)
+    assert done.stdout == "fine\n", done.stderr
+    assert f"mteb-longembed could not register with mteb{reason}" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_importing_the_package_imports_nothing_else() -> None:

@@ -34,17 +34,12 @@ def test_every_command_has_its_module_with_help(name, capsys) -> None:
     assert f"mteb-longembed {name}" in capsys.readouterr().out
 
 
-def test_help_names_every_command(capsys) -> None:
+def test_help_names_every_command_and_imports_none(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     shown = capsys.readouterr().out
     assert all(re.search(rf"\n    {name}\s", shown) for name in ("run", *cli.COMMANDS))
-
-
-def test_help_imports_no_command(monkeypatch) -> None:
-    monkeypatch.setattr(importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
-    with pytest.raises(SystemExit):
-        cli.main(["--help"])
 
 
 def test_version(capsys) -> None:
@@ -61,13 +56,22 @@ def test_a_wrong_command_line_is_a_usage_error(arguments, capsys) -> None:
     assert "usage: mteb-longembed" in capsys.readouterr().err
 
 
-def test_an_error_of_ours_is_one_sentence_and_status_two(monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (InputError("the target must be a number, got 'x'."), 2, "the target must be a number, got 'x'."),
+        (KeyboardInterrupt(), 130, "interrupted."),
+    ],
+)
+def test_an_error_of_ours_or_an_interrupt_is_one_sentence_and_a_status(
+    monkeypatch, capsys, error, status, said
+) -> None:
     def fail(args: object) -> int:
-        raise InputError("the target must be a number, got 'x'.")
+        raise error
 
     monkeypatch.setattr(listing, "main", fail)
-    assert cli.main(["list"]) == 2
-    assert capsys.readouterr().err == "mteb-longembed: the target must be a number, got 'x'.\n"
+    assert cli.main(["list"]) == status
+    assert capsys.readouterr().err == f"mteb-longembed: {said}\n"
 
 
 def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
@@ -78,6 +82,9 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
         assert all(f" {name}=" in shown for name in kind.parameters())
     assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
     assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)
+    assert cli.main(["list", "tasks"]) == 0
+    one_part = capsys.readouterr().out
+    assert "LongEmbedQMSum" in one_part and "SelfExtend" not in one_part
 
 
 def test_the_fit_is_computed_from_hooks() -> None:
@@ -92,12 +99,6 @@ def test_the_fit_is_computed_from_hooks() -> None:
     assert table["absolute"]["se"] == "-" and table["rotary"]["se"] == "yes"
 
 
-def test_one_part_can_be_listed(capsys) -> None:
-    assert cli.main(["list", "tasks"]) == 0
-    shown = capsys.readouterr().out
-    assert "LongEmbedQMSum" in shown and "SelfExtend" not in shown
-
-
 def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert cli.main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -106,15 +107,6 @@ def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert [row["task"] for row in found["tasks"]] == [task.metadata.name for task in TASKS]
     fits = {row["positions"]: row["strategies"] for row in found["fit"]}
     assert "se" in fits["rotary"] and "se" not in fits["absolute"]
-
-
-def test_an_interrupt_is_one_sentence_and_its_own_status(monkeypatch, capsys) -> None:
-    def interrupted(args: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(listing, "main", interrupted)
-    assert cli.main(["list"]) == 130
-    assert capsys.readouterr().err == "mteb-longembed: interrupted.\n"
 
 
 def test_a_closed_pipe_ends_the_listing_quietly() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import configparser
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+import mteb_longembed
 from tests import environments
 
 ROOT = Path(__file__).parents[1]
@@ -39,24 +44,28 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    sources = environments.copy_sources(folder / "sources")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-index",
-        "--no-deps",
-        "--no-build-isolation",
-        "--quiet",
-    ]
-    done = subprocess.run([*command, "-w", folder, sources], capture_output=True, text=True, timeout=600)
+def built(sources: Path, folder: Path) -> Path:
+    """The wheel of some sources."""
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
+    command = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder, sources]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("*.whl")
     return made
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    return built(environments.copy_sources(folder / "sources"), folder)
+
+
+@pytest.fixture(scope="module")
+def described(wheel) -> Iterator[metadata.PathDistribution]:
+    """The metadata of the wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        yield metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))
 
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])
@@ -70,8 +79,6 @@ def installed(request, tmp_path_factory) -> environments.Environment:
 
 
 def look(environment: environments.Environment, *options: str, **env: str) -> dict:
-    import os
-
     script = environment.folder / "look.py"
     script.write_text(LOOK)
     return json.loads(environment.run(*options, script, env={**os.environ, **env}))
@@ -98,7 +105,7 @@ def test_autoload_can_be_switched_off(installed) -> None:
 def test_both_front_doors_open(installed) -> None:
     script = installed.executable.with_name("mteb-longembed")
     assert "run" in installed.run(script, "--help")
-    assert installed.run("-m", "mteb_longembed", "--version").strip() == metadata_of(installed)["version"]
+    assert installed.run("-m", "mteb_longembed", "--version").strip() == mteb_longembed.__version__
 
 
 def test_uninstalling_leaves_nothing_behind(wheel, tmp_path) -> None:
@@ -145,25 +152,11 @@ def test_a_module_that_an_earlier_build_left_behind_stays_behind(tmp_path) -> No
     gone = sources / "build" / "lib" / "mteb_longembed" / "gone.py"
     gone.parent.mkdir(parents=True)
     gone.touch()
-    command = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "-w", tmp_path, sources], check=True, capture_output=True, timeout=600)
-    (made,) = tmp_path.glob("*.whl")
-    assert "mteb_longembed/gone.py" not in zipfile.ZipFile(made).namelist()
+    assert "mteb_longembed/gone.py" not in zipfile.ZipFile(built(sources, tmp_path)).namelist()
 
 
-def metadata_of(environment: environments.Environment) -> dict:
-    code = (
-        "import json, importlib.metadata as m; d = m.distribution('mteb-longembed');"
-        "print(json.dumps({'version': d.version, 'requires': d.requires}))"
-    )
-    return json.loads(environment.run("-c", code))
-
-
-def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        described = metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))
-        requirements = [Requirement(text) for text in described.requires or ()]
+def test_the_tested_set_lies_within_the_ranges(described) -> None:
+    requirements = [Requirement(text) for text in described.requires or ()]
     pins = [
         Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"
     ]
@@ -176,12 +169,7 @@ def test_the_tested_set_lies_within_the_ranges(wheel) -> None:
             assert requirement.specifier.contains(pinned[name]), requirement
 
 
-def test_version_and_address_are_the_same_everywhere(wheel) -> None:
-    import configparser
-    import re
-
-    import mteb_longembed
-
+def test_version_and_address_are_the_same_everywhere() -> None:
     settings = configparser.RawConfigParser()
     settings.read(ROOT / "setup.cfg")
     url = settings["metadata"]["url"]
@@ -193,12 +181,8 @@ def test_version_and_address_are_the_same_everywhere(wheel) -> None:
     assert releases[0] == mteb_longembed.__version__
 
 
-def test_the_page_on_the_package_index_has_no_link_into_nowhere(wheel) -> None:
-    import re
-
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        text = archive.read(name).decode()
+def test_the_page_on_the_package_index_has_no_link_into_nowhere(described) -> None:
+    text = described.read_text("METADATA")
     assert "Author: The mteb-longembed developers" in text and "Project-URL: Issues, https://" in text
     page = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     assert not re.findall(r"\]\((?!https://|#)[^)]*\)", page)

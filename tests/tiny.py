@@ -46,11 +46,18 @@ def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
     )
 
 
-def transformer(model_type: str, folder: Path, seed: int = 0, **config: object) -> Path:
-    """Save a tiny transformer of this type with its tokenizer. Weights are so large that positions matter."""
+def transformer(
+    model_type: str,
+    folder: Path,
+    seed: int = 0,
+    tokens: PreTrainedTokenizerFast | None = None,
+    **config: object,
+) -> Path:
+    """Save a tiny transformer of this type with a tokenizer. Weights are so large that positions matter."""
     torch.manual_seed(seed)
+    tokens = tokens or tokenizer()
     sizes = {
-        "vocab_size": len(WORDS) + 5,
+        "vocab_size": len(tokens),
         "hidden_size": 32,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
@@ -68,7 +75,7 @@ def transformer(model_type: str, folder: Path, seed: int = 0, **config: object) 
             if "position_embeddings" in name:
                 parameter.normal_(0, 0.5)
     model.save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
+    tokens.save_pretrained(folder)
     return folder
 
 

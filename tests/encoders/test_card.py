@@ -16,45 +16,6 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.export import export
 from mteb_longembed.errors import DataError
-from tests import tiny
-from tests.loopback_hub import LoopbackHub
-
-BASE_CARD = """---
-license: other
-license_name: some-licence
-license_link: https://example.org/licence
-language:
-- en
-- de
-tags: [mteb]
----
-# A base
-"""
-
-
-@pytest.fixture(scope="module")
-def base_folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", folder, prompts={"query": "query: ", "document": "passage: "})
-    (folder / "model" / "README.md").write_text(BASE_CARD)
-    return folder / "model"
-
-
-@pytest.fixture(scope="module")
-def hub(base_folder, tmp_path_factory):
-    rotary = tmp_path_factory.mktemp("rotary")
-    tiny.sentence_transformer("modernbert", rotary, local_attention=8)
-    (rotary / "model" / "README.md").write_text(BASE_CARD.replace("license: other", "license: mit"))
-    with LoopbackHub() as hub:
-        hub.add("org/bert", base_folder)
-        hub.add("org/modernbert", rotary / "model")
-        yield hub
-
-
-@pytest.fixture
-def online(hub, monkeypatch, tmp_path_factory):
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-card")
-    return hub
 
 
 def card_in(folder: Path) -> ModelCard:
@@ -79,14 +40,6 @@ def test_the_code_in_the_card_of_a_saved_model_runs(online, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert len(run_python(card_in(tmp_path / "longer"))) == 2
     assert capsys.readouterr().out.count("tensor(") == 2
-
-
-def test_the_code_in_the_card_of_a_pushed_model_runs(online, capsys) -> None:
-    longembed.load("org/bert+pi@128", device="cpu").push_to_hub("me/with-card", token="hf_of_a_test")
-    card = ModelCard.load("me/with-card")
-    for left in run_python(card):
-        assert left["model"].max_seq_length == 128
-    assert "mteb run -m me/with-card" in str(card)
 
 
 def test_the_card_says_what_the_model_is_and_what_it_was_made_of(online, tmp_path) -> None:
@@ -163,7 +116,7 @@ def test_the_card_says_where_a_plain_checkpoint_can_be_written(online, tmp_path,
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, hub) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-card")
+        hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-home")
         folder = tmp_path_factory.mktemp("results")
         task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
         with warnings.catch_warnings():
@@ -188,10 +141,14 @@ def test_scores_stand_in_the_card_as_mteb_writes_them(online, results, tmp_path)
     assert card_in(tmp_path / "without").data.eval_results is None
 
 
-def test_a_pushed_card_has_the_scores_too(online, results) -> None:
+def test_a_pushed_card_has_the_scores_too_and_its_code_runs(online, results) -> None:
     model = longembed.load("org/bert+pi@64", device="cpu")
-    model.push_to_hub("me/with-scores", token="hf_of_a_test", results=results)
-    assert len(ModelCard.load("me/with-scores").data.eval_results) == 1
+    model.push_to_hub("me/with-card", token="hf_of_a_test", results=results)
+    card = ModelCard.load("me/with-card")
+    assert len(card.data.eval_results) == 1
+    for left in run_python(card):
+        assert left["model"].max_seq_length == 64
+    assert "mteb run -m me/with-card" in str(card)
 
 
 def test_results_without_the_model_are_told_before_anything_is_written(online, results, tmp_path) -> None:

@@ -15,15 +15,6 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
-from tests import tiny
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    prompts = {"query": "query: ", "document": "passage: "}
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), prompts=prompts)
-    made.model_card_data.model_name = "tiny/bert"
-    return made
 
 
 @pytest.fixture

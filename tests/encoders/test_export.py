@@ -16,17 +16,14 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
+from tests.encoders.families.test_rotary import GQA, LAYERS, LO, LT
 
-LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
-SHORT = [tiny.text(n) for n in (3, LO)]
-GQA = {"num_key_value_heads": 2, "head_dim": 8}
-LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6, "local_attention": 12}
 MODELS = {
     "bert": ("bert", {}),
     "xlm-roberta": ("xlm-roberta", {"max_position_embeddings": LO + 2}),
     "mistral": ("mistral", {**GQA, "sliding_window": LO}),
-    "modernbert": ("modernbert", LAYERS),
+    "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
     "linear": (
         "llama",
         {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},

@@ -19,14 +19,11 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
+from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 from tests.encoders.families.test_rotary_scaling import SCALINGS
 
-LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
-GQA = {"num_key_value_heads": 2, "head_dim": 8}
-LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
-GEMMA = {**GQA, **LAYERS, "query_pre_attn_scalar": 8}
 GEMMA2 = {**GQA, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8}
 
 
@@ -88,9 +85,8 @@ def base_of(name: str, tmp_path_factory: pytest.TempPathFactory) -> SentenceTran
         kind, config = BASES[name]
         if kind not in CONFIG_MAPPING:
             pytest.skip(f"this transformers has no {kind}")
-        model = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), **config)
-        model.model_card_data.model_name = f"local/{name}"
-        _BASES[name] = model
+        folder = tmp_path_factory.mktemp(name)
+        _BASES[name] = tiny.sentence_transformer(kind, folder, name=f"local/{name}", **config)
     return _BASES[name]
 
 

@@ -21,41 +21,27 @@ TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 64, 40,
 TEXTS += [TEXTS[3], "", TEXTS[0]]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    return tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts, name="tiny/bert")
-
-
 @pytest.fixture(scope="module", params=["none", "pi", "gp", "pcw"])
 def extended(request: pytest.FixtureRequest, base: SentenceTransformer) -> LongSentenceTransformer:
     return longembed.extend(base, request.param)
 
 
-def plainly(extended: LongSentenceTransformer, texts: list[str], **kwargs: object) -> np.ndarray:
+def plainly(extended: LongSentenceTransformer, texts: list[str], **kwargs: object) -> list[torch.Tensor]:
     """Each text alone through sentence-transformers' own loop."""
-    stock = [SentenceTransformer._inference(extended, [text], **_arguments(**kwargs)) for text in texts]
-    return torch.cat(stock).numpy()
-
-
-def _arguments(**kwargs: object) -> dict[str, object]:
     defaults = {
-        "prompt": None,
-        "batch_size": 1,
-        "show_progress_bar": False,
-        "output_value": "sentence_embedding",
-    }
-    return {**defaults, "save_to_cpu": True, "normalize_embeddings": False, "truncate_dim": None, **kwargs}
+        "prompt": None, "batch_size": 1, "show_progress_bar": False, "output_value": "sentence_embedding",
+        "save_to_cpu": True, "normalize_embeddings": False, "truncate_dim": None,
+    }  # fmt: skip
+    return [SentenceTransformer._inference(extended, [text], **{**defaults, **kwargs})[0] for text in texts]
 
 
 def test_embeddings_equal_those_of_sentence_transformers(extended: LongSentenceTransformer) -> None:
-    assert np.allclose(extended.encode(TEXTS), plainly(extended, TEXTS), atol=1e-5)
+    assert np.allclose(extended.encode(TEXTS), torch.stack(plainly(extended, TEXTS)), atol=1e-5)
 
 
 def test_prompts_are_part_of_the_document(extended: LongSentenceTransformer) -> None:
-    for encode, prompt in ((extended.encode_query, "query: "), (extended.encode_document, "passage: ")):
-        assert np.allclose(encode(TEXTS), plainly(extended, TEXTS, prompt=prompt), atol=1e-5)
+    for encode, prompt in ((extended.encode_query, "query : "), (extended.encode_document, "passage : ")):
+        assert np.allclose(encode(TEXTS), torch.stack(plainly(extended, TEXTS, prompt=prompt)), atol=1e-5)
     assert not np.allclose(extended.encode_query(TEXTS), extended.encode_document(TEXTS), atol=1e-3)
 
 
@@ -82,10 +68,7 @@ def test_every_way_to_ask_for_embeddings_works(extended: LongSentenceTransformer
 
 def test_token_embeddings_have_the_documents_own_lengths(extended: LongSentenceTransformer) -> None:
     tokens = extended.encode(TEXTS, output_value="token_embeddings")
-    stock = [
-        SentenceTransformer._inference(extended, [text], **_arguments(output_value="token_embeddings"))[0]
-        for text in TEXTS
-    ]
+    stock = plainly(extended, TEXTS, output_value="token_embeddings")
     for ours, theirs in zip(tokens, stock, strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)
 

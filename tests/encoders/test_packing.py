@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -15,7 +14,7 @@ from tests.limits import same_vectors
 
 from .families import test_rotary as rotary
 
-TEXTS = rotary.TEXTS
+TEXTS, gap = rotary.TEXTS, rotary.gap
 ABSOLUTE = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
 
 
@@ -34,10 +33,6 @@ def packed(monkeypatch) -> list[int]:
     return calls
 
 
-def gap(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).max())
-
-
 @pytest.mark.parametrize("key", ["none", "pi", "se", "dynamic"])
 @pytest.mark.parametrize("name", ["jina-v3", "modernbert", "gte", "qwen3", "mistral", "embeddinggemma"])
 def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
@@ -51,9 +46,8 @@ def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
 
 @pytest.fixture(scope="module", params=ABSOLUTE)
 def absolute(request, tmp_path_factory) -> SentenceTransformer:
-    made = tiny.sentence_transformer(request.param, tmp_path_factory.mktemp(request.param))
-    made.model_card_data.model_name = f"tiny/{request.param}"
-    return made
+    folder = tmp_path_factory.mktemp(request.param)
+    return tiny.sentence_transformer(request.param, folder, name=f"tiny/{request.param}")
 
 
 @pytest.mark.parametrize("key", ["none", "pcw", "gp", "pi", "ntk"])

@@ -26,29 +26,6 @@ from tests.loopback_hub import LoopbackHub
 TEXTS = [tiny.text(n, n) for n in (9, 16, 40, 100)]
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bases")
-    for kind in ("bert", "modernbert"):
-        more = {"local_attention": 8} if kind == "modernbert" else {}
-        prompts = {"query": "query: ", "document": "passage: "}
-        tiny.sentence_transformer(kind, folder / kind, prompts=prompts, **more)
-    with LoopbackHub() as hub:
-        for kind in ("bert", "modernbert"):
-            hub.add(f"org/{kind}", folder / kind / "model")
-        yield hub
-
-
-@pytest.fixture
-def online(hub, monkeypatch, tmp_path_factory):
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-published")
-    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    for kept in ("_made", "_asked"):
-        monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
-    hub.requests.clear()
-    return hub
-
-
 def push(name: str, repository: str, **settings) -> object:
     model = longembed.load(name, device="cpu")
     model.push_to_hub(repository, token="hf_of_a_test", **settings)
@@ -216,12 +193,8 @@ def test_a_published_model_cannot_be_extended_again(online) -> None:
 
 
 def test_files_outside_of_the_repository_are_not_read(online) -> None:
-    entry = {
-        "idx": 0,
-        "name": "0",
-        "path": "../../elsewhere",
-        "type": "mteb_longembed.encoders.modules.LongTransformer",
-    }
+    entry = {"idx": 0, "name": "0", "type": "mteb_longembed.encoders.modules.LongTransformer"}
+    entry["path"] = "../../elsewhere"
     online.add("me/hostile", {"modules.json": json.dumps([entry])})
     with pytest.raises(TypeError, match="must list modules with a type and a path"):
         longembed.load("me/hostile")

@@ -16,21 +16,12 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
-from tests.encoders.strategies.test_pcw import slow_windows
+from tests.encoders.strategies.test_pcw import finished, slow_windows
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
 LENGTHS = (2, 3, 6, 7, LO, LO + 1, 40, LT, LT + 5)
 TEXTS = [tiny.text(n, n) for n in LENGTHS]
-PROMPTS = {"query": "query : ", "document": "passage : "}
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    folder = tmp_path_factory.mktemp("base")
-    made = tiny.sentence_transformer("bert", folder, dense=True, prompts=PROMPTS)
-    made.model_card_data.model_name = "tiny/bert"
-    return made
 
 
 @pytest.fixture(scope="module", params=["pi", "pcw", "gp"])
@@ -40,18 +31,6 @@ def single(request: pytest.FixtureRequest, base: SentenceTransformer) -> Sentenc
 
 def several(single: SentenceTransformer, base: SentenceTransformer, vectors: int | str, **params):
     return longembed.extend(base, single.first.strategy.key(), vectors=vectors, **params)
-
-
-def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarray:
-    """The base's modules behind the pooling, one vector at a time."""
-    rows = []
-    for vector in pooled:
-        features = {"sentence_embedding": vector[None]}
-        for module in list(base)[2:]:
-            with torch.no_grad():
-                features = module(features)
-        rows.append(features["sentence_embedding"][0].numpy())
-    return np.stack(rows)
 
 
 def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray:
@@ -133,8 +112,7 @@ def test_vectors_of_a_base_that_compares_by_dot_product_stay_raw(tmp_path: Path)
 
 @pytest.mark.parametrize(("pooling", "similarity"), [("cls", None), ("mean", "euclidean")])
 def test_a_loaded_base_that_cannot_have_several_vectors_is_refused(tmp_path, pooling, similarity):
-    made = tiny.sentence_transformer("bert", tmp_path, pooling=pooling)
-    made.model_card_data.model_name = "tiny/other"
+    made = tiny.sentence_transformer("bert", tmp_path, pooling=pooling, name="tiny/other")
     made.similarity_fn_name = similarity
     with pytest.raises(IncompatibleError, match=r"averages the tokens of each span|compared by cosine or"):
         longembed.extend(made, "pi", vectors=4)

@@ -67,7 +67,5 @@ def test_other_token_counts_get_one_sentence(text) -> None:
 
 @pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])
 def test_what_is_spelled_is_read_back(value) -> None:
-    assert (
-        Parameter.declared("x", Literal["keep"] if value == "keep" else type(value)).read(spell(value))
-        == value
-    )
+    annotation = Literal["keep"] if value == "keep" else type(value)
+    assert Parameter.declared("x", annotation).read(spell(value)) == value

@@ -11,7 +11,7 @@ from training.evidence import write_evidence
 from training.findings import grid, model_name, series
 from training.findings_figure import draw
 from training.findings_page import findings, task_table, verdict
-from training.table import against, lengths_of, mean_of
+from training.table import against, lengths_of
 
 BASES = ("mini-ape", "mini-rope")
 TASK = "LongEmbedPasskey-queries100"
@@ -34,13 +34,6 @@ def scores():
     found[TASK, "mini-rope", "none", "4096"] = hits(91)
     found[TASK, "mini-rope", "ntk", "4096"] = hits(92)
     return found
-
-
-def test_a_mean_of_a_share_has_the_interval_of_the_binomial():
-    mean = mean_of(hits(80, 200))
-    assert mean.mean == pytest.approx(40) and mean.n == 200
-    # the normal approximation: 1.96 * sqrt(0.4 * 0.6 / 200) = 6.8 points
-    assert mean.low == pytest.approx(40 - 6.8, abs=1) and mean.high == pytest.approx(40 + 6.8, abs=1)
 
 
 def test_the_verdicts_follow_the_paired_tests(scores):

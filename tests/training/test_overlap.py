@@ -15,9 +15,6 @@ def test_a_sentence_of_each_task_is_found_and_other_text_is_not():
         ["There was no possibility of taking a walk that day, for the wind was cold."], benchmark
     )
     assert not other["LongEmbedPasskey"] and not other["LongEmbedNeedle"]
-
-
-def test_keys_and_questions_are_compared_too():
-    benchmark = benchmark_texts()["LongEmbedPasskey"]
-    assert any("what is the pass key for" in text for text in benchmark)
-    assert any("Remember it." in text for text in benchmark)
+    # keys and questions are compared too
+    for part in ("what is the pass key for", "Remember it."):
+        assert any(part in text for text in benchmark["LongEmbedPasskey"])

@@ -76,16 +76,18 @@ def test_a_folder_of_files_is_read_whole(tmp_path):
     assert open_data(tmp_path)["anchor"] == ["q0", "q1"]
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "missing", "a/b/c"])
-def test_a_missing_file_is_named(tmp_path, name):
-    with pytest.raises(DataError, match="does not exist"):
-        open_data(name)
-
-
-def test_an_unreadable_file_is_named(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{no json\n")
-    with pytest.raises(DataError, match=r"a\.jsonl cannot be read"):
-        open_data(tmp_path / "a.jsonl")
-    (tmp_path / "b.txt").write_text("x")
-    with pytest.raises(DataError, match="of one kind"):
-        open_data(tmp_path / "b.txt")
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("missing.jsonl", None, "does not exist"),
+        ("missing", None, "does not exist"),
+        ("a/b/c", None, "does not exist"),
+        ("a.jsonl", "{no json\n", r"a\.jsonl cannot be read"),
+        ("b.txt", "x", "of one kind"),
+    ],
+)
+def test_a_missing_or_unreadable_file_is_named(tmp_path, name, content, said):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=said):
+        open_data(tmp_path / name)

@@ -34,8 +34,7 @@ def test_a_split_table_looks_up_what_the_whole_one_does():
 
 
 @pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [("pi", [4 * i for i in range(TRAINED)]), ("rp", list(range(TRAINED)))],
+    ("strategy", "expected"), [("pi", [4 * i for i in range(TRAINED)]), ("rp", list(range(TRAINED)))]
 )
 @pytest.mark.parametrize("model_type", ["bert", "roberta"])
 def test_kept_rows_are_the_ones_short_inputs_look_up(tmp_path, model_type, strategy, expected):

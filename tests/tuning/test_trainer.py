@@ -15,23 +15,13 @@ from tests.tiny import TRAINED, sentence_transformer, text, transformer
 
 TARGET = 4 * TRAINED
 SMALL = {
-    "batch_size": 4,
-    "mini_batch_size": 2,
-    "n_negatives": 2,
-    "max_len": TRAINED,
-    "warmup_steps": 0,
-    "lr": 0.05,
-}
+    "batch_size": 4, "mini_batch_size": 2, "n_negatives": 2, "max_len": TRAINED, "warmup_steps": 0, "lr": 0.05
+}  # fmt: skip
 
 
 def pairs(n=12, **extra):
-    return Dataset.from_dict(
-        {
-            "anchor": [text(6, seed=i) for i in range(n)],
-            "positive": [text(12, seed=100 + i) for i in range(n)],
-            **extra,
-        }
-    )
+    anchors, positives = [text(6, seed=i) for i in range(n)], [text(12, seed=100 + i) for i in range(n)]
+    return Dataset.from_dict({"anchor": anchors, "positive": positives, **extra})
 
 
 @pytest.fixture
@@ -67,8 +57,7 @@ def test_a_tuned_folder_loads_and_embeds_the_same(tmp_path, base):
     again = load(tmp_path / "out")
     texts = [text(5), text(TRAINED), text(50)]
     same_vectors(tuned.encode(texts), again.encode(texts))
-    short = np.allclose(again.encode([text(9)]), base.encode([text(9)]), atol=1e-6)
-    assert short
+    assert np.allclose(again.encode([text(9)]), base.encode([text(9)]), atol=1e-6)
 
 
 def test_a_run_killed_between_checkpoints_ends_as_if_it_had_not_been(tmp_path, base, monkeypatch):
@@ -139,9 +128,8 @@ def test_gradient_caching_changes_nothing(tmp_path, base, monkeypatch):
     assert torch.allclose(*rows, atol=1e-5)
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base):
+def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base, monkeypatch):
     extended = extend(base, "pi", TARGET)
-    tune_settings = dict(SMALL, max_steps=4, save_steps=1)
     original = trainer_module.SentenceTransformerTrainer.compute_loss
     calls = []
 
@@ -149,47 +137,35 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
         calls.append(1)
         return original(self, *args, **kwargs) * (math.nan if len(calls) == 3 else 1)
 
-    trainer_module.SentenceTransformerTrainer.compute_loss, saved = poisoned, original
-    try:
-        with pytest.raises(InputError, match="the loss must stay a finite number, got nan at step 3: use"):
-            tune(extended, pairs(), tmp_path / "out", **tune_settings)
-    finally:
-        trainer_module.SentenceTransformerTrainer.compute_loss = saved
+    monkeypatch.setattr(trainer_module.SentenceTransformerTrainer, "compute_loss", poisoned)
+    with pytest.raises(InputError, match="the loss must stay a finite number, got nan at step 3: use"):
+        tune(extended, pairs(), tmp_path / "out", max_steps=4, save_steps=1, **SMALL)
     assert last_complete(tmp_path / "out").name == "checkpoint-2"
 
 
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("+pi@16", InputError, "must be above the trained length of 16 tokens"),
-        ("+gp@64", IncompatibleError, "trains only rows that pi or rp has added, got gp"),
-        ("+none", IncompatibleError, "trains only rows that pi or rp has added, got none"),
-        ("+pi@64:short=scale", InputError, "short must be keep"),
-        ("+pi@64:dtype=bf16", InputError, "leave out dtype"),
+        ("bert+pi@16", InputError, "must be above the trained length of 16 tokens"),
+        ("bert+gp@64", IncompatibleError, "trains only rows that pi or rp has added, got gp"),
+        ("bert+none", IncompatibleError, "trains only rows that pi or rp has added, got none"),
+        ("bert+pi@64:short=scale", InputError, "short must be keep"),
+        ("bert+pi@64:dtype=bf16", InputError, "leave out dtype"),
+        ("modernbert+pi@64", IncompatibleError, r"only models with absolute positions .* no table of"),
     ],
 )
-def test_names_that_cannot_be_tuned_are_refused_before_weights_load(
-    tmp_path, base, monkeypatch, name, error, said
-):
+def test_names_that_cannot_be_tuned_are_refused_before_weights_load(tmp_path, monkeypatch, name, error, said):
+    kind = name.partition("+")[0]
+    more = {"cls_token_id": 0, "sep_token_id": 2, "global_attn_every_n_layers": 1} if kind != "bert" else {}
+    transformer(kind, tmp_path / kind, **more)
     monkeypatch.setattr(trainer_module, "build", lambda *a, **k: pytest.fail("weights were loaded"))
     with pytest.raises(error, match=said):
-        tune(f"{tmp_path}/base/model{name}", pairs(), tmp_path / "out", **SMALL)
+        tune(f"{tmp_path}/{name}", pairs(), tmp_path / "out", **SMALL)
 
 
-def test_a_rotary_model_is_refused_with_the_reason(tmp_path, monkeypatch):
-    folder = transformer(
-        "modernbert", tmp_path / "rotary", cls_token_id=0, sep_token_id=2, global_attn_every_n_layers=1
-    )
-    with pytest.raises(IncompatibleError, match=r"only models with absolute positions .* no table of"):
-        tune(f"{folder}+pi@64", pairs(), tmp_path / "out", **SMALL)
-
-
-def test_a_model_nobody_extended_is_refused(tmp_path, base):
+def test_a_model_nobody_extended_and_documents_beyond_the_trained_length_are_refused(tmp_path, base):
     with pytest.raises(InputError, match="needs an extended model"):
         tune(base, pairs(), tmp_path / "out", **SMALL)
-
-
-def test_documents_may_not_be_longer_than_the_trained_length(tmp_path, base):
     with pytest.raises(InputError, match="max_len must be at most the trained length of 16 tokens, got 17"):
         tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", **dict(SMALL, max_len=17))
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.families.interface import attend_plain
@@ -25,6 +25,9 @@ def dense(q, k, v, scale, causal, window, n):
     st.lists(st.integers(1, 90), min_size=1, max_size=3), st.booleans(), st.one_of(st.none(), st.integers(1,
     100)), st.sampled_from([1, 2, 4]), st.booleans(),
 )  # fmt: skip
+@example([600, 70], False, 200, 4, True)
+@example([600], True, 70, 1, False)
+@example([130, 1], False, 4, 2, True)
 def test_every_document_equals_the_dense_form_and_padding_is_never_seen(
     lengths, causal, window, kv_heads, padded
 ):

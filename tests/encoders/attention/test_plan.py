@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.attention import kernels, tiles
+from mteb_longembed.encoders.attention import kernels
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.plans import DualChunkPlan, ReRoPEPlan, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
@@ -62,29 +62,32 @@ def test_equals_the_dense_form_in_every_head_layout(layout, causal):
     same_attention(got, want, q, k, v, 0.3)
 
 
-@settings(max_examples=60)
-@given(st.integers(1, 70), st.integers(1, 12), st.integers(1, 40), st.booleans(), st.integers(0, 9))
-def test_self_extend_equals_the_dense_form_for_any_group_and_window(n, g, w, causal, seed):
+#: Any plan, with its definition.
+ANY = st.one_of(
+    st.builds(
+        lambda g, w: (SelfExtendPlan(g, w), oracles.self_extend(g, w)), st.integers(1, 12), st.integers(1, 40)
+    ),
+    st.builds(lambda w: (ReRoPEPlan(w), oracles.rerope(w)), st.integers(1, 40)),
+    st.builds(
+        lambda chunk, more: (DualChunkPlan(chunk, chunk + more), oracles.dual_chunk(chunk, chunk + more)),
+        st.integers(1, 40), st.integers(0, 12),
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 70), ANY, st.booleans(), st.integers(0, 9))
+def test_equals_the_dense_form_for_any_plan(n, either, causal, seed):
+    plan, relative = either
     q, k, v = inputs(n, b=1, heads=2, kv_heads=1, seed=seed)
-    want = oracles.attention(q, k, v, oracles.self_extend(g, w), inv_freq(4), 0.3, causal)
-    same_attention(run(SelfExtendPlan(g, w), q, k, v, causal=causal), want, q, k, v, 0.3)
-
-
-@settings(max_examples=40)
-@given(st.integers(1, 70), st.integers(1, 30), st.integers(0, 12), st.booleans())
-def test_dual_chunk_equals_the_dense_form_for_any_chunk(n, chunk, more, causal):
-    q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
-    largest = chunk + more
-    want = oracles.attention(q, k, v, oracles.dual_chunk(chunk, largest), inv_freq(4), 0.3, causal)
-    same_attention(run(DualChunkPlan(chunk, largest), q, k, v, causal=causal), want, q, k, v, 0.3)
+    want = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
+    same_attention(run(plan, q, k, v, causal=causal), want, q, k, v, 0.3)
 
 
 @settings(max_examples=60)
-@given(st.integers(1, 90), st.integers(1, 12), st.integers(1, 40), st.booleans(), st.data())
-def test_tiles_cover_every_visible_pair_exactly_once(n, g, w, causal, data):
-    plan = data.draw(
-        st.sampled_from([SelfExtendPlan(g, w), ReRoPEPlan(w), DualChunkPlan(w, w + g)]), label="plan"
-    )
+@given(st.integers(1, 90), ANY, st.booleans())
+def test_tiles_cover_every_visible_pair_exactly_once(n, either, causal):
+    plan, _ = either
     seen = torch.zeros(n, n, dtype=torch.long)
     own = torch.arange(n)
     for covered, _, _ in plan.passes(n, causal=causal):
@@ -124,33 +127,26 @@ def test_rotations_at_far_positions_undo_the_models_rounding():
     assert (back - x).abs().max() < limit(2, float(x.abs().max()), sums=2)
 
 
+@pytest.fixture(params=["kernels", "no kernels"])
+def path(request, monkeypatch) -> str:
+    """The kernels of this machine, or what devices without a kernel of ours run (a stand-in on the CPU)."""
+    if request.param == "no kernels":
+        monkeypatch.setattr(kernels, "attend", lambda q, k, v, *, scale, causal=False, mask=None: kernels._math(
+            q, k, v, scale, causal, mask))  # fmt: skip
+        monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", kernels.attend)
+
+        def backward(grad, q, k, v, out, lse, *, scale, causal=False, mask=None):
+            return kernels._math_backward(grad, q, k, v, out, lse, scale, causal, mask)
+
+        monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_backward", backward)
+        monkeypatch.setattr(kernels, "_MATH_ROWS", 16)
+    return request.param
+
+
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", PLANS)
-def test_gradients_equal_those_of_the_dense_form(name, causal):
-    plan, relative = PLANS[name]
-    q, k, v = (x.requires_grad_() for x in inputs(40, kv_heads=2))
-    up = torch.randn(2, 4, 40, 8, dtype=torch.float64)
-    want = torch.autograd.grad(
-        (oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal) * up).sum(), (q, k, v)
-    )
-    got = torch.autograd.grad((run(plan, q, k, v, causal=causal).double() * up).sum(), (q, k, v))
-    for a, b in zip(got, want, strict=True):
-        same_attention(a, b, q, k, v, 0.3, gradients=4)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", PLANS)
-def test_the_path_without_kernels_equals_the_dense_form_forward_and_backward(name, causal, monkeypatch):
-    """What devices without a kernel of ours run (a stand-in on the CPU)."""
-    monkeypatch.setattr(kernels, "attend", lambda q, k, v, *, scale, causal=False, mask=None: kernels._math(
-        q, k, v, scale, causal, mask))  # fmt: skip
-    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", kernels.attend)
-
-    def backward(grad, q, k, v, out, lse, *, scale, causal=False, mask=None):
-        return kernels._math_backward(grad, q, k, v, out, lse, scale, causal, mask)
-
-    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_backward", backward)
-    monkeypatch.setattr(kernels, "_MATH_ROWS", 16)
+def test_attention_and_its_gradients_equal_those_of_the_dense_form_with_kernels_and_without(name, causal):
     plan, relative = PLANS[name]
     q, k, v = (x.requires_grad_() for x in inputs(40, kv_heads=2))
     dense = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
@@ -198,19 +194,3 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
     run(SelfExtendPlan(5, w), q, k, v, causal=False)
     rows = 64
     assert 0 < largest <= rows * (rows + 2 * w)
-
-
-def test_band_blocks_hide_exactly_what_lies_outside():
-    for n, left, right in ((1, 0, 0), (130, 3, 3), (130, 70, 0), (600, 200, 199), (70, 69, 69)):
-        seen = torch.zeros(n, n)
-        for rows, cols, mask in tiles.band_blocks(n, left, right, torch.device("cpu")):
-            seen[rows, cols] += mask == 0
-        behind = torch.arange(n)[:, None] - torch.arange(n)
-        inner = tiles.band_interior(n, left, right, torch.device("cpu"))
-        if inner is not None:
-            rows, size, mask = inner
-            blocks = torch.zeros(n, n)
-            for start in range(rows.start, rows.stop, size):
-                blocks[start : start + size, start - left : start + size + right] += mask == 0
-            assert torch.equal(blocks[rows], seen[rows])
-        assert torch.equal(seen.bool(), (behind <= left) & (behind >= -right))

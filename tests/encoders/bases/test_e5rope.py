@@ -16,6 +16,7 @@ from mteb_longembed.encoders.bases.e5rope import convert, native_config, native_
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
+from tests.encoders.attention.oracles import turned
 from tests.loopback_hub import LoopbackHub
 
 H, D, LAYERS = 4, 32, 2
@@ -61,18 +62,14 @@ def authors_forward(weights: dict[str, torch.Tensor], ids: list[int]) -> np.ndar
     x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
     x = norm(x, "embeddings.LayerNorm")
     n, d = len(ids), D // H
-    angle = torch.outer(torch.arange(n).double(), 1e4 ** -(torch.arange(0, d, 2).double() / d))
-
-    def turned(v):
-        a, b = v.chunk(2, -1)
-        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
-
+    at, inv_freq = torch.arange(n).double(), 1e4 ** -(torch.arange(0, d, 2).double() / d)
     for layer in (f"encoder.layer.{i}" for i in range(LAYERS)):
         q, k, v = (
             linear(x, f"{layer}.attention.self.{name}").view(n, H, d).transpose(0, 1)
             for name in ("query", "key", "value")
         )
-        scores = turned(q) @ turned(k).transpose(1, 2) / math.sqrt(d)
+        q, k = (turned(x, at, inv_freq) for x in (q, k))
+        scores = q @ k.transpose(1, 2) / math.sqrt(d)
         seen = (scores.softmax(-1) @ v).transpose(0, 1).reshape(n, D)
         x = norm(linear(seen, f"{layer}.attention.output.dense") + x, f"{layer}.attention.output.LayerNorm")
         inner = torch.nn.functional.gelu(linear(x, f"{layer}.intermediate.dense"))

@@ -86,9 +86,6 @@ class OnDevice(Tensor):
     def __deepcopy__(self, memo: Any) -> OnDevice:
         return OnDevice(self.host.clone())
 
-    def __repr__(self) -> str:
-        return f"OnDevice({tuple(self.shape)}, {self.dtype})"
-
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is nn.functional.scaled_dot_product_attention:

@@ -17,14 +17,12 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
+from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
 from .pretended import Accelerator, OnDevice, Refused
 
-LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 #: Short and long documents, equal lengths, one that is cut.
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate((3, LO - 1, LO, LO + 1, 35, LT, LT + 9, LT))]
-GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
-LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
 #: Model type -> its settings, and whether it can run packed.
 MODELS: dict[str, tuple[dict[str, Any], bool]] = {
     "bert": ({}, True),
@@ -33,9 +31,9 @@ MODELS: dict[str, tuple[dict[str, Any], bool]] = {
     "modernbert": ({**LAYERS, "local_attention": 12, "cls_token_id": 0, "sep_token_id": 2}, True),
     "jina_embeddings_v3": ({}, True),
     "t5": ({}, False),
-    "qwen3": (GROUPED, True),
-    "mistral": ({**GROUPED, "sliding_window": LO}, True),
-    "gemma3_text": ({**GROUPED, **LAYERS, "query_pre_attn_scalar": 8}, True),
+    "qwen3": (GQA, True),
+    "mistral": ({**GQA, "sliding_window": LO}, True),
+    "gemma3_text": (GEMMA, True),
     "roformer": ({}, False),
 }
 #: The largest difference of a number in two unit vectors: the goals of docs/speed.md.

@@ -67,14 +67,6 @@ def test_a_torch_without_flash_attention_runs_padded():
         assert "no FlashAttention" in str(devices.why_padded(on.device, torch.bfloat16))
 
 
-def test_models_built_without_a_device_pack_where_they_run():
-    """A driver without a GPU sends its model to workers that have one."""
-    model = extended("bert", "pi")
-    with fresh(H100).present() as seen:
-        seen.moved(model).encode(TEXTS)
-    assert seen.calls["_varlen_attn"]
-
-
 def test_half_precision_on_an_old_device_stays_in_half_precision_inside_attention():
     _, seen = encoded(OTHERS[1], "qwen3", "se")
     assert seen.calls["_scaled_dot_product_efficient_attention"]

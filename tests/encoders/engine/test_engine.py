@@ -16,16 +16,10 @@ from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.store.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.errors import NumberError
 from tests import tiny
-from tests.limits import same_vectors
 
 LENGTHS = [5, 16, 17, 64, 64, 40, 100]
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
 
 
 def stored(
@@ -68,13 +62,6 @@ def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path:
     assert again.store.counts.rows_encoded == 0
 
 
-def test_damaged_rows_are_encoded_again(base: SentenceTransformer, tmp_path: Path) -> None:
-    plain = stored(base, tmp_path).encode(TEXTS)
-    change_rows(tmp_path, "UPDATE rows SET record = x'00'")
-    with pytest.warns(RuntimeWarning, match="damaged"):
-        assert stored(base, tmp_path).encode(TEXTS).tobytes() == plain.tobytes()
-
-
 def test_one_row_serves_every_output_form(base: SentenceTransformer, tmp_path: Path) -> None:
     extended = stored(base, tmp_path)
     plain = extended.encode(TEXTS)
@@ -85,16 +72,6 @@ def test_one_row_serves_every_output_form(base: SentenceTransformer, tmp_path: P
     assert extended.store.counts.rows_encoded == 0
     tokens = extended.encode(TEXTS, output_value="token_embeddings")
     assert [len(value) for value in tokens] == LENGTHS
-
-
-def test_strategies_share_the_rows_that_they_do_not_change(base: SentenceTransformer, tmp_path: Path) -> None:
-    expected = stored(base, tmp_path, "none").encode(TEXTS[:2])
-    for strategy in ("pcw", "gp", "rp", "pi", "ntk"):
-        extended = stored(base, tmp_path, strategy)
-        found = extended.encode(TEXTS)
-        assert found[:2].tobytes() == expected.tobytes()
-        assert (extended.store.counts.rows_read, extended.store.counts.rows_encoded) == (2, 5), strategy
-        same_vectors(found, longembed.extend(base, strategy).encode(TEXTS))
 
 
 def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ TEXTS = [tiny.text(n, seed) for seed, n in enumerate([5, 16, 17, 64, 64, 40, 100
 
 
 @pytest.fixture
-def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    base = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
+def model(base: Any) -> Any:
     return longembed.extend(base, "pi", 128)
 
 

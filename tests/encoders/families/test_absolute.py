@@ -10,16 +10,12 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.modules import LongTransformer
-from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.limits import same_vectors
 
+from .test_rotary import LO, LT, windows
 from .test_rotary import extended as with_strategy
-from .test_rotary import windows
 
-LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO, 2 * LO + 3, LT - 1, LT, LT + 1)
 SIGMA = 4.0
 
@@ -127,35 +123,6 @@ def test_short_inputs_are_untouched(base, key):
     same_vectors(got, base.encode(short))
 
 
-def test_a_prompt_stands_in_every_window(tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path)
-    model = extended(base, "pcw")
-    text = tiny.text(30)
-    features = model.preprocess([text], prompt="query : ")
-    assert features["window_prefix"].tolist() == [3]
-    cut, _ = model[0]._cut_windows(features, features["attention_mask"].sum(1))
-    assert len(cut["input_ids"]) == 3
-    assert (cut["input_ids"][:, :3] == features["input_ids"][0, :3]).all()
-    assert cut["attention_mask"].all()
-
-
-def test_modules_behind_the_pooling_run_once_on_the_average(tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path, dense=True)
-    model = extended(base, "pcw")
-    pooled = SentenceTransformer(modules=list(model)[:2], device="cpu").encode(
-        [TEXTS[5]], convert_to_tensor=True
-    )
-    with torch.no_grad():
-        want = base[3](base[2]({"sentence_embedding": pooled.clone()}))["sentence_embedding"]
-    same_vectors(model.encode([TEXTS[5]], convert_to_tensor=True), want)
-
-
-@pytest.mark.parametrize("key", ["pcw", "gp", "pi"])
-def test_token_embeddings_come_one_per_token(base, key):
-    tokens = extended(base, key).encode(TEXTS, output_value="token_embeddings")
-    assert [len(t) for t in tokens] == [min(n, LT) for n in LENGTHS]
-
-
 def test_target_that_is_no_multiple_of_the_trained_length(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path)
     model = extended(base, "pi", target=40)
@@ -169,23 +136,3 @@ def test_literal_padding_tokens_inside_a_text_count_as_in_the_base(base):
     text = "aa [PAD] bb [PAD] cc"
     got = extended(base, "pi").encode([text, TEXTS[-1]])[0]
     same_vectors(got, base.encode(text))
-
-
-def test_plain_extrapolation_is_an_error_on_learned_tables(base):
-    with pytest.raises(InputError, match="at most its 16 trained positions, got a target length of 64"):
-        LongTransformer.from_transformer(
-            copy.deepcopy(base)[0], STRATEGIES["none"](trained_len=LO, target_len=LT)
-        )
-
-
-def test_a_strategy_without_a_shared_hook_names_both_sides_and_what_fits(base):
-    class Rotary(STRATEGIES["ntk"].__mro__[1]):
-        def inv_freq(self, inv_freq, base, n):
-            return inv_freq
-
-    family = type(extended(base, "none")[0].family)
-    with pytest.raises(
-        IncompatibleError,
-        match=r"does not fit x, a model with absolute positions.*these strategies fit: none, pcw",
-    ):
-        family.check_fit(Rotary, "x")

@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
+from tests.encoders.attention import oracles
 from tests.limits import same_vectors
 
 from .test_rotary import LO, LT, STRATEGY_PARAMETERS, extended, frequencies, gap, relative
@@ -40,10 +41,8 @@ class DenseAttention(torch.nn.Module):
         )
         inv_freq = frequencies(self.key, 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8), 1e4, n)
         at = torch.tensor([[relative(self.key, i, j, n) for j in range(n)] for i in range(n)]).double()
-        angle = at[..., None] * inv_freq
-        a, b = q[:, :, None, 0::2], q[:, :, None, 1::2]
-        even, odd = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
-        scores = (even * k[:, None, :, 0::2] + odd * k[:, None, :, 1::2]).sum(-1) / math.sqrt(8)
+        turned = oracles.turned(q[:, :, None], at, inv_freq, interleaved=True)
+        scores = (turned * k[:, None]).sum(-1) / math.sqrt(8)
         if n > LO:
             scores = scores * math.log(n) / math.log(LO)
         out = (scores.softmax(-1) @ v).transpose(0, 1).reshape(1, n, 32)
@@ -78,8 +77,3 @@ def test_turned_values_follow_position_strategies_and_refuse_relative_ones(tmp_p
     same_vectors(extended(base, "gp").encode(TEXTS[:3]), base.encode(TEXTS[:3]))
     with pytest.raises(IncompatibleError, match=r"also rotates its values \(rotary_value\); use gp, rp, pi"):
         extended(base, "se")
-
-
-def test_weights_keep_their_names(base):
-    own = set(base[0].model.state_dict())
-    assert set(extended(base, "gp")[0].model.state_dict()) == own

@@ -18,6 +18,7 @@ from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
+from tests.encoders.attention import oracles
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
@@ -52,8 +53,7 @@ STRATEGY_PARAMETERS: dict[str, dict] = {
 }  # fmt: skip
 
 
-# ---- the oracle: definitions, written once more and slowly
-# -----------------------------------------------------
+# ---- the oracle: definitions, written once more and slowly ---------------------------------------------------
 
 
 def relative(key: str, i: int, j: int, n: int) -> float:
@@ -67,16 +67,12 @@ def relative(key: str, i: int, j: int, n: int) -> float:
         return i % LO - j % LO
     if key == "pi":
         return (i - j) / S
-    if i < j:
-        return -relative(key, j, i, n)
-    if key == "se":
-        g, w = S + 1, LO // S
-        return i - j if i - j < w else i // g - j // g + w - w // g
-    if key == "rerope":
-        return min(i - j, LO // 2)
-    chunk = 3 * LO // 4
-    a, b, apart = i % chunk, j % chunk, i // chunk - j // chunk
-    return [a - b, min(chunk + a, LO - 1) - b, LO - 1 - b][min(apart, 2)]
+    within_attention = {
+        "se": oracles.self_extend(S + 1, LO // S),
+        "rerope": oracles.rerope(LO // 2),
+        "dca": oracles.dual_chunk(3 * LO // 4, LO - 1),
+    }
+    return within_attention[key](i, j)
 
 
 def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
@@ -101,11 +97,14 @@ def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch
     return inv_freq
 
 
-def turned(x: torch.Tensor, by: torch.Tensor, inv_freq: torch.Tensor) -> torch.Tensor:
-    """x `[..., d]` turned by positions `by` `[...]`, halves as pairs."""
-    angle = by[..., None] * inv_freq
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+def through(model: SentenceTransformer, text: str, limit: int = LT) -> np.ndarray:
+    """One document through the modules of a model, whatever length the model itself would cut it to."""
+    ids = model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
+    features = {name: ids[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        for module in model:
+            features = module(features)
+    return features["sentence_embedding"][0].numpy()
 
 
 class Oracle:
@@ -148,7 +147,7 @@ class Oracle:
         at = torch.tensor(
             [[relative(self.key if full else "none", i, j, n) for j in range(n)] for i in range(n)]
         )
-        scores = (turned(q[:, :, :, None], at.double(), inv_freq) * k[:, :, None]).sum(-1) * scaling
+        scores = (oracles.turned(q[:, :, :, None], at.double(), inv_freq) * k[:, :, None]).sum(-1) * scaling
         seen = (
             torch.arange(1, n + 1.0, dtype=torch.float64) if module.is_causal else torch.full((n,), float(n))
         )
@@ -162,14 +161,7 @@ class Oracle:
         return (weights @ v).to(query.dtype).transpose(1, 2), None
 
     def encode(self, text: str) -> np.ndarray:
-        limit = LO if self.key == "none" and not self.logn else LT
-        model = self.model
-        ids = model.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
-        features = {name: ids[name] for name in ("input_ids", "attention_mask")}
-        with torch.no_grad():
-            for module in model:
-                features = module(features)
-        return features["sentence_embedding"][0].numpy()
+        return through(self.model, text, LO if self.key == "none" and not self.logn else LT)
 
 
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:

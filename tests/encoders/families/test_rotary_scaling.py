@@ -185,18 +185,3 @@ def test_copies_pickles_and_saved_folders_encode_the_same(name, key, tmp_path_fa
     model[0].save(str(tmp_path))
     model[0] = type(model[0]).load(str(tmp_path))
     same_vectors(model.eval().encode(TEXTS), want)
-
-
-def test_gradient_checkpointing_recomputes_with_each_batchs_own_lengths(tmp_path_factory):
-    def gradient(checkpointed: bool) -> torch.Tensor:
-        model = extended(make("qwen3", tmp_path_factory), "se")
-        if checkpointed:
-            model[0].model.gradient_checkpointing_enable()
-        model.train()
-        batches = [model.preprocess(TEXTS[2:]), model.preprocess(TEXTS[:2])]
-        # both forward passes come before the backward pass, as queries and documents do in training
-        total = sum(model(features)["sentence_embedding"].pow(3).sum() for features in batches)
-        total.backward()
-        return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-    same_vectors(gradient(True), gradient(False))

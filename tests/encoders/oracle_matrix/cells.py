@@ -17,7 +17,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 from tests.encoders.families import test_absolute, test_relative, test_roformer
-from tests.encoders.families.test_rotary import LO, LT, windows
+from tests.encoders.families.test_rotary import LO, LT, through, windows
 
 from . import architectures
 from .oracle import DENSE, RELATIVE, VARIANTS, NotFollowed, Oracle
@@ -51,12 +51,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     family = architectures.family(name)
     base = architectures.build(name, folder)
     if family is Relative:
-        with torch.no_grad():
-            for parameter, weight in base.named_parameters():
-                if "relative_attention_bias" in parameter:
-                    weight.normal_(0, 2)
-                elif parameter.endswith((".q.weight", ".k.weight", ".v.weight", ".o.weight")):
-                    weight.normal_(0, 0.2)
+        test_relative.sharpened(base)
     capped = getattr(base[0].model.config, "attn_logit_softcapping", None) is not None
     outcome = Outcome()
     dtypes: dict[str, torch.dtype] = {}
@@ -135,7 +130,7 @@ def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
         try:
             oracle = Oracle(base, plain, False, dtype)
             gap = max(
-                float(np.abs(oracle.encode(text).numpy() - stock(base, text)).max())
+                float(np.abs(oracle.encode(text).numpy() - through(base, text)).max())
                 for text in (TEXTS[1], TEXTS[3])
             )
         except Exception as error:
@@ -145,13 +140,3 @@ def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
             return dtype
         problem = f"{gap:.0e} off the stock model"
     raise NotFollowed(problem)
-
-
-def stock(base: SentenceTransformer, text: str) -> np.ndarray:
-    """The base's own embedding of a text of any length."""
-    ids = base.tokenizer(text, truncation=True, max_length=LT, return_tensors="pt")
-    features: Any = {name: ids[name] for name in ("input_ids", "attention_mask")}
-    with torch.no_grad():
-        for module in base:
-            features = module(features)
-    return features["sentence_embedding"][0].numpy()

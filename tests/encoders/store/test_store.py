@@ -157,14 +157,9 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
 
 
-def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    (tmp_path / store_file.FILE).touch()
-    put(EmbeddingStore(tmp_path))
-    assert same(get(EmbeddingStore(tmp_path)), ARRAY)
-
-
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 99", "DROP TABLE rows"])
-def test_a_file_of_another_form_is_set_aside(tmp_path: Path, statement: str) -> None:
+def test_a_file_of_another_form_is_set_aside_and_an_empty_one_becomes_a_store(tmp_path, statement) -> None:
+    (tmp_path / store_file.FILE).touch()
     put(EmbeddingStore(tmp_path))
     with contextlib.closing(sqlite3.connect(tmp_path / store_file.FILE)) as file, file:
         file.execute(statement)
@@ -230,25 +225,25 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
         assert get(store) is None
 
 
-def test_a_full_disk_ends_storing_with_one_warning_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("PRAGMA max_page_count = 1", "database or disk is full"),
+        ("PRAGMA query_only = ON", "attempt to write a readonly database"),
+    ],
+)
+def test_a_file_that_cannot_be_written_ends_storing_with_one_warning_and_nothing_half_written(
+    tmp_path: Path, statement: str, reason: str
+) -> None:
     store = EmbeddingStore(tmp_path)
     put(store, KEYS[0])
-    store._connection().execute("PRAGMA max_page_count = 1")  # SQLite's own error for a full disk
-    with pytest.warns(RuntimeWarning, match=r"cannot be used \(database or disk is full\)"):
+    store._connection().execute(statement)  # SQLite's own error
+    with pytest.warns(RuntimeWarning, match=rf"cannot be used \({reason}\)"):
         store.put_many(KEYS[1:4], [np.ones(2**20, np.float32)] * 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         store.put_many(KEYS[1:4], [ARRAY] * 3)
     assert list(EmbeddingStore(tmp_path).get_many(KEYS)) == [KEYS[0]]
-
-
-def test_a_file_that_may_only_be_read_ends_storing_with_one_warning(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path)
-    put(store)
-    store._connection().execute("PRAGMA query_only = ON")
-    with pytest.warns(RuntimeWarning, match=r"cannot be used \(attempt to write a readonly database\)"):
-        put(store, KEYS[1])
-    assert same(get(EmbeddingStore(tmp_path)), ARRAY)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")

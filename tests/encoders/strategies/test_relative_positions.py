@@ -1,4 +1,4 @@
-"""SelfExtend's parameters: defaults, rules, the warning beyond what training saw."""
+"""SelfExtend and dual chunk attention: relative positions of their papers, the warning beyond what training saw."""
 
 from __future__ import annotations
 
@@ -9,25 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mteb_longembed.encoders.strategies.dca import DualChunkAttention
 from mteb_longembed.encoders.strategies.se import SelfExtend
-from mteb_longembed.errors import InputError
+from tests.encoders.attention import oracles
 
 E5 = {"trained_len": 512, "target_len": 4096}
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"g": 0}, "g must be at least 1 token, or the word document, got 0"),
-        ({"g": "banana"}, "g must be at least 1 token, or the word document, got 'banana'"),
-        ({"g": "document", "w": 5}, "with g=document, se computes w for each document itself, got w=5"),
-        ({"w": 0}, "w must be at least 1 and below the trained length of 512 tokens, got 0"),
-        ({"w": 512}, "w must be at least 1 and below the trained length of 512 tokens, got 512"),
-    ],
-)
-def test_parameters_are_checked(params, message):
-    with pytest.raises(InputError, match=message):
-        SelfExtend(**E5, **params)
 
 
 def test_positions_beyond_the_trained_length_are_warned_of():
@@ -50,17 +36,6 @@ def test_the_papers_example():
     ]
 
 
-@given(st.integers(2, 300), st.integers(1, 8), st.integers(0, 2000), st.integers(0, 2000))
-def test_relative_positions_mirror_and_never_fall_with_distance(trained, scale, i, j):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        se = SelfExtend(trained_len=trained, target_len=trained * scale)
-    assert se.relative(i, j) == -se.relative(j, i)
-    if i > 0:
-        assert abs(se.relative(i, 0) - se.relative(i - 1, 0)) <= 1
-        assert se.relative(i, 0) >= se.relative(i - 1, 0)
-
-
 @given(st.integers(2, 60), st.integers(1, 8), st.booleans())
 def test_the_plan_follows_the_definition(trained, scale, causal):
     with warnings.catch_warnings():
@@ -78,11 +53,7 @@ def by_document(trained: int, n: int, i: int, j: int) -> int:
     s = 1
     while s * trained < n:
         s += 1
-    g, w = s + 1, trained // s
-    if abs(i - j) < w:
-        return i - j
-    c = w - w // g
-    return i // g - j // g + (c if i > j else -c)
+    return oracles.self_extend(s + 1, trained // s)(i, j)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -97,15 +68,38 @@ def test_g_document_takes_group_and_window_from_the_documents_own_length(causal)
         assert want.abs().max() <= 16
 
 
-def test_g_document_is_the_default_at_the_target_and_gentler_before_it():
-    lengths = {"trained_len": 512, "target_len": 4096}
-    default, document = SelfExtend(**lengths), SelfExtend(**lengths, g="document")
-    assert [document.sizes(n) for n in (513, 1024, 1025, 4096)] == [(3, 256), (3, 256), (4, 170), (9, 64)]
-    assert document.sizes(4096) == default.sizes(4096) == default.sizes(513)
-    # at 513 tokens the farthest token stands at 341, with the default at 113
-    assert (document.relative(512, 0, 513), default.relative(512, 0, 513)) == (341, 113)
-
-
 def test_the_default_window_may_be_given_beside_g_document():
     # a default filled in from the lengths is no choice of the user's
     assert SelfExtend(**E5, g="document", w=64).sizes(513) == (3, 256)
+
+
+# ---- dual chunk attention -----------------------------------------------------------------------------------
+
+
+def test_the_papers_figure_of_twelve_tokens():
+    # An et al. 2024, figure 2: trained on 10 tokens, chunks of 6
+    dca = DualChunkAttention(trained_len=10, target_len=12, chunk=6)
+    relative = dca.attention().relative(slice(0, 12), 12, causal=True)
+    assert relative[5, :6].tolist() == [5, 4, 3, 2, 1, 0]
+    assert relative[6].tolist() == [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0]
+    assert relative[11].tolist() == [9, 8, 7, 6, 5, 4, 5, 4, 3, 2, 1, 0]
+
+
+def chunk_llama(i: int, j: int, trained: int) -> int:
+    """ChunkLlama's code, token by token: `chunk_size`, `local_window` and its three sets of positions."""
+    chunk_size, local_window = trained * 3 // 4, trained // 16
+    chunk_len = chunk_size - local_window
+    key = j % chunk_len
+    if i // chunk_len == j // chunk_len:
+        return i % chunk_len - key
+    if i // chunk_len == j // chunk_len + 1:
+        return min(i % chunk_len + chunk_len, chunk_size) - key
+    return chunk_size - key
+
+
+def test_chunk_llamas_own_sizes_can_be_given():
+    dca = DualChunkAttention(trained_len=64, target_len=256, chunk=11 * 64 // 16, limit=3 * 64 // 4)
+    n = 200
+    relative = dca.attention().relative(slice(0, n), n, causal=True)
+    assert all(relative[i, j] == chunk_llama(i, j, 64) for i in range(n) for j in range(i + 1))
+    assert relative.max() == 48
