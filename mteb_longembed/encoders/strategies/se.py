@@ -12,7 +12,7 @@ from mteb_longembed.errors import InputError
 from .base import Strategy, parameter
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plan import Plan
+    from mteb_longembed.encoders.attention.plan import SelfExtendPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +57,6 @@ class SelfExtend(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"g": self.scale + 1, "w": self._window(self.scale)}
 
-    @property
-    def group(self) -> int:
-        """`g` of a document of `Lt` tokens."""
-        return self.sizes(self.target_len)[0]
-
-    @property
-    def window(self) -> int:
-        """`w` of a document of `Lt` tokens."""
-        return self.sizes(self.target_len)[1]
-
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens."""
         if isinstance(self.g, int):
@@ -87,7 +77,7 @@ class SelfExtend(Strategy):
             return
         if not isinstance(self.g, int) or self.g < 1:
             raise InputError(f"se's g must be at least 1 token, or the word document, got {self.g!r}.")
-        group, window = self.group, self.window
+        group, window = self.sizes(self.target_len)
         if not 1 <= window < self.trained_len:
             raise InputError(
                 f"se's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
@@ -116,9 +106,7 @@ class SelfExtend(Strategy):
         shift = window - window // group
         return i // group - j // group + (shift if i > j else -shift)
 
-    def attention(self) -> Plan:
-        from mteb_longembed.encoders.attention.plans import DocumentSelfExtendPlan, SelfExtendPlan
+    def attention(self) -> SelfExtendPlan:
+        from mteb_longembed.encoders.attention.plan import SelfExtendPlan
 
-        if self.g == "document":
-            return DocumentSelfExtendPlan(self.sizes)
-        return SelfExtendPlan(self.group, self.window)
+        return SelfExtendPlan(self.sizes)

@@ -8,15 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.attention import kernels, tiles
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.plans import DualChunkPlan, ReRoPEPlan, SelfExtendPlan
+from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention, ReRoPEPlan, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
 from tests.limits import limit, same_attention
 
 from . import oracles
 
+
+def self_extend(g: int, w: int) -> SelfExtendPlan:
+    return SelfExtendPlan(lambda n: (g, w))
+
+
 PLANS = {
-    "se": (SelfExtendPlan(3, 5), oracles.self_extend(3, 5)),
+    "se": (self_extend(3, 5), oracles.self_extend(3, 5)),
     "rerope": (ReRoPEPlan(7), oracles.rerope(7)),
     "dca": (DualChunkPlan(6, 8), oracles.dual_chunk(6, 8)),
 }
@@ -67,7 +71,7 @@ def test_equals_the_dense_form_in_every_head_layout(layout, causal):
 def test_self_extend_equals_the_dense_form_for_any_group_and_window(n, g, w, causal, seed):
     q, k, v = inputs(n, b=1, heads=2, kv_heads=1, seed=seed)
     want = oracles.attention(q, k, v, oracles.self_extend(g, w), inv_freq(4), 0.3, causal)
-    same_attention(run(SelfExtendPlan(g, w), q, k, v, causal=causal), want, q, k, v, 0.3)
+    same_attention(run(self_extend(g, w), q, k, v, causal=causal), want, q, k, v, 0.3)
 
 
 @settings(max_examples=40)
@@ -83,7 +87,7 @@ def test_dual_chunk_equals_the_dense_form_for_any_chunk(n, chunk, more, causal):
 @given(st.integers(1, 90), st.integers(1, 12), st.integers(1, 40), st.booleans(), st.data())
 def test_tiles_cover_every_visible_pair_exactly_once(n, g, w, causal, data):
     plan = data.draw(
-        st.sampled_from([SelfExtendPlan(g, w), ReRoPEPlan(w), DualChunkPlan(w, w + g)]), label="plan"
+        st.sampled_from([self_extend(g, w), ReRoPEPlan(w), DualChunkPlan(w, w + g)]), label="plan"
     )
     seen = torch.zeros(n, n, dtype=torch.long)
     own = torch.arange(n)
@@ -195,7 +199,7 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
 
     monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", watched)
     q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
-    run(SelfExtendPlan(5, w), q, k, v, causal=False)
+    run(self_extend(5, w), q, k, v, causal=False)
     rows = 64
     assert 0 < largest <= rows * (rows + 2 * w)
 

@@ -32,7 +32,7 @@ def test_defaults_are_the_papers(trained, target):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         se = STRATEGIES["se"](**lengths)
-    assert (se.group, se.window) == (g, trained // scale)
+    assert se.sizes(target) == (g, trained // scale)
 
 
 @pytest.mark.parametrize(("trained", "target"), LENGTHS)
