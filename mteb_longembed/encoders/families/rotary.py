@@ -254,26 +254,19 @@ class Rotary(Family):
                 f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
                 f"change with the length (type {rotary.rope_type}); use pi or ntk."
             )
+        if key == "none":
+            return
         windows = [_window(m, model.config) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
         widest = max((w for w in windows if w is not None), default=0)
-        if (
-            rotary.layer_type is not None
-            and widest >= self.strategy.trained_len
-            and hooks & {"position_ids", "inv_freq", "attention"}
-            and key != "none"
-        ):
+        extends_full = rotary.layer_type is not None and hooks & {"position_ids", "inv_freq", "attention"}
+        if extends_full and widest >= self.strategy.trained_len:
             raise IncompatibleError(
                 f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
                 f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
                 "give the trained_len of the model itself."
             )
-        if (
-            rotary.layer_type is None
-            and len(sliding) == 2
-            and hooks & {"position_ids", "inv_freq"}
-            and key != "none"
-        ):
+        if rotary.layer_type is None and len(sliding) == 2 and hooks & {"position_ids", "inv_freq"}:
             raise IncompatibleError(
                 f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
                 "rotary module with the layers of full attention; use pcw (on some of these models se works too)."

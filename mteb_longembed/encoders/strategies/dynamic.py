@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +35,7 @@ class DynamicNTK(Strategy):
         if not self.factor >= 1:
             raise InputError(f"dynamic's factor must be at least 1, got {self.factor}.")
 
-    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        import torch
-
+    def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         pairs = len(inv_freq)
         ratio = (self.factor * n.double() / self.trained_len - (self.factor - 1)).clamp(min=1)
         # (b * ratio^(d/(d-2)))^(-2i/d) = b^(-2i/d) * ratio^(-i/(d/2 - 1)): this product is also right for a base

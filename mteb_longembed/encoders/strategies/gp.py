@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +33,7 @@ class GroupedPositions(Strategy):
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.factor == "document"
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
         group = (n + self.trained_len - 1) // self.trained_len
