@@ -51,10 +51,10 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
-    model.first.origin = resolved.origin
+    origin = model.first.origin = resolved.base.origin
     card = model.model_card_data
     card.model_name, card.base_model_revision = resolved.name, resolved.revision
-    card.base_model = resolved.origin.name if resolved.origin else resolved.base.name
+    card.base_model = origin.name if origin else resolved.base.name
     model.remember(resolved)
     return model if device is None else model.to(device)
 

@@ -53,18 +53,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class DualChunkPlan(Plan):
-    """Distances of dual chunk attention, for the tokens i and j of one document.
+    """Distances of dual chunk attention, as `strategies/dca.py` defines them.
 
-    Let `i > j`, and let `a` and `b` be the places of i and j in their chunks. The distance is `a - b` in the same
-    chunk, `min(chunk + a, limit) - b` if j is in the chunk before, and `limit - b` if j is further back.
-
-    The keys further back are a staircase: a token sees the chunks up to the second before its own. Most of it is one
-    triangle over the whole document, the tokens at least `2 * chunk` before. What is missing are small triangles, one
-    for each chunk, in the second chunk before it. So no call holds a key more than once.
-
-    Args:
-        chunk: tokens of a chunk.
-        limit: the largest relative position, below the trained length.
+    The keys before the chunk before are a staircase. Most of it is one triangle over the whole document, the tokens
+    at least `2 * chunk` before. What is missing are small triangles, one for each chunk, in the second chunk before it.
+    So no call holds a key more than once.
     """
 
     chunk: int
@@ -111,10 +104,7 @@ def _near_and_far(n: int, window: int, earlier: Tensor, later: Tensor, *, causal
 
 @dataclass(frozen=True)
 class SelfExtendPlan(Plan):
-    """`i - j` within the window `w`, otherwise `i//g - j//g` (groups of g), moved away from 0 by `c = w - w//g`.
-
-    `sizes` gives `g` and `w` for a document of n tokens.
-    """
+    """Positions as `strategies/se.py` defines them. `sizes` gives `g` and `w` of a document of n tokens."""
 
     sizes: Callable[[int], tuple[int, int]]
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.documents import PackedDocuments, current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
@@ -134,16 +133,10 @@ class MappedRotary(nn.Module):
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
-        if packed is None:
-            n = documents.lengths_here()[:, None]
-            p = position_ids.expand(len(n), -1)
-            inv_freq = to_device(inv_freq, p.device)[:, None]
-            scale = to_device(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
-        else:
-            n = packed.each_token(lengths)[None]
-            p = position_ids
-            inv_freq = packed.each_token(inv_freq.expand(len(lengths), -1))[None]
-            scale = packed.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
+        inv_freq = documents.spread(inv_freq.expand(len(lengths), -1))
+        scale = documents.spread(self.strategy.rotary_scale(lengths))[..., None]
+        n = documents.spread(documents.lengths_here())
+        p = position_ids.expand(len(n), -1)
         angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         size = self.scaling * scale
@@ -278,9 +271,6 @@ class Rotary(Family):
         """How the layers rotate queries and keys: with the same pairs of dimensions as the rotary module, or others.
 
         GLM's rotary module pairs the two halves of a vector, but its layers rotate neighbours.
-
-        Raises:
-            ModelError: if they use neither halves nor neighbours.
         """
         windows = [_window(module, model.config) for module, _, _ in calls]
         # such layers stay as they are
@@ -307,10 +297,7 @@ def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
 
 
 def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
-    """Whether all tokens become equal when we rotate their queries and keys back to position 0.
-
-    The calls come from a text that repeats one token (`interface.trial`).
-    """
+    """Whether rotating the queries and keys of a `trial` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:

@@ -73,12 +73,7 @@ class ParallelContextWindows(Strategy):
             )
 
     def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
-        """See `Strategy.windows`.
-
-        Raises:
-            InputError: if prefix and suffix leave no room for content in a window, or the overlap is not smaller
-                than the content of a window.
-        """
+        """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
         room = self.size - prefix - suffix
         if room < 1:
             raise InputError(

@@ -93,13 +93,7 @@ class SelfExtend(Strategy):
             )
 
     def relative(self, i: int, j: int, n: int | None = None) -> int:
-        """The relative position at which token i sees token j, directly from the definition.
-
-        Args:
-            i: the token of the query.
-            j: the token of the key.
-            n: tokens of the document; default the target length.
-        """
+        """The relative position at which token i sees token j, directly from the definition; `n` as in `sizes`."""
         group, window = self.sizes(self.target_len if n is None else n)
         if abs(i - j) < window:
             return i - j
