@@ -25,8 +25,8 @@ class Rotation:
     def turn(self, to: Tensor, device: torch.device, at: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[n, r/2]` on a device, which rotate each token from `at` (default 0..n-1) to `to`.
 
-        Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32, whose rounding error is
-        1e-3 rad at 32k tokens. The difference to the rounded angle is computed in float64, and this removes the error.
+        Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
+        1e-3 rad at 32k tokens. The difference to it is computed in float64, and this removes the error.
         """
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
         work = device if device.type == "cuda" else torch.device("cpu")

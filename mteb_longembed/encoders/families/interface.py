@@ -72,9 +72,8 @@ def long_attention(
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out.
 
-    Raises:
-        ModelError: if the model asks for something that our attention cannot do (soft capping, sinks, biases, a mask
-            of another form). Without the error its embeddings would be wrong.
+    ModelError if the model asks for something that our attention cannot do (soft capping, sinks, biases, a mask of
+    another form). Without the error its embeddings would be wrong.
     """
     settings: LayerAttention = module.longembed
     for name in ("softcap", "s_aux", "position_bias", "cache"):
@@ -174,12 +173,11 @@ def _packed(
         factor = documents.here(("query scale", causal), lambda: _factors(strategy, documents, causal=causal))
         q = (q * factor[:, None, None]).to(q.dtype)
     planned = settings.planned if long and window is None else None
-    out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
-    return out[None]
+    return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
 def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
-    """`[tokens]` what each query is multiplied by, on the host; in a causal model token i sees i + 1 tokens."""
+    """`[tokens]` factors of the queries, on the host; in a causal model token i sees i + 1 tokens."""
     rows = [
         strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
         for n in documents.lengths

@@ -24,23 +24,16 @@ _BY_LENGTH = ("dynamic", "longrope")
 _ATTENDING = {"full_attention", "sliding_attention"}
 #: Configurations inside one that describe its layers, and no further model (DBRX).
 _PARTS_OF_LAYERS = {"attn_config", "ffn_config"}
-#: Model types whose attention we cannot reach although they have rotary positions, by what stands in the way.
-_OUT_OF_REACH = {
-    "beam": "full layers without positions",
-    "deepseek_v2": "angles as complex numbers",
-    "diffllama": "two attentions in a layer",
-    "doge": "attention of its own",
-    "falcon": "attention of its own",
-    "flint": "attention sinks",
-    "gpt_neox_japanese": "attention of its own",
-    "gpt_oss": "attention sinks",
-    "granite_swa": "two rotary modules",
-    "granitemoe_swa": "two rotary modules",
-    "llama4_text": "angles as complex numbers",
-    "mimo_v2_flash": "attention sinks",
-    "molmo2_text": "two rotary modules",
-    "openai_privacy_filter": "angles in an order of its own",
-}
+#: Model types whose attention we cannot reach although they have rotary positions, and what stands in the way.
+_OUT_OF_REACH = frozenset((
+    "beam",  # full layers without positions
+    "deepseek_v2", "llama4_text",  # angles as complex numbers
+    "diffllama",  # two attentions in a layer
+    "doge", "falcon", "gpt_neox_japanese",  # attention of their own
+    "flint", "gpt_oss", "mimo_v2_flash",  # attention sinks
+    "granite_swa", "granitemoe_swa", "molmo2_text",  # two rotary modules
+    "openai_privacy_filter",  # angles in an order of its own
+))  # fmt: skip
 
 
 class MappedRotary(nn.Module):
@@ -117,10 +110,9 @@ class MappedRotary(nn.Module):
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         documents = current()
-        packed = documents if isinstance(documents, PackedDocuments) else None
-        if packed is not None:
+        if isinstance(documents, PackedDocuments):
             # models that make their own position ids would count through all documents
-            position_ids = packed.positions()[None]
+            position_ids = documents.positions()[None]
         if layer_type != self.layer_type or (own and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
         if documents is None:

@@ -11,9 +11,7 @@ from .base import Strategy, parameter, torch
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicNTK(Strategy):
-    """Rope base `b -> b * (factor * n / Lo - factor + 1) ** (d / (d - 2))` for documents of `n > Lo` tokens.
-
-    `Lo` is the trained length.
+    """Rope base `b -> b * (factor * n / Lo - factor + 1) ** (d / (d - 2))` beyond `Lo` tokens (the trained length).
 
     Source: emozilla 2023, "Dynamically Scaled RoPE"; also Peng et al. 2023, arXiv:2309.00071, section 3.3.
     Differs: in transformers, `n` is the longest position seen so far, so an embedding depends on the texts that were

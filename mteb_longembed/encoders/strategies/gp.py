@@ -11,9 +11,7 @@ from .base import Strategy, parameter, torch
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedPositions(Strategy):
-    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group size that fits this document.
-
-    `n` is the document's length and `Lo` the trained length.
+    """`p -> p // g`; `g = ceil(n / Lo)` is the smallest group size that fits `n` tokens into the trained length `Lo`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (grouped positions), Table 6 (g = s = 2, 4, 8).
     Differs: the paper writes `p // s`; the authors' code computes the factor from the padded length of the batch.

@@ -13,8 +13,7 @@ from .base import Strategy, parameter, torch
 class PositionInterpolation(Strategy):
     """Rotary: `p -> p / s`. Learned table of `Lo*s` rows: `Et[i*s] = Eo[i]`, linear in between.
 
-    `Lo` is the trained length, and `s` the target length divided by it, rounded up. The rows after row `(Lo-1)*s` of
-    the table repeat that row.
+    `Lo` is the trained length, `s` the target length divided by it, rounded up. Rows after `(Lo-1)*s` repeat that row.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
     Differs: documents of at most `Lo` tokens keep the base's positions (rows `p*s` of the table), as in the authors'

@@ -19,21 +19,18 @@ if TYPE_CHECKING:
 class SelfExtend(Strategy):
     """Relative position `i - j` within the window `w`, otherwise `i//g - j//g` plus (`i > j`) or minus `w - w//g`.
 
-    `Lo` is the trained length, `Lt` the target length, and `s = ceil(Lt / Lo)`.
-
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2, Table 6; Jin et al. 2024, arXiv:2401.01325.
     Differs: the mirrored form for bidirectional models comes from the paper. The authors' code applies it from
         `n = Lo` tokens on, ours from `n = Lo + 1` on. Their Mistral code aligns log-sum-exps to the wrong side of
         the padding.
 
-    With the default `g` and `w`, the largest relative position of a document of `Lt` tokens is exactly `Lo`. That is
-    one more than the model saw in training. A larger relative position gives a warning.
-
-    `g="document"` is ours: `g` and `w` are then the defaults for the document's own `s = ceil(n / Lo)`, as in `gp`.
-    A document a little longer than `Lo` then has a window of `Lo // 2` and groups of 3 tokens.
+    With the default `g` and `w`, the largest relative position of a document of the target length `Lt` is exactly the
+    trained length `Lo`. That is one more than the model saw in training. A larger one gives a warning.
 
     Args:
-        g: group size in tokens; default `s + 1`. `document`: `g` and `w` depend on the document's own length.
+        g: group size in tokens; default `s + 1`, where `s = ceil(Lt / Lo)`. `document` is ours: `g` and `w` are the
+            defaults for the document's own `s = ceil(n / Lo)`, as in `gp`: for a document a little longer than `Lo`, a
+            window of `Lo // 2` and groups of 3 tokens.
         w: neighbour window in tokens; default `Lo // s`.
 
     Example:
