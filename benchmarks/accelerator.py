@@ -102,9 +102,9 @@ import mteb_longembed as longembed  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
 from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
 from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
-from mteb_longembed.encoders.attention.plan import PlannedAttention  # noqa: E402
-from mteb_longembed.encoders.attention.plans import (  # noqa: E402
+from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     DualChunkPlan,
+    PlannedAttention,
     ReRoPEPlan,
     SelfExtendPlan,
 )
@@ -197,7 +197,7 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
     rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
     plans = {
         "none": None,
-        "se": PlannedAttention(SelfExtendPlan(9, 64), rotation),
+        "se": PlannedAttention(SelfExtendPlan(lambda n: (9, 64)), rotation),
         "rerope": PlannedAttention(ReRoPEPlan(96), rotation),
         "dca": PlannedAttention(DualChunkPlan(72, 95), rotation),
     }

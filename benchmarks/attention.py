@@ -10,6 +10,7 @@ runs only this form, on a GPU the allocator's peak.
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import resource
 import statistics
@@ -22,8 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.plans import SelfExtendPlan
+from mteb_longembed.encoders.attention.plan import PlannedAttention, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies.se import SelfExtend
 
@@ -40,8 +40,9 @@ def dense(q: Tensor, k: Tensor, v: Tensor, plan: SelfExtendPlan, causal: bool) -
     """Two full score matrices, near and far. The distance decides which score is used, as in the authors' code."""
     n = q.shape[2]
     rotation = rotation_of(q)
-    grouped = torch.arange(n, device=q.device) // plan.group
-    shifted = grouped + plan.window - plan.window // plan.group
+    group, window = plan.sizes(n)
+    grouped = torch.arange(n, device=q.device) // group
+    shifted = grouped + window - window // group
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
 
@@ -50,11 +51,11 @@ def dense(q: Tensor, k: Tensor, v: Tensor, plan: SelfExtendPlan, causal: bool) -
 
     behind = torch.arange(n, device=q.device)[:, None] - torch.arange(n, device=q.device)
     scores = q @ k.mT
-    scores = torch.where(behind >= plan.window, far(shifted, grouped), scores)
+    scores = torch.where(behind >= window, far(shifted, grouped), scores)
     if causal:
         scores.masked_fill_(behind < 0, -torch.inf)
     else:
-        scores = torch.where(behind <= -plan.window, far(grouped, shifted), scores)
+        scores = torch.where(behind <= -window, far(grouped, shifted), scores)
     return scores.mul_(q.shape[-1] ** -0.5).softmax(-1) @ v
 
 
@@ -80,6 +81,7 @@ def inputs(n: int, args: argparse.Namespace) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+@functools.cache
 def plan_for(n: int) -> SelfExtendPlan:
     return SelfExtend(trained_len=TRAINED, target_len=n).attention()
 

@@ -51,10 +51,10 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
-    model.first.origin = resolved.origin
+    origin = model.first.origin = resolved.base.origin
     card = model.model_card_data
     card.model_name, card.base_model_revision = resolved.name, resolved.revision
-    card.base_model = resolved.origin.name if resolved.origin else resolved.base.name
+    card.base_model = origin.name if origin else resolved.base.name
     model.remember(resolved)
     return model if device is None else model.to(device)
 
@@ -210,7 +210,6 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     strategy, entry = resolved.strategy, resolved.base.entry
     tables_ready = entry is not None and entry.stretch is not None
     modules: list[Any] = list(base)
-    device = base.device
     modules[0] = LongTransformer.from_transformer(modules[0], strategy, extended=tables_ready)
     vectors = resolved.vectors
     pools = "windows" in strategy.hooks() or vectors is not None
@@ -221,17 +220,13 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
             f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
         )
     settings = settings_of(base)
-    model: LongModel
-    if vectors is None:
-        if "windows" in strategy.hooks():
-            modules[1] = WindowPooling.from_pooling(modules[1])
-        model = LongSentenceTransformer(modules=modules, device=str(device), **settings).pool_in_fp32()
-    else:
-        similarity, dims = settings.pop("similarity_fn_name"), settings.pop("truncate_dim")
+    if vectors is not None:
+        similarity = settings.pop("similarity_fn_name")
         modules[1] = SpanPooling.with_vectors(modules[1], vectors)
-        modules.append(RaggedVectors(normalize=similarity != "dot", dims=dims))
-        model = LongMultiVectorEncoder(modules=modules, device=str(device), **settings).pool_in_fp32()
-    return model
+        modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
+    elif "windows" in strategy.hooks():
+        modules[1] = WindowPooling.from_pooling(modules[1])
+    return _model_of(modules, resolved, str(base.device), settings)
 
 
 def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
@@ -245,16 +240,19 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
         _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **place)
         for entry in base.modules
     ]
-    settings = {
-        "prompts": config["prompts"],
-        "default_prompt_name": config["default_prompt_name"],
-        "similarity_fn_name": config.get("similarity_fn_name"),
-    }
-    if resolved.vectors is not None:
-        return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
-    return LongSentenceTransformer(
-        modules=modules, device=device, truncate_dim=config.get("truncate_dim"), **settings
-    ).pool_in_fp32()
+    settings = {key: config[key] for key in ("prompts", "default_prompt_name")}
+    settings |= {key: config.get(key) for key in ("similarity_fn_name", "truncate_dim")}
+    return _model_of(modules, resolved, device, settings)
+
+
+def _model_of(
+    modules: list[Any], resolved: ResolvedModel, device: str | None, settings: dict[str, Any]
+) -> LongModel:
+    """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
+    if resolved.vectors is None:
+        return LongSentenceTransformer(modules=modules, device=device, **settings).pool_in_fp32()
+    del settings["truncate_dim"]
+    return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
 
 
 def _module_class(source: str, reference: str) -> type[Any]:

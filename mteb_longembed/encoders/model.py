@@ -238,10 +238,7 @@ def _arguments(method: Any) -> set[str]:
 
 
 class LongSentenceTransformer(Embedder, SentenceTransformer):
-    """A `SentenceTransformer` whose first module is a `LongTransformer`.
-
-    If `store` is set, it keeps document embeddings between runs. mteb runs set it, plain `encode` does not.
-    """
+    """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",

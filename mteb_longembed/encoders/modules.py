@@ -184,13 +184,9 @@ class LongTransformer(Transformer):
             _, behind = self._specials()
             prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
-                if self.tells_content or not self.leaves_unchanged(len(row)):
+                if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, behind)
         return settings
-
-    def leaves_unchanged(self, n: int) -> bool:
-        """Whether a text of `n` tokens gets the same embedding as from the base itself."""
-        return self.family.leaves_unchanged(n)
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""

@@ -119,7 +119,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
 
     from mteb_longembed.retrieval.searching import search_revision
 
-    base, origin = resolved.base, resolved.origin
+    base, origin = resolved.base, resolved.base.origin
     several = resolved.vectors is not None
     kind = "hybrid" if resolved.spec.fuse else "late-interaction" if several else "dense"
     known = find(origin.name) if origin else None

@@ -38,7 +38,11 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
     for n, (_, *around) in zip(map(len, rows), settings, strict=True):
         prefix, behind = around or (0, 0)
-        if vectors is None or n - prefix - behind < 1 or (vectors == "window" and first.leaves_unchanged(n)):
+        if (
+            vectors is None
+            or n - prefix - behind < 1
+            or (vectors == "window" and first.family.leaves_unchanged(n))
+        ):
             yield [np.arange(n)]
         elif vectors == "window":
             yield [window.numpy() for window in first.strategy.windows(n, prefix, behind)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens

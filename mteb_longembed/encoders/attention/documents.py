@@ -52,6 +52,10 @@ class Documents:
         """`[b]` tokens of each document, on the device."""
         return self.here("lengths", lambda: self.n)
 
+    def spread(self, values: Tensor) -> Tensor:
+        """Values of documents `[b, ...]` for their tokens, on the device: `[b, 1, ...]`, packed `[1, tokens, ...]`."""
+        return to_device(values, self.device)[:, None]
+
     def by_length(self) -> list[tuple[int, list[int], Tensor]]:
         """Each length, and the rows of the documents that have it, on the host and on the device."""
 
@@ -83,10 +87,9 @@ class PackedDocuments(Documents):
 
         return self.here(("places", width), make)
 
-    def each_token(self, values: Tensor) -> Tensor:
-        """Values of documents `[b, ...]`, on the host or the device, repeated for each token: `[tokens, ...]`."""
+    def spread(self, values: Tensor) -> Tensor:
         owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
-        return to_device(values, self.device)[owners]
+        return to_device(values, self.device)[owners][None]
 
 
 def cumulative(lengths: Sequence[int]) -> Tensor:

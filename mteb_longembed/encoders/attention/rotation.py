@@ -23,15 +23,10 @@ class Rotation:
     interleaved: bool = False
 
     def turn(self, to: Tensor, device: torch.device, at: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[n, r/2]` that rotate each token from its position to `to`, on a device.
+        """Cosines and sines `[n, r/2]` on a device, which rotate each token from `at` (default 0..n-1) to `to`.
 
-        The model computed its angle `at * inv_freq` in float32. The rounding error of that angle is 1e-3 rad at 32k
-        tokens. The difference to the rounded angle is computed in float64, and this removes the error.
-
-        Args:
-            to: `[n]` new positions, on the host.
-            device: where queries and keys are.
-            at: `[n]` positions that the model rotated to, on the host; default 0..n-1.
+        Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
+        1e-3 rad at 32k tokens. The difference to it is computed in float64, and this removes the error.
         """
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
         work = device if device.type == "cuda" else torch.device("cpu")

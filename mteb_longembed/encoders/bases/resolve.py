@@ -9,7 +9,6 @@ from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .base import Base, open_base
-from .saved import Origin
 from .spec import DTYPES, ModelSpec
 
 #: Similarities of single vectors for which the best of several vectors can be taken.
@@ -43,11 +42,6 @@ class ResolvedModel:
         carried = self.base.carried
         found = carried.vectors if carried and self.base.saved else self.spec.vectors
         return cast('int | Literal["window"] | None', found)
-
-    @property
-    def origin(self) -> Origin | None:
-        """The base that the model is made from. None for a saved model whose files do not say."""
-        return self.base.origin
 
 
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:

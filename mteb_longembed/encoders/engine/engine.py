@@ -231,7 +231,7 @@ class Engine:
     def _window_keys(self, rows: Sequence[Ids]) -> dict[int, bytes]:
         """The keys of the windows of those rows that are cut into windows."""
         assert self.row_keys is not None  # without keys no windows are shared
-        cut = [i for i, row in enumerate(rows) if not self.model.first.leaves_unchanged(len(row))]
+        cut = [i for i, row in enumerate(rows) if not self.model.first.family.leaves_unchanged(len(row))]
         keys = self.row_keys.window_keys([rows[i] for i in cut], self.prompt) if cut else []
         return dict(zip(cut, keys, strict=True))
 

@@ -132,10 +132,7 @@ class Absolute(Family):
 
     def _query_scale(self, documents: Documents) -> Tensor:
         """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
-        factors = self.strategy.query_scale(documents.n)[:, None]
-        if isinstance(documents, PackedDocuments):
-            return documents.each_token(factors)[None]
-        return to_device(factors[:, None], documents.device)
+        return documents.spread(self.strategy.query_scale(documents.n)[:, None])
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         strategy = self.strategy

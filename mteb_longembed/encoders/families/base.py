@@ -74,15 +74,7 @@ class Family:
 
     @classmethod
     def check_target(cls, strategy: Strategy, positions: int) -> None:
-        """Refuse a target length that a strategy cannot reach with the positions that the base has.
-
-        Args:
-            strategy: with its lengths.
-            positions: how many positions the base was trained on.
-
-        Raises:
-            IncompatibleError: if it cannot.
-        """
+        """Raise IncompatibleError if a strategy cannot reach its target with the positions of the base."""
 
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
@@ -91,21 +83,13 @@ class Family:
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.
 
-        Args:
-            features: right-padded `input_ids` and `attention_mask` `[b, n]`, and everything else that the tokenizer
-                returned.
-            lengths: `[b]` tokens of each document, on the host. All are at most the trained length, or all are above
-                it.
+        `features` has `input_ids` and `attention_mask` `[b, n]`, padded on the right, and what else the tokenizer gave.
+        `lengths` `[b]` has the tokens of each document, on the host: all are at most the trained length, or all above.
         """
         return features
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
-        """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`.
-
-        Args:
-            features: what `prepare` returned.
-            documents: where they stand.
-        """
+        """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
         shape = features["input_ids"].shape
         places = documents.places(shape[1])
         packed = {

@@ -72,9 +72,8 @@ def long_attention(
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out.
 
-    Raises:
-        ModelError: if the model asks for something that our attention cannot do (soft capping, sinks, biases, a mask
-            of another form). Without the error its embeddings would be wrong.
+    ModelError if the model asks for something that our attention cannot do (soft capping, sinks, biases, a mask of
+    another form). Without the error its embeddings would be wrong.
     """
     settings: LayerAttention = module.longembed
     for name in ("softcap", "s_aux", "position_bias", "cache"):
@@ -137,10 +136,7 @@ def long_attention(
 
 
 def documents_of(mask: Tensor | None, b: int, width: int, device: torch.device) -> Documents:
-    """The documents that a layer attends to: those of the forward pass, or those that the padding mask shows.
-
-    The mask is read in layers that gradient checkpointing runs again, after the forward pass.
-    """
+    """The documents of the forward pass, or those of the padding mask in a layer that runs again for gradients."""
     documents = current()
     if isinstance(documents, PackedDocuments):
         return documents
@@ -177,12 +173,11 @@ def _packed(
         factor = documents.here(("query scale", causal), lambda: _factors(strategy, documents, causal=causal))
         q = (q * factor[:, None, None]).to(q.dtype)
     planned = settings.planned if long and window is None else None
-    out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
-    return out[None]
+    return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
 def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
-    """`[tokens]` what each query is multiplied by, on the host; in a causal model token i sees i + 1 tokens."""
+    """`[tokens]` factors of the queries, on the host; in a causal model token i sees i + 1 tokens."""
     rows = [
         strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
         for n in documents.lengths
@@ -209,12 +204,9 @@ def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
 
 
 def install_packed(model: PreTrainedModel) -> bool:
-    """Let a model's SDPA attention run packed documents too. Padded ones run as before.
+    """Let a model's SDPA attention run packed documents too, and say whether it can. Padded ones run as before.
 
     This happens on every machine, because the one that builds a model may have no device that packs.
-
-    Returns:
-        Whether documents can run packed: not in a model that does not let its attention function be chosen.
     """
     config = model.config
     packs = (
@@ -234,12 +226,9 @@ def each_length(
     documents: Documents,
     run: Callable[[Tensor, Tensor, Tensor, int], Tensor],
 ) -> Tensor:
-    """Run attention for all documents of the same length together, without their padding.
+    """Run attention for all documents of the same length together, without their padding: `[b, h, width, d]`.
 
-    `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one.
-
-    Returns:
-        `[b, h, width, d]`, as `query` has it, with zeros at padding.
+    `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one. Padding is zeros.
     """
     groups = documents.by_length()
     width = query.shape[2]
@@ -255,11 +244,7 @@ def each_length(
 
 
 def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENTION) -> None:
-    """Make every attention layer of `model` use our function.
-
-    Raises:
-        ModelError: if nobody can choose the attention function of this model class.
-    """
+    """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class."""
     layers: list[Any] = [
         module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
     ]
@@ -281,10 +266,7 @@ def trial(
     """The queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
-    because of their positions.
-
-    Raises:
-        ModelError: if an attention layer never calls our function, or the model does not run with it.
+    because of their positions. ModelError if a layer never calls our function, or the model does not run with it.
     """
     try:
         embeddings: Any = model.get_input_embeddings()
@@ -344,13 +326,10 @@ def attend_plain(
     lengths: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of each document over its own tokens.
+    """Softmax attention of each document over its own tokens: `[b, h, n, d]`, without meaning in rows of padding.
 
     `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
     at a distance below it. `lengths` `[b]` are real tokens, the rest is padding.
-
-    Returns:
-        `[b, h, n, d]`. Rows of padding hold finite numbers without meaning.
     """
     n = q.shape[2]
     if window is not None and window >= n:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.documents import PackedDocuments, current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
@@ -25,23 +24,16 @@ _BY_LENGTH = ("dynamic", "longrope")
 _ATTENDING = {"full_attention", "sliding_attention"}
 #: Configurations inside one that describe its layers, and no further model (DBRX).
 _PARTS_OF_LAYERS = {"attn_config", "ffn_config"}
-#: Model types whose attention we cannot reach although they have rotary positions, by what stands in the way.
-_OUT_OF_REACH = {
-    "beam": "full layers without positions",
-    "deepseek_v2": "angles as complex numbers",
-    "diffllama": "two attentions in a layer",
-    "doge": "attention of its own",
-    "falcon": "attention of its own",
-    "flint": "attention sinks",
-    "gpt_neox_japanese": "attention of its own",
-    "gpt_oss": "attention sinks",
-    "granite_swa": "two rotary modules",
-    "granitemoe_swa": "two rotary modules",
-    "llama4_text": "angles as complex numbers",
-    "mimo_v2_flash": "attention sinks",
-    "molmo2_text": "two rotary modules",
-    "openai_privacy_filter": "angles in an order of its own",
-}
+#: Model types whose attention we cannot reach although they have rotary positions, and what stands in the way.
+_OUT_OF_REACH = frozenset((
+    "beam",  # full layers without positions
+    "deepseek_v2", "llama4_text",  # angles as complex numbers
+    "diffllama",  # two attentions in a layer
+    "doge", "falcon", "gpt_neox_japanese",  # attention of their own
+    "flint", "gpt_oss", "mimo_v2_flash",  # attention sinks
+    "granite_swa", "granitemoe_swa", "molmo2_text",  # two rotary modules
+    "openai_privacy_filter",  # angles in an order of its own
+))  # fmt: skip
 
 
 class MappedRotary(nn.Module):
@@ -118,10 +110,9 @@ class MappedRotary(nn.Module):
         hooks = self.strategy.hooks()
         own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         documents = current()
-        packed = documents if isinstance(documents, PackedDocuments) else None
-        if packed is not None:
+        if isinstance(documents, PackedDocuments):
             # models that make their own position ids would count through all documents
-            position_ids = packed.positions()[None]
+            position_ids = documents.positions()[None]
         if layer_type != self.layer_type or (own and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
         if documents is None:
@@ -134,16 +125,10 @@ class MappedRotary(nn.Module):
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
-        if packed is None:
-            n = documents.lengths_here()[:, None]
-            p = position_ids.expand(len(n), -1)
-            inv_freq = to_device(inv_freq, p.device)[:, None]
-            scale = to_device(self.strategy.rotary_scale(lengths), p.device)[:, None, None]
-        else:
-            n = packed.each_token(lengths)[None]
-            p = position_ids
-            inv_freq = packed.each_token(inv_freq.expand(len(lengths), -1))[None]
-            scale = packed.each_token(self.strategy.rotary_scale(lengths))[None, :, None]
+        inv_freq = documents.spread(inv_freq.expand(len(lengths), -1))
+        scale = documents.spread(self.strategy.rotary_scale(lengths))[..., None]
+        n = documents.spread(documents.lengths_here())
+        p = position_ids.expand(len(n), -1)
         angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         size = self.scaling * scale
@@ -254,26 +239,19 @@ class Rotary(Family):
                 f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
                 f"change with the length (type {rotary.rope_type}); use pi or ntk."
             )
+        if key == "none":
+            return
         windows = [_window(m, model.config) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
         widest = max((w for w in windows if w is not None), default=0)
-        if (
-            rotary.layer_type is not None
-            and widest >= self.strategy.trained_len
-            and hooks & {"position_ids", "inv_freq", "attention"}
-            and key != "none"
-        ):
+        extends_full = rotary.layer_type is not None and hooks & {"position_ids", "inv_freq", "attention"}
+        if extends_full and widest >= self.strategy.trained_len:
             raise IncompatibleError(
                 f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
                 f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
                 "give the trained_len of the model itself."
             )
-        if (
-            rotary.layer_type is None
-            and len(sliding) == 2
-            and hooks & {"position_ids", "inv_freq"}
-            and key != "none"
-        ):
+        if rotary.layer_type is None and len(sliding) == 2 and hooks & {"position_ids", "inv_freq"}:
             raise IncompatibleError(
                 f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
                 "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
@@ -285,9 +263,6 @@ class Rotary(Family):
         """How the layers rotate queries and keys: with the same pairs of dimensions as the rotary module, or others.
 
         GLM's rotary module pairs the two halves of a vector, but its layers rotate neighbours.
-
-        Raises:
-            ModelError: if they use neither halves nor neighbours.
         """
         windows = [_window(module, model.config) for module, _, _ in calls]
         # such layers stay as they are
@@ -314,10 +289,7 @@ def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
 
 
 def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
-    """Whether all tokens become equal when we rotate their queries and keys back to position 0.
-
-    The calls come from a text that repeats one token (`interface.trial`).
-    """
+    """Whether rotating the queries and keys of a `trial` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:

@@ -48,7 +48,7 @@ class RowKeys:
     def keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids, which contain special tokens and the prompt."""
         return [
-            _key(self._short if self.first.leaves_unchanged(len(row)) else self._long, settings, row)
+            _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
 

@@ -8,8 +8,8 @@ a parameter such as `short="scale"` asks for it. So an embedding depends on its 
 (`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
 no table of strategies and families.
 
-Modules of strategies import torch inside their methods: a mistake in a name is told from what they declare, before
-torch is imported, which takes a second.
+Modules of strategies take `torch` from here: a mistake in a name is told from what they declare, before torch is
+imported, which takes a second.
 
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
@@ -17,6 +17,7 @@ Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d`
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
 import typing
@@ -29,9 +30,18 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch as torch  # the other strategies take it from here
 
     from mteb_longembed.encoders.attention.plan import Plan
+else:
+
+    class _Torch:
+        """torch, imported when it is first used."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("torch"), name)
+
+    torch = _Torch()
 
 
 def parameter(default: Any, help: str, **metadata: str) -> Any:
@@ -142,7 +152,7 @@ class Strategy:
         """
         return n <= self.whole_len
 
-    def query_scale(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
+    def query_scale(self, n: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
         """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
 
         Args:
@@ -153,15 +163,13 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
-        import torch
-
         seen = n if seen is None else seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
             return torch.ones(shape, dtype=torch.float32, device=n.device)
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
 
-    def rotary_scale(self, n: Tensor) -> Tensor:
+    def rotary_scale(self, n: torch.Tensor) -> torch.Tensor:
         """The factors of the cosines and sines in queries and in keys, for documents of `n` tokens each.
 
         Dimensions without rotation do not change. Queries and keys both get the factor, so the part of an attention
@@ -173,8 +181,6 @@ class Strategy:
         Returns:
             float32 factors, all 1 unless a strategy overrides this.
         """
-        import torch
-
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
     # ---- hooks: what a strategy may override ------------------------------------------------------------------
@@ -184,7 +190,7 @@ class Strategy:
         """Documents of at most this many tokens are never cut into windows."""
         return self.trained_len
 
-    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
+    def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """Token indices of each window over one document: `[w, size]` int64.
 
         Args:
@@ -194,7 +200,7 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         """The position of each token inside the trained range; it may be a fraction.
 
         Args:
@@ -203,7 +209,7 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def position_table(self, table: Tensor) -> Tensor:
+    def position_table(self, table: torch.Tensor) -> torch.Tensor:
         """The learned table of the target length, made from the trained table.
 
         Args:
@@ -214,11 +220,11 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
+    def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         """The row of the extended `position_table` for each token: `p` unless a strategy overrides this."""
         return p
 
-    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
+    def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         """Rotary inverse frequencies for documents of `n` tokens.
 
         Args:

@@ -10,7 +10,7 @@ from mteb_longembed.errors import InputError
 from .base import Strategy, parameter
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plans import DualChunkPlan
+    from mteb_longembed.encoders.attention.plan import DualChunkPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,6 @@ class DualChunkAttention(Strategy):
             )
 
     def attention(self) -> DualChunkPlan:
-        from mteb_longembed.encoders.attention.plans import DualChunkPlan
+        from mteb_longembed.encoders.attention.plan import DualChunkPlan
 
         return DualChunkPlan(self.chunk, self.limit)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicNTK(Strategy):
-    """Rope base `b -> b * (factor * n / Lo - factor + 1) ** (d / (d - 2))` for documents of `n > Lo` tokens.
-
-    `Lo` is the trained length.
+    """Rope base `b -> b * (factor * n / Lo - factor + 1) ** (d / (d - 2))` beyond `Lo` tokens (the trained length).
 
     Source: emozilla 2023, "Dynamically Scaled RoPE"; also Peng et al. 2023, arXiv:2309.00071, section 3.3.
     Differs: in transformers, `n` is the longest position seen so far, so an embedding depends on the texts that were
@@ -39,9 +33,7 @@ class DynamicNTK(Strategy):
         if not self.factor >= 1:
             raise InputError(f"dynamic's factor must be at least 1, got {self.factor}.")
 
-    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        import torch
-
+    def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         pairs = len(inv_freq)
         ratio = (self.factor * n.double() / self.trained_len - (self.factor - 1)).clamp(min=1)
         # (b * ratio^(d/(d-2)))^(-2i/d) = b^(-2i/d) * ratio^(-i/(d/2 - 1)): this product is also right for a base

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedPositions(Strategy):
-    """`p -> p // g`, where `g = ceil(n / Lo)` is the smallest group size that fits this document.
-
-    `n` is the document's length and `Lo` the trained length.
+    """`p -> p // g`; `g = ceil(n / Lo)` is the smallest group size that fits `n` tokens into the trained length `Lo`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (grouped positions), Table 6 (g = s = 2, 4, 8).
     Differs: the paper writes `p // s`; the authors' code computes the factor from the padded length of the batch.
@@ -36,9 +31,7 @@ class GroupedPositions(Strategy):
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.factor == "document"
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
         group = (n + self.trained_len - 1) // self.trained_len

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +27,5 @@ class NoExtension(Strategy):
         """The trained length: the base as it is."""
         return trained_len
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return p.expand(torch.broadcast_shapes(p.shape, n.shape))

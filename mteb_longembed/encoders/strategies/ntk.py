@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +60,7 @@ class NTKAware(Strategy):
         # the static rotary form scales every input; learned tables keep the rows of short inputs
         return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in hooks)
 
-    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        import torch
-
+    def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
@@ -74,9 +69,7 @@ class NTKAware(Strategy):
             return stretched
         return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)
 
-    def position_table(self, table: Tensor) -> Tensor:
-        import torch
-
+    def position_table(self, table: torch.Tensor) -> torch.Tensor:
         body = table[1:].double()
         at = torch.arange(len(body), dtype=torch.float64)
         weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
@@ -90,7 +83,5 @@ class NTKAware(Strategy):
         stretched = torch.lerp(smooth[low], smooth[high], (place - low)[:, None]) + rest[(t - 1) % len(body)]
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
-    def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.where(n > self.trained_len, p + self.trained_len, p)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +72,8 @@ class ParallelContextWindows(Strategy):
                 f"pcw's overlap must be at least 0 and below its size of {self.size} tokens, got {self.overlap}."
             )
 
-    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """See `Strategy.windows`.
-
-        Raises:
-            InputError: if prefix and suffix leave no room for content in a window, or the overlap is not smaller
-                than the content of a window.
-        """
-        import torch
-
+    def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
+        """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
         room = self.size - prefix - suffix
         if room < 1:
             raise InputError(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class PositionInterpolation(Strategy):
     """Rotary: `p -> p / s`. Learned table of `Lo*s` rows: `Et[i*s] = Eo[i]`, linear in between.
 
-    `Lo` is the trained length, and `s` the target length divided by it, rounded up. The rows after row `(Lo-1)*s` of
-    the table repeat that row.
+    `Lo` is the trained length, `s` the target length divided by it, rounded up. Rows after `(Lo-1)*s` repeat that row.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
     Differs: documents of at most `Lo` tokens keep the base's positions (rows `p*s` of the table), as in the authors'
@@ -40,17 +36,13 @@ class PositionInterpolation(Strategy):
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.short == "keep"
 
-    def _squeezed(self, n: Tensor) -> Tensor:
+    def _squeezed(self, n: torch.Tensor) -> torch.Tensor:
         return (n > self.trained_len) | (self.short == "scale")
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.where(self._squeezed(n), p / self.scale, p.float())
 
-    def position_table(self, table: Tensor) -> Tensor:
-        import torch
-
+    def position_table(self, table: torch.Tensor) -> torch.Tensor:
         # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
         rows = torch.arange(self.trained_len * self.scale, dtype=torch.float64)
         place = (rows / self.scale).clamp(max=self.trained_len - 1)
@@ -60,7 +52,5 @@ class PositionInterpolation(Strategy):
         # If the weight is 0, lerp returns its first argument bit for bit: original rows do not change.
         return torch.lerp(table[low], table[high], weight)
 
-    def table_rows(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.where(self._squeezed(n), p, p * self.scale)

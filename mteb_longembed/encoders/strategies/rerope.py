@@ -10,7 +10,7 @@ from mteb_longembed.errors import InputError
 from .base import Strategy, parameter
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plans import ReRoPEPlan
+    from mteb_longembed.encoders.attention.plan import ReRoPEPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,6 @@ class RectifiedRoPE(Strategy):
             )
 
     def attention(self) -> ReRoPEPlan:
-        from mteb_longembed.encoders.attention.plans import ReRoPEPlan
+        from mteb_longembed.encoders.attention.plan import ReRoPEPlan
 
         return ReRoPEPlan(self.w)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from .base import torch
 from .yarn import YaRN
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +25,7 @@ class ResonanceYaRN(YaRN):
         (6.0, 2513.0)
     """
 
-    def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
-        import torch
-
+    def stretched(self, inv_freq: torch.Tensor, base: float) -> torch.Tensor:
         turned = super().stretched(inv_freq, base)
         # dimensions that do not rotate have no wavelength
         wavelength = (2 * math.pi / turned.double()).round()

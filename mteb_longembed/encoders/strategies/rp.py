@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .base import Strategy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +22,8 @@ class RecurrentPositions(Strategy):
         [0, 1, 2, 3, 0, 1]
     """
 
-    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        import torch
-
+    def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return (p % self.trained_len).expand(torch.broadcast_shapes(p.shape, n.shape))
 
-    def position_table(self, table: Tensor) -> Tensor:
-        import torch
-
+    def position_table(self, table: torch.Tensor) -> torch.Tensor:
         return table[torch.arange(self.target_len) % self.trained_len]

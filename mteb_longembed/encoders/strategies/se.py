@@ -12,28 +12,25 @@ from mteb_longembed.errors import InputError
 from .base import Strategy, parameter
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plan import Plan
+    from mteb_longembed.encoders.attention.plan import SelfExtendPlan
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfExtend(Strategy):
     """Relative position `i - j` within the window `w`, otherwise `i//g - j//g` plus (`i > j`) or minus `w - w//g`.
 
-    `Lo` is the trained length, `Lt` the target length, and `s = ceil(Lt / Lo)`.
-
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2, Table 6; Jin et al. 2024, arXiv:2401.01325.
     Differs: the mirrored form for bidirectional models comes from the paper. The authors' code applies it from
         `n = Lo` tokens on, ours from `n = Lo + 1` on. Their Mistral code aligns log-sum-exps to the wrong side of
         the padding.
 
-    With the default `g` and `w`, the largest relative position of a document of `Lt` tokens is exactly `Lo`. That is
-    one more than the model saw in training. A larger relative position gives a warning.
-
-    `g="document"` is ours: `g` and `w` are then the defaults for the document's own `s = ceil(n / Lo)`, as in `gp`.
-    A document a little longer than `Lo` then has a window of `Lo // 2` and groups of 3 tokens.
+    With the default `g` and `w`, the largest relative position of a document of the target length `Lt` is exactly the
+    trained length `Lo`. That is one more than the model saw in training. A larger one gives a warning.
 
     Args:
-        g: group size in tokens; default `s + 1`. `document`: `g` and `w` depend on the document's own length.
+        g: group size in tokens; default `s + 1`, where `s = ceil(Lt / Lo)`. `document` is ours: `g` and `w` are the
+            defaults for the document's own `s = ceil(n / Lo)`, as in `gp`: for a document a little longer than `Lo`, a
+            window of `Lo // 2` and groups of 3 tokens.
         w: neighbour window in tokens; default `Lo // s`.
 
     Example:
@@ -57,16 +54,6 @@ class SelfExtend(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"g": self.scale + 1, "w": self._window(self.scale)}
 
-    @property
-    def group(self) -> int:
-        """`g` of a document of `Lt` tokens."""
-        return self.sizes(self.target_len)[0]
-
-    @property
-    def window(self) -> int:
-        """`w` of a document of `Lt` tokens."""
-        return self.sizes(self.target_len)[1]
-
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens."""
         if isinstance(self.g, int):
@@ -87,7 +74,7 @@ class SelfExtend(Strategy):
             return
         if not isinstance(self.g, int) or self.g < 1:
             raise InputError(f"se's g must be at least 1 token, or the word document, got {self.g!r}.")
-        group, window = self.group, self.window
+        group, window = self.sizes(self.target_len)
         if not 1 <= window < self.trained_len:
             raise InputError(
                 f"se's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
@@ -103,22 +90,14 @@ class SelfExtend(Strategy):
             )
 
     def relative(self, i: int, j: int, n: int | None = None) -> int:
-        """The relative position at which token i sees token j, directly from the definition.
-
-        Args:
-            i: the token of the query.
-            j: the token of the key.
-            n: tokens of the document; default the target length.
-        """
+        """The relative position at which token i sees token j, directly from the definition; `n` as in `sizes`."""
         group, window = self.sizes(self.target_len if n is None else n)
         if abs(i - j) < window:
             return i - j
         shift = window - window // group
         return i // group - j // group + (shift if i > j else -shift)
 
-    def attention(self) -> Plan:
-        from mteb_longembed.encoders.attention.plans import DocumentSelfExtendPlan, SelfExtendPlan
+    def attention(self) -> SelfExtendPlan:
+        from mteb_longembed.encoders.attention.plan import SelfExtendPlan
 
-        if self.g == "document":
-            return DocumentSelfExtendPlan(self.sizes)
-        return SelfExtendPlan(self.group, self.window)
+        return SelfExtendPlan(self.sizes)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .base import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +59,8 @@ class YaRN(Strategy):
     def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
         return n <= self.trained_len and self.short == "keep"
 
-    def stretched(self, inv_freq: Tensor, base: float) -> Tensor:
+    def stretched(self, inv_freq: torch.Tensor, base: float) -> torch.Tensor:
         """The `[d/2]` frequencies of a document that is extended."""
-        import torch
-
         d = 2 * len(inv_freq)
         low, high = (
             d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -77,15 +72,11 @@ class YaRN(Strategy):
         ramp = ((index - low) / (high - low if high != low else 0.001)).clamp(0, 1)
         return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
-    def inv_freq(self, inv_freq: Tensor, base: float, n: Tensor) -> Tensor:
-        import torch
-
+    def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         changed = (n > self.trained_len) | (self.short == "scale")
         return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
 
-    def rotary_scale(self, n: Tensor) -> Tensor:
-        import torch
-
+    def rotary_scale(self, n: torch.Tensor) -> torch.Tensor:
         if self.logn:
             return super().rotary_scale(n)
         changed = (n > self.trained_len) | (self.short == "scale")

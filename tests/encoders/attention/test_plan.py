@@ -8,15 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.attention import kernels
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.plans import DualChunkPlan, ReRoPEPlan, SelfExtendPlan
+from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention, ReRoPEPlan, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
 from tests.limits import limit, same_attention
 
 from . import oracles
 
+
+def self_extend(g: int, w: int) -> SelfExtendPlan:
+    return SelfExtendPlan(lambda n: (g, w))
+
+
 PLANS = {
-    "se": (SelfExtendPlan(3, 5), oracles.self_extend(3, 5)),
+    "se": (self_extend(3, 5), oracles.self_extend(3, 5)),
     "rerope": (ReRoPEPlan(7), oracles.rerope(7)),
     "dca": (DualChunkPlan(6, 8), oracles.dual_chunk(6, 8)),
 }
@@ -65,7 +69,7 @@ def test_equals_the_dense_form_in_every_head_layout(layout, causal):
 #: Any plan, with its definition.
 ANY = st.one_of(
     st.builds(
-        lambda g, w: (SelfExtendPlan(g, w), oracles.self_extend(g, w)), st.integers(1, 12), st.integers(1, 40)
+        lambda g, w: (self_extend(g, w), oracles.self_extend(g, w)), st.integers(1, 12), st.integers(1, 40)
     ),
     st.builds(lambda w: (ReRoPEPlan(w), oracles.rerope(w)), st.integers(1, 40)),
     st.builds(
@@ -191,6 +195,6 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
 
     monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", watched)
     q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
-    run(SelfExtendPlan(5, w), q, k, v, causal=False)
+    run(self_extend(5, w), q, k, v, causal=False)
     rows = 64
     assert 0 < largest <= rows * (rows + 2 * w)

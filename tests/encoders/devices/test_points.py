@@ -11,8 +11,7 @@ import torch
 from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, encoding
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.plans import DualChunkPlan
+from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.engine import running as memory
 from mteb_longembed.encoders.engine.engine import Engine

@@ -122,7 +122,7 @@ def test_defaults_are_the_papers(trained, target):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         se = STRATEGIES["se"](**lengths)
-    assert (se.group, se.window) == (g, trained // scale)
+    assert se.sizes(target) == (g, trained // scale)
     # its largest relative position is the trained length
     assert se.relative(target - 1, 0) == trained == -se.relative(0, target - 1)
 
