@@ -67,14 +67,21 @@ def encode_spans(
         prompt = document_prompt(model)
     if past_target not in ("cut", "read"):
         raise InputError(f"past_target must be cut or read, got {past_target!r}.")
-    tokens = model.encode(list(texts), prompt=prompt, output_value="token_embeddings") if len(texts) else []
+    read = [_tokens(model, prompt, text, cut=past_target == "cut") for text in texts]
+    whole = [i for i, (_, offsets) in enumerate(read) if len(offsets) <= model.first.longest]
+    encoded = (
+        model.encode([texts[i] for i in whole], prompt=prompt, output_value="token_embeddings")
+        if whole
+        else []
+    )
+    tokens = dict(zip(whole, encoded, strict=True))
     found = []
-    for number, (text, own, vectors) in enumerate(zip(texts, spans, tokens, strict=True)):
-        ids, offsets = _tokens(model, prompt, text, cut=past_target == "cut")
-        if len(offsets) > model.first.longest:
-            vectors = _in_stretches(model, ids, offsets, prompt)
-        else:
+    for number, (text, own, (ids, offsets)) in enumerate(zip(texts, spans, read, strict=True)):
+        if number in tokens:
+            vectors = tokens[number]
             offsets = offsets[: len(vectors)]
+        else:
+            vectors = _in_stretches(model, ids, offsets, prompt)
         rows = [_mean(vectors, offsets, span, number, text) for span in own]
         features: dict[str, Any] = {
             "sentence_embedding": torch.stack(rows) if rows else vectors.new_zeros(0, vectors.shape[1])
