@@ -90,9 +90,8 @@ def main(args: argparse.Namespace) -> int:
 
     folder: Path = args.folder
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
-    with (
-        silence()
-    ):  # first, because its imports say that the working folder is gone before torch ends the process
+    # silence is first, because its imports say that the working folder is gone before torch ends the process
+    with silence():
         from mteb_longembed.comparing import tables
         from mteb_longembed.comparing.calling import compare, say_on_stderr
         from mteb_longembed.reports.writers import show

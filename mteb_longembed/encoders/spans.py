@@ -67,7 +67,7 @@ def encode_spans(
         prompt = document_prompt(model)
     if past_target not in ("cut", "read"):
         raise InputError(f"past_target must be cut or read, got {past_target!r}.")
-    read = [_tokens(model, prompt, text, cut=past_target == "cut") for text in texts]
+    read = [tokens_read(model, prompt, text, cut=past_target == "cut") for text in texts]
     whole = [i for i, (_, offsets) in enumerate(read) if len(offsets) <= model.first.longest]
     encoded = (
         model.encode([texts[i] for i in whole], prompt=prompt, output_value="token_embeddings")
@@ -113,7 +113,7 @@ def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
     """
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
-    offsets = [span for span in _tokens(model, "", text)[1] if span[1] > span[0]]
+    offsets = [span for span in tokens_read(model, "", text)[1] if span[1] > span[0]]
     return [
         (offsets[i][0], offsets[min(i + size, len(offsets)) - 1][1]) for i in range(0, len(offsets), size)
     ]
@@ -159,7 +159,7 @@ def _check(model: Any) -> None:
         )
 
 
-def _tokens(model: Any, prompt: str, text: str, *, cut: bool = True) -> tuple[np.ndarray, list[Span]]:
+def tokens_read(model: Any, prompt: str, text: str, *, cut: bool = True) -> tuple[np.ndarray, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):

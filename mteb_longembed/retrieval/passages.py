@@ -9,7 +9,7 @@ import numpy as np
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
-from mteb_longembed.encoders.spans import document_prompt
+from mteb_longembed.encoders.spans import document_prompt, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -21,14 +21,12 @@ def passages_of(model: Any, text: str) -> list[Passage]:
     With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
     """
     prompt = document_prompt(model)
-    first = model.first
-    tokenizer = first.tokenizer
-    if not getattr(tokenizer, "is_fast", False):
+    if not getattr(model.tokenizer, "is_fast", False):
         return [(0, len(text))]
-    read = tokenizer(prompt + text, return_offsets_mapping=True, truncation=True, max_length=first.longest)
-    offsets = np.array(read["offset_mapping"]).reshape(-1, 2) - len(prompt)
-    (groups,) = tokens_of_vectors(model, [np.array(read["input_ids"], np.int32)], prompt or None)
-    return [_passage(offsets[group]) for group in groups]
+    ids, offsets = tokens_read(model, prompt, text)
+    (groups,) = tokens_of_vectors(model, [ids], prompt or None)
+    places = np.array(offsets).reshape(-1, 2)
+    return [_passage(places[group]) for group in groups]
 
 
 def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
@@ -55,7 +53,7 @@ def pools_vectors(model: Any) -> bool:
     return isinstance(model[1], SpanPooling) and not isinstance(model[-1], RaggedVectors)
 
 
-def _passage(offsets: np.ndarray) -> Passage:
+def _passage(places: np.ndarray) -> Passage:
     # special tokens and the prompt have no characters of the document
-    content = offsets[(offsets[:, 1] > offsets[:, 0]) & (offsets[:, 0] >= 0)]
+    content = places[places[:, 1] > places[:, 0]]
     return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

@@ -200,7 +200,7 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checke
 
 
 def splits_in(file: Path) -> set[str]:
-    """The splits with results in a file of mteb's. None if there is no such file, or it cannot be read."""
+    """The splits with results in a file of mteb's. None of them if there is no such file, or it cannot be read."""
     try:
         return set(json.loads(file.read_bytes())["scores"])
     except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
