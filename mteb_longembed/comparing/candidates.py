@@ -119,7 +119,7 @@ def _candidate(name: str) -> Candidate:
         asked.base,
         is_base=replace(resolved.spec, trust_remote_code=False) == plain,
         trained_len=strategy.trained_len,
-        target_len=strategy.target_len,
+        target_len=strategy.max_tokens,
     )
 
 

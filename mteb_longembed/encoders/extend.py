@@ -27,6 +27,7 @@ class StrategyParameters(TypedDict, total=False):
     """The parameters of all strategies. `docs/strategies.md` says which strategy has which."""
 
     logn: bool
+    past_target: Literal["cut", "read"]
     short: Literal["keep", "scale", "cut"]
     size: int
     overlap: int

@@ -31,12 +31,15 @@ from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
 from .int8 import has_int8
 from .strategies import Strategy
+from .strategies.pcw import full_windows
 
 #: Features with one value for each token. Windows cut them, and padding fills them with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
 #: Short texts. A tokenizer must turn at least one of them into tokens.
 PROBES = ("a", "the", "1", "文")
+#: The length of inputs that are not cut, in tokens.
+NO_LIMIT = 2**31
 
 
 class LongTransformer(Transformer):
@@ -93,10 +96,15 @@ class LongTransformer(Transformer):
 
     def _tell_content(self, features: dict[str, Any], prompt: str | None) -> None:
         """Add the number of leading and trailing tokens that are not content, if a later module needs it."""
-        if self.tells_content or "windows" in self.strategy.hooks():
+        if self.tells_content or self.cuts:
             features["window_prefix"] = self._prompt_tokens(features["input_ids"], prompt)
         if self.tells_content:
             features["special_suffix"] = self._specials()[1]
+
+    @property
+    def cuts(self) -> bool:
+        """Whether long documents run in parts: the windows of `pcw`, or the stretches of `past_target=read`."""
+        return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -123,11 +131,13 @@ class LongTransformer(Transformer):
 
     @property
     def longest(self) -> int:
-        """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
+        """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
         length = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
-        return self.strategy.target_len if length is None else length
+        if length is None or length == self.strategy.target_len:
+            return self.strategy.max_tokens or NO_LIMIT
+        return length
 
     def token_ids(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> list[Ids] | None:
         """Each text's ids, special tokens included. No more of a text is read than the ids need.
@@ -180,7 +190,7 @@ class LongTransformer(Transformer):
         """
         length = (self._get_prompt_length(prompt) or 0) if prompt else 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
-        if self.tells_content or "windows" in self.strategy.hooks():
+        if self.tells_content or self.cuts:
             _, behind = self._specials()
             prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
@@ -234,13 +244,12 @@ class LongTransformer(Transformer):
         told = features.pop(DOCUMENT_LENGTHS, None)
         pooling = features.pop(POOLING, None)
         lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
-        long = lengths > self.strategy.whole_len
-        if "windows" in self.strategy.hooks() and bool(long.any()):
+        if "windows" in self.strategy.hooks() and bool((lengths > self.strategy.whole_len).any()):
             out = self._run(*self._cut_windows(features, lengths), pooling, **kwargs)
-        elif bool(long.any()) and not bool(long.all()):
-            out = self._run_apart(features, lengths, long, **kwargs)
+        elif bool((lengths > self.strategy.target_len).any()):
+            out = self._run_in_stretches(features, lengths, **kwargs)
         else:
-            out = self._run(features, lengths, pooling, **kwargs)
+            out = self._run_apart(features, lengths, pooling, **kwargs)
         if self.tells_content:
             out[DOCUMENT_LENGTHS] = lengths
         embeddings = out[self.module_output_name]
@@ -290,10 +299,40 @@ class LongTransformer(Transformer):
             return False
         return devices.packs(device, self.model.dtype, devices.head_width(config))
 
+    def _run_in_stretches(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """The token embeddings of documents of which some are longer than the target length."""
+        cut, own = self._cut_windows(features, lengths)
+        tokens = self._run_apart(cut, own, **kwargs)[self.module_output_name]
+        counts = cut["window_counts"]
+        documents = zip(cut["window_tokens"].split(counts.tolist()), self._ends(features), strict=True)
+        chosen = torch.cat([most_context(windows, *ends) for windows, ends in documents])
+        joined = joined_tokens(tokens, chosen, counts, features["input_ids"].shape)
+        return {**features, self.module_output_name: joined}
+
+    def _stretches(self, n: int, prefix: int, suffix: int) -> Tensor:
+        """Token indices of each stretch of the target length over a longer document: `[w, target]`."""
+        room = self.strategy.target_len - prefix - suffix
+        if room < 2:
+            raise InputError(
+                f"a stretch must have room for 2 content tokens beside prompt and special tokens, got {room}; use a "
+                "longer target length or a shorter prompt."
+            )
+        return full_windows(n, prefix, suffix, self.strategy.target_len, room - room // 2)
+
+    def _ends(self, features: dict[str, Any]) -> list[tuple[int, int]]:
+        """For each document the numbers of tokens at its start and end that every part of it repeats."""
+        before, behind = self._specials()
+        told = features.get("window_prefix")
+        prefixes = [before] * len(features["input_ids"]) if told is None else told.tolist()
+        return [(prefix, behind) for prefix in prefixes]
+
     def _run_apart(
-        self, features: dict[str, Any], lengths: Tensor, long: Tensor, **kwargs: Any
+        self, features: dict[str, Any], lengths: Tensor, pooling: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
         """Run the short and the long documents of a batch one after the other, and join the results in order."""
+        long = lengths > self.strategy.whole_len
+        if bool(long.all()) or not bool(long.any()):
+            return self._run(features, lengths, pooling, **kwargs)
         merged: Tensor | None = None
         for chosen in (long, ~long):
             rows = to_device(chosen.nonzero()[:, 0], features["input_ids"].device)
@@ -316,17 +355,13 @@ class LongTransformer(Transformer):
         both on the host, and `document_mask` `[b, n]` and `window_agg`. From these, `WindowPooling` joins the windows
         of each document.
         """
-        before, behind = self._specials()
-        told = features.get("window_prefix")
-        prefixes = None if told is None else told.tolist()
         tokens: list[Tensor] = []
         counts: list[int] = []
-        for row, n in enumerate(lengths.tolist()):
-            if n <= self.strategy.whole_len:
-                window = torch.arange(n)[None]
-            else:
-                prefix = before if prefixes is None else prefixes[row]
-                window = self.strategy.windows(n, prefix, behind)
+        whole_len, windows = self.strategy.whole_len, self.strategy.windows
+        if "windows" not in self.strategy.hooks():
+            whole_len, windows = self.strategy.target_len, self._stretches
+        for n, (prefix, behind) in zip(lengths.tolist(), self._ends(features), strict=True):
+            window = torch.arange(n)[None] if n <= whole_len else windows(n, prefix, behind)
             tokens.extend(window)
             counts.append(len(window))
         index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
@@ -423,13 +458,7 @@ class WindowPooling(Pooling):
         features["sentence_embedding"] = aggregated(pooled, counts, features.pop("window_agg"))
         tokens = features["token_embeddings"]
         if tokens.shape[1] == index.shape[1]:
-            # a token that is in several windows gets the mean of its embeddings in them
-            b, n = mask.shape
-            document = torch.repeat_interleave(torch.arange(b), counts)
-            real = index.flatten() >= 0
-            places = (document[:, None] * n + index).flatten()[real]
-            rows = to_device(real.nonzero()[:, 0], tokens.device)
-            features["token_embeddings"] = mean_by(places, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
+            features["token_embeddings"] = joined_tokens(tokens, index, counts, mask.shape)
         features["attention_mask"] = mask
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
@@ -469,6 +498,43 @@ _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
     "norm-topk": _norm_topk,
     "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
 }
+
+
+def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
+    """The windows `[w, size]` of a document, with -1 for content that has more context in another one.
+
+    A token's context is the smaller number of content tokens beside it in the window; at the ends of the document
+    nothing is missing. Of two windows with as much of it the first counts.
+    """
+    if len(windows) == 1:
+        return windows
+    inside = slice(prefix, windows.shape[1] - suffix)
+    content = windows[:, inside]
+    left = torch.arange(content.shape[1]).repeat(len(windows), 1)
+    right = left.flip(1)
+    left[0] = right[-1] = NO_LIMIT
+    context = torch.full((len(windows), int(windows.max()) + 1), -1)
+    context.scatter_(1, content, torch.minimum(left, right))
+    chosen = windows.clone()
+    chosen[:, inside][context.argmax(0)[content] != torch.arange(len(windows))[:, None]] = -1
+    return chosen
+
+
+def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: Any) -> Tensor:
+    """The tokens of windows `[w, size, d]` as those of their documents, `[b, n, d]` for a `shape` of `(b, n)`.
+
+    Args:
+        tokens: embeddings. A token that is in several windows gets the mean of its embeddings in them.
+        index: the place of each in its document `[w, size]`, below 0 for one that does not count, on the host.
+        counts: windows of each document `[b]`, on the host.
+        shape: documents and tokens.
+    """
+    b, n = shape
+    document = torch.repeat_interleave(torch.arange(b), counts)
+    real = index.flatten() >= 0
+    places = (document[:, None] * n + index).flatten()[real]
+    rows = to_device(real.nonzero()[:, 0], tokens.device)
+    return mean_by(places, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

@@ -114,6 +114,8 @@ def lost_in(family: Any, strategy: Strategy) -> list[str]:
         lost.append(
             f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
         )
+    if strategy.past_target == "read":
+        lost.append(f"inputs beyond {strategy.target_len} tokens are cut.")
     return lost
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,13 +25,11 @@ def encode_spans(
     spans: Sequence[Sequence[Span]],
     *,
     prompt: str | None = None,
-    past_target: Literal["cut", "read"] = "cut",
 ) -> list[np.ndarray]:
     """One vector for each span of each text, from a transformer that has read the whole text.
 
     Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
-    Differs: with `past_target="read"` the vector of a token beyond the target length comes from the stretch where it
-        has most context on both sides.
+    Differs: a model with `past_target=read` reads documents beyond its target length in overlapping stretches.
 
     Args:
         model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
@@ -40,8 +38,6 @@ def encode_spans(
             `spans_by_sentences` make such lists.
         prompt: text that is put before every document. It belongs to no span. Default: the model's prompt for
             documents.
-        past_target: of a document longer than the target length, `cut` reads the start only; `read` reads all of it,
-            in stretches of the target length that overlap by half. Each stretch has prompt and special tokens.
 
     Returns:
         For each text a matrix `[spans, d]`. The vectors have passed through the base's remaining modules (Dense,
@@ -49,7 +45,7 @@ def encode_spans(
 
     Raises:
         InputError: if a span is empty, holds no token, or ends after the tokens that are read; if the numbers of
-            texts and of lists of spans differ, or `past_target` has another value.
+            texts and of lists of spans differ.
         IncompatibleError: if the base does not average tokens, or its tokenizer gives no offsets.
 
     Example:
@@ -65,23 +61,10 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    if past_target not in ("cut", "read"):
-        raise InputError(f"past_target must be cut or read, got {past_target!r}.")
-    read = [tokens_read(model, prompt, text, cut=past_target == "cut") for text in texts]
-    whole = [i for i, (_, offsets) in enumerate(read) if len(offsets) <= model.first.longest]
-    encoded = (
-        model.encode([texts[i] for i in whole], prompt=prompt, output_value="token_embeddings")
-        if whole
-        else []
-    )
-    tokens = dict(zip(whole, encoded, strict=True))
+    encoded = model.encode(texts, prompt=prompt, output_value="token_embeddings") if texts else []
     found = []
-    for number, (text, own, (ids, offsets)) in enumerate(zip(texts, spans, read, strict=True)):
-        if number in tokens:
-            vectors = tokens[number]
-            offsets = offsets[: len(vectors)]
-        else:
-            vectors = _in_stretches(model, ids, offsets, prompt)
+    for number, (text, own, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
+        offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
         rows = [_mean(vectors, offsets, span, number, text) for span in own]
         features: dict[str, Any] = {
             "sentence_embedding": torch.stack(rows) if rows else vectors.new_zeros(0, vectors.shape[1])
@@ -159,7 +142,7 @@ def _check(model: Any) -> None:
         )
 
 
-def tokens_read(model: Any, prompt: str, text: str, *, cut: bool = True) -> tuple[np.ndarray, list[Span]]:
+def tokens_read(model: Any, prompt: str, text: str) -> tuple[np.ndarray, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):
@@ -167,7 +150,7 @@ def tokens_read(model: Any, prompt: str, text: str, *, cut: bool = True) -> tupl
             f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
             "and encode each piece."
         )
-    length = {"truncation": True, "max_length": model.first.longest} if cut else {"verbose": False}
+    length = {"truncation": True, "max_length": model.first.longest}
     read = tokenizer(prompt + text, return_offsets_mapping=True, return_special_tokens_mask=True, **length)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
@@ -176,42 +159,6 @@ def tokens_read(model: Any, prompt: str, text: str, *, cut: bool = True) -> tupl
         for (start, end), special in zip(read["offset_mapping"], read["special_tokens_mask"], strict=True)
     ]
     return np.array(read["input_ids"], np.int32), offsets
-
-
-def _in_stretches(model: Any, ids: np.ndarray, offsets: Sequence[Span], prompt: str) -> torch.Tensor:
-    """The token embeddings of a document that is longer than the target length, `[n, d]`; 0 outside of its content.
-
-    A token's context is the smaller number of content tokens beside it in the stretch; at the ends of the document
-    nothing is missing. Of two stretches with as much of it the first counts.
-    """
-    content = np.flatnonzero([end > start for start, end in offsets])
-    first, last = int(content[0]), int(content[-1]) + 1
-    room = model.first.longest - first - (len(ids) - last)
-    if room < 2:
-        raise InputError(
-            f"a stretch must have room for 2 content tokens beside prompt and special tokens, got {room}; use a longer "
-            "target length or a shorter prompt."
-        )
-    starts = np.array([*range(first, last - room, room // 2), last - room])
-    reads = []
-    for start in starts:
-        row = np.concatenate([ids[:first], ids[start : start + room], ids[last:]])
-        features = model.first.features_of([row], prompt or None)
-        on_device = {key: x.to(model.device) if hasattr(x, "to") else x for key, x in features.items()}
-        with torch.inference_mode():
-            tokens = model[1](model.first(on_device))["token_embeddings"]  # the pooling puts windows together
-        reads.append(tokens[0, first : first + room].float())
-    places = np.arange(first, last)
-    left = (places - starts[:, None]).astype(float)
-    right = room - 1 - left
-    context = np.minimum(
-        np.where((starts == first)[:, None] & (left >= 0), np.inf, left),
-        np.where((starts + room == last)[:, None] & (right >= 0), np.inf, right),
-    )
-    chosen = context.argmax(0)
-    vectors = reads[0].new_zeros(len(ids), reads[0].shape[1])
-    vectors[first:last] = torch.stack(reads)[chosen, places - starts[chosen]]
-    return vectors
 
 
 def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: str) -> Any:
@@ -226,7 +173,7 @@ def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: 
     if end > last and text[max(start, last) : end].strip():
         raise InputError(
             f"a span must end within the {last} characters of text {number} that the model reads, got "
-            f"{span}; use a longer target length, or past_target='read'."
+            f"{span}; use a longer target length, or past_target=read."
         )
     inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not inside:

@@ -141,7 +141,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
             "revision": resolved.revision + search_revision(resolved.spec.search),
             "model_type": [kind],
             "loader": functools.partial(load_encoder, resolved),
-            "max_tokens": resolved.strategy.target_len,
+            "max_tokens": resolved.strategy.max_tokens,
             "embed_dim": _widths(fields.get("embed_dim")),
             "adapted_from": origin.name if origin else None,
             "use_instructions": bool(fields.get("use_instructions")) or prompts,

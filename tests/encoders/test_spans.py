@@ -11,6 +11,7 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences, spans_by_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -79,12 +80,11 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])
 
 
-@pytest.mark.parametrize(
-    ("kind", "key"), [("bert", "pi"), ("bert", "pcw"), ("nomic_bert", "ntk"), ("nomic_bert", "se")]
-)
+@pytest.mark.parametrize(("kind", "key"), [("bert", "pi"), ("nomic_bert", "ntk"), ("nomic_bert", "se")])
 @pytest.mark.parametrize("prompt", ["passage : ", ""])
 def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_path, kind, key, prompt):
-    model = longembed.extend(tiny.sentence_transformer(kind, tmp_path), key, 2 * tiny.TRAINED)
+    base = tiny.sentence_transformer(kind, tmp_path)
+    model, reads = (longembed.extend(base, key, 2 * tiny.TRAINED, past_target=p) for p in ("cut", "read"))
     text = tiny.text(5 * tiny.TRAINED + 3)
     words = text.split()
     empty = len(model.encode([""], prompt=prompt, output_value="token_embeddings")[0])
@@ -93,7 +93,7 @@ def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_
     room = 2 * tiny.TRAINED - empty
     starts = [*range(0, len(words) - room, room // 2), len(words) - room]
     spans = [(3 * i, 3 * i + 2) for i in range(len(words))]  # words of two letters are one token
-    got = longembed.encode_spans(model, [text], [spans], prompt=prompt, past_target="read")[0]
+    got = longembed.encode_spans(reads, [text], [spans], prompt=prompt)[0]
     for i in range(len(words)):
         best, most = 0, -1.0
         for start in starts:
@@ -110,12 +110,35 @@ def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_
         same_vectors(features["sentence_embedding"][0], got[i])
 
 
-def test_documents_up_to_the_target_are_read_as_before(base):
-    model = longembed.extend(base, "pi")
-    text = tiny.text(40)
-    cut, read = (
-        longembed.encode_spans(model, [text], [[(0, 60)]], past_target=past) for past in ("cut", "read")
+@pytest.mark.parametrize("key", ["pi", "pcw"])
+def test_several_vectors_past_the_target_are_those_of_their_spans(base, tmp_path: Path, key):
+    single, several = (
+        longembed.extend(base, key, 2 * tiny.TRAINED, past_target="read", vectors=n) for n in (None, 7)
     )
-    assert np.array_equal(cut[0], read[0])
-    with pytest.raises(InputError, match="past_target must be cut or read, got 'all'"):
-        longembed.encode_spans(model, [text], [[(0, 60)]], past_target="all")
+    texts = [tiny.text(n) for n in (5 * tiny.TRAINED + 3, 3, 2 * tiny.TRAINED - 4, tiny.TRAINED)]
+    spans = [spans_by_tokens(single, text, 7) for text in texts]
+    assert max(end for _, end in spans[0]) == len(texts[0])
+    several.save_pretrained(str(tmp_path / "saved"))
+    for model in (several, longembed.load(tmp_path / "saved")):
+        together = model.encode_document(texts)
+        for text, own, vectors in zip(texts, spans, together, strict=True):
+            same_vectors(longembed.encode_spans(single, [text], [own])[0], vectors)
+            same_vectors(model.encode_document([text])[0], vectors)
+            assert len(passages_of(model, text)) == len(vectors)
+
+
+def test_documents_up_to_the_target_are_read_as_before(base):
+    cut, read = (longembed.extend(base, "pi", past_target=past) for past in ("cut", "read"))
+    texts = [tiny.text(40), tiny.text(3)]
+    assert np.array_equal(cut.encode(texts), read.encode(texts))
+    longer = tiny.text(9 * tiny.TRAINED)
+    assert not np.allclose(cut.encode(longer), read.encode(longer))
+
+
+def test_only_bases_that_average_tokens_read_past_the_target(tmp_path: Path):
+    other = tiny.sentence_transformer("bert", tmp_path, pooling="cls", name="tiny/cls")
+    with pytest.raises(
+        IncompatibleError, match=r"past_target=read averages the tokens .* cls pooling, .* use pcw"
+    ):
+        longembed.extend(other, "pi", past_target="read")
+    longembed.extend(other, "pcw", past_target="read")

@@ -49,8 +49,8 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
     base = base or open_base(spec.base, spec.revision, bool(spec.trust_remote_code))
     if base.saved:
         return _as_saved(spec, base)
-    _check_vectors(spec.vectors, base)
     strategy = _strategy_on(spec, base)
+    _check_pooling(spec.vectors, strategy, base)
     canonical = replace(
         spec,
         base=base.name,
@@ -103,18 +103,18 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     return ResolvedModel(full if base.files.local else published, base, strategy)
 
 
-def _check_vectors(vectors: int | str | None, base: Base) -> None:
-    """Raise IncompatibleError if a base cannot have several vectors of this kind for a document."""
-    if vectors is None:
-        return
-    if base.similarity not in _COMPARABLE:
+def _check_pooling(vectors: int | str | None, strategy: Strategy, base: Base) -> None:
+    """Raise IncompatibleError if a base's vectors cannot be compared or pooled in the way that a model asks for."""
+    if vectors is not None and base.similarity not in _COMPARABLE:
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."
         )
-    if vectors != "window" and base.pooling not in (None, "mean"):
+    stretches = strategy.max_tokens is None and "windows" not in strategy.hooks()
+    averages = "past_target=read" if stretches else f"vectors={vectors}" if isinstance(vectors, int) else None
+    if averages and base.pooling not in (None, "mean"):
         kind = base.pooling if isinstance(base.pooling, str) else "+".join(base.pooling)
         raise IncompatibleError(
-            f"vectors={vectors} averages the tokens of each span, but {base.name} was trained with {kind} "
-            "pooling, not mean: use pcw with vectors=window."
+            f"{averages} averages the tokens of a document, but {base.name} was trained with {kind} pooling, not "
+            "mean: use pcw, with vectors=window for several vectors."
         )

@@ -86,6 +86,8 @@ def _is_well_formed(entry: Any) -> bool:
 def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]) -> dict[str, Any]:
     """What `LongTransformer.save` writes: the strategy with its parameters, the adapters and the base."""
     config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
+    if strategy.past_target == "cut":
+        del config["past_target"]  # versions before 0.3 do not know it
     if adapters:
         config[_ADAPTERS] = adapters
     return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}

@@ -78,7 +78,7 @@ class Family:
 
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
-        return self.strategy.leaves_unchanged(n, self.hooks)
+        return n <= self.strategy.target_len and self.strategy.leaves_unchanged(n, self.hooks)
 
     def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.

@@ -24,7 +24,7 @@ import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
@@ -56,9 +56,12 @@ class Strategy:
     Args:
         trained_len: the trained length `Lo`: the longest input in tokens that the base was trained on, special
             tokens included.
-        target_len: the target length `Lt`: the longest input in tokens of the extended model; longer inputs are cut.
+        target_len: the target length `Lt`: the longest input in tokens of the extended model.
         logn: whether attention queries of a document of `n` tokens are multiplied by `max(1, ln n / ln Lo)` (Su
             2021; Chiang & Cholak 2022), as the paper does by default.
+        past_target: `cut` cuts longer inputs; `read` reads them in stretches of the target length that overlap by half,
+            each with prompt and special tokens, and takes a token's embedding from the stretch where it has most
+            context on both sides.
 
     Raises:
         InputError: if the trained length is below 2 tokens, the target length is below the trained length, or a
@@ -72,6 +75,9 @@ class Strategy:
     trained_len: int
     target_len: int
     logn: bool = parameter(True, "attention scaling by the document's length")
+    past_target: Literal["cut", "read"] = parameter(
+        "cut", "inputs beyond the target length: cut them, or read them in overlapping stretches"
+    )
 
     def __post_init__(self) -> None:
         if self.trained_len < 2:
@@ -132,6 +138,11 @@ class Strategy:
             )
             for name, default in cls.parameters().items()
         }
+
+    @property
+    def max_tokens(self) -> int | None:
+        """How many tokens of a document are read, None for all."""
+        return None if self.past_target == "read" else self.target_len
 
     @property
     def scale(self) -> int:

@@ -85,12 +85,17 @@ class ParallelContextWindows(Strategy):
                 f"pcw's overlap must be below the {room} content tokens of a window of {self.size} tokens "
                 f"(prompt and special tokens take {prefix + suffix}), got {self.overlap}."
             )
-        content = n - prefix - suffix
-        last = max(content - room, 0)
-        step = room - self.overlap
-        # the first start that is at or after `last` becomes `last`
-        starts = torch.arange(0, last + step, step).clamp(max=last)
-        body = prefix + starts[:, None] + torch.arange(min(room, content))
-        head = torch.arange(prefix).expand(len(starts), -1)
-        tail = torch.arange(n - suffix, n).expand(len(starts), -1)
-        return torch.cat([head, body, tail], dim=1)
+        return full_windows(n, prefix, suffix, self.size, self.overlap)
+
+
+def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:
+    """Token indices of windows of `size` tokens over a document of `n`, `[w, size]`; the last one moves back."""
+    room, content = size - prefix - suffix, n - prefix - suffix
+    last = max(content - room, 0)
+    step = room - overlap
+    # the first start that is at or after `last` becomes `last`
+    starts = torch.arange(0, last + step, step).clamp(max=last)
+    body = prefix + starts[:, None] + torch.arange(min(room, content))
+    head = torch.arange(prefix).expand(len(starts), -1)
+    tail = torch.arange(n - suffix, n).expand(len(starts), -1)
+    return torch.cat([head, body, tail], dim=1)
