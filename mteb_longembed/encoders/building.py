@@ -26,9 +26,9 @@ from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
 from .bases.base import Base, loaded_base
-from .bases.e5rope import MODEL_TYPE, native_folder
 from .bases.files import unreachable
 from .bases.identity import Identity, digest, identity
+from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES
 from .bases.spec import DTYPES, ModelSpec
@@ -170,8 +170,8 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
     raw = base.files.json("config.json") or {}
-    converted = raw.get("model_type") == MODEL_TYPE
-    with native_folder(base.files) if converted else contextlib.nullcontext(base.path) as path:
+    kind = raw.get("model_type", "")
+    with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
         kwargs: dict[str, Any] = {
             **(base.files.load_options() if path == base.path else {}),
             "trust_remote_code": base.runs_code,

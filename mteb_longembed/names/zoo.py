@@ -168,6 +168,11 @@ ZOO: dict[str, ZooEntry] = {
         hub_id="intfloat/multilingual-e5-large", revision="ab10c1a7f42e74530fe7ae5be82e6d4f11a719eb", **_E5
     ),
     # models of 2026; trained lengths are those of mteb's registry
+    "embeddinggemma-2": ZooEntry(
+        hub_id="google/embeddinggemma-2",
+        revision="914f7f89142e33e77833254d9c9b90c3cef7303b",
+        trained_len=8192,
+    ),
     "nemotron3-1b": ZooEntry(
         hub_id="nvidia/Nemotron-3-Embed-1B-BF16",
         revision="f880174635613cff04033875fc6a69296cb72006",
@@ -189,6 +194,14 @@ ZOO: dict[str, ZooEntry] = {
         revision="f9b9dc8d367d443f2479d27aa5d8d2850c0774ee",
         trained_len=32768,
         **_HARRIER,
+    ),
+    # its repository brings its own code: trust_remote_code=on
+    "ultrabert": ZooEntry(
+        hub_id="dmis-lab/UltraBERT-Embed-150M",
+        revision="367d5343b5a0164d57b810cedf5de4b8983d5984",
+        trained_len=32768,
+        query_prompt=_WEB_SEARCH,
+        document_prompt="",
     ),
     "mdenseon": ZooEntry(
         hub_id="lightonai/mDenseOn", revision="d61878b089bba2156fe029d3bb8ccaad368a6249", trained_len=8192

@@ -22,9 +22,9 @@ from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
-from .e5rope import MODEL_TYPE, native_config
 from .files import Files, local_name
 from .identity import digest
+from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 
 #: Heads of models that classify and do not embed.
@@ -274,8 +274,8 @@ def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[st
 def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
     path = files.path
     try:
-        if raw.get("model_type") == MODEL_TYPE:
-            return native_config(raw)
+        if (kind := raw.get("model_type")) in NATIVE:
+            return NATIVE[kind][0](raw)
         with one_sentence():
             options = {"revision": files.commit, "subfolder": inside.rstrip("/")}
             return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)

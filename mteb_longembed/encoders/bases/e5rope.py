@@ -10,26 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
 
 from mteb_longembed.errors import ModelError
-from mteb_longembed.hub import hub_answers
 
-from .files import Files
-
-#: The `model_type` of the authors' `config.json`.
-MODEL_TYPE = "e5rope"
 #: Settings with the same name and meaning in the authors' configuration and in ours.
 _SAME = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -93,9 +84,8 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
-def convert(source: str | Path, target: str | Path) -> None:
-    """Convert the authors' folder into one that stock transformers and sentence-transformers can read."""
-    source, target = Path(source), Path(target)
+def save_native(source: Path, target: Path) -> None:
+    """Save the authors' model as one of transformers' own."""
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
     model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)
     weights = native_weights(_read_weights(source))
@@ -111,16 +101,6 @@ def convert(source: str | Path, target: str | Path) -> None:
     if len(dtypes) == 1:
         torch.nn.Module.to(model, dtype=dtypes.pop())
     model.save_pretrained(target)
-    for file in source.iterdir():
-        # the files of the tokenizer and of sentence-transformers are copied; code never is
-        if (
-            file.suffix in (".json", ".txt")
-            and not (target / file.name).exists()
-            and "index" not in file.name
-        ):
-            shutil.copyfile(file, target / file.name)
-    for folder in source.glob("*_Pooling"):
-        shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
@@ -129,23 +109,3 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
     if (folder / "pytorch_model.bin").is_file():
         return torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
     raise ModelError(f"{folder} has neither model.safetensors nor pytorch_model.bin.")
-
-
-@contextmanager
-def native_folder(files: Files) -> Iterator[str]:
-    """The path of a converted copy of an E5-RoPE checkpoint. It exists as long as the context."""
-    folder = path = files.path
-    if not files.local:
-        small = ["*.json", "*.txt", "*_Pooling/*"]
-        for weights in ("*.safetensors", "pytorch_model.bin"):
-            folder = snapshot_download(
-                path,
-                revision=files.commit,
-                allow_patterns=[*small, weights],
-                local_files_only=not hub_answers(),
-            )
-            if list(Path(folder).glob(weights)):
-                break
-    with tempfile.TemporaryDirectory() as target:
-        convert(folder, target)
-        yield target

@@ -12,7 +12,9 @@ import torch
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases.e5rope import convert, native_config, native_weights
+from mteb_longembed.encoders.bases.e5rope import native_config, native_weights, save_native
+from mteb_longembed.encoders.bases.files import Files
+from mteb_longembed.encoders.bases.native import native_folder
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
@@ -93,15 +95,19 @@ def folder_of(path: Path, weights: dict[str, torch.Tensor], *, safetensors: bool
 @pytest.mark.parametrize("safetensors", [True, False])
 def test_equals_the_authors_forward_pass(tmp_path, safetensors):
     weights = authors_weights()
-    convert(folder_of(tmp_path / "theirs", weights, safetensors=safetensors), tmp_path / "ours")
-    model = SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    theirs = Files.open(str(folder_of(tmp_path / "theirs", weights, safetensors=safetensors)))
+    with native_folder(theirs, "e5rope") as ours:
+        model = SentenceTransformer(ours, device="cpu")
+        files = {
+            file.name: file.read_text() for file in Path(ours).iterdir() if file.suffix in (".py", ".json")
+        }
     text = tiny.text(40)
     ids = model.tokenizer(text)["input_ids"]
     got = model.encode(text, output_value="token_embeddings").numpy()
     assert np.abs(got - authors_forward(weights, ids)).max() < 1e-4
     assert model[1].pooling_mode == "mean"
-    assert not list((tmp_path / "ours").glob("*.py"))
-    assert "auto_map" not in json.loads((tmp_path / "ours" / "config.json").read_text())
+    assert not any(name.endswith(".py") for name in files)
+    assert "auto_map" not in json.loads(files["config.json"])
 
 
 @pytest.mark.parametrize("where", ["folder", "hub"])
@@ -145,7 +151,7 @@ def test_heads_poolers_and_prefixes_are_left_out(tmp_path):
 )
 def test_damaged_weights_are_named(tmp_path, change, message):
     with pytest.raises(ModelError, match=message):
-        convert(folder_of(tmp_path / "theirs", change(authors_weights())), tmp_path / "ours")
+        save_native(folder_of(tmp_path / "theirs", change(authors_weights())), tmp_path / "ours")
 
 
 def test_other_architectures_under_the_same_name_are_refused(tmp_path):
@@ -155,4 +161,4 @@ def test_other_architectures_under_the_same_name_are_refused(tmp_path):
         native_config({**CONFIG, "embedding_size": 16})
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
-        convert(tmp_path, tmp_path / "out")
+        save_native(tmp_path, tmp_path / "out")
