@@ -200,7 +200,7 @@ ZOO: dict[str, ZooEntry] = {
         hub_id="dmis-lab/UltraBERT-Embed-150M",
         revision="367d5343b5a0164d57b810cedf5de4b8983d5984",
         trained_len=32768,
-        query_prompt=_WEB_SEARCH,
+        query_prompt="Instruct: Given a question, retrieve passages that answer the question\nQuery: ",
         document_prompt="",
     ),
     "mdenseon": ZooEntry(
