@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
@@ -179,7 +179,8 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
             "config_kwargs": dict(entry.config),
         }
         if base.has_modules or entry.pooling is None:
-            model = SentenceTransformer(path, device=device, prompts=said, **kwargs)
+            kind_of_model: Any = MultiVectorEncoder if base.late_interaction else SentenceTransformer
+            model = kind_of_model(path, device=device, prompts=said, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
             modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
@@ -212,7 +213,10 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     modules: list[Any] = list(base)
     modules[0] = LongTransformer.from_transformer(modules[0], strategy, extended=tables_ready)
     vectors = resolved.vectors
-    pools = "windows" in strategy.hooks() or vectors is not None
+    late = resolved.base.late_interaction
+    if late:
+        modules[0].document_length = None  # the target length takes its place
+    pools = not late and ("windows" in strategy.hooks() or vectors is not None)
     if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
         what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
         raise IncompatibleError(
@@ -224,7 +228,7 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         similarity = settings.pop("similarity_fn_name")
         modules[1] = SpanPooling.with_vectors(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    elif "windows" in strategy.hooks():
+    elif pools:
         modules[1] = WindowPooling.from_pooling(modules[1])
     return _model_of(modules, resolved, str(base.device), settings)
 
@@ -249,9 +253,9 @@ def _model_of(
     modules: list[Any], resolved: ResolvedModel, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
-    if resolved.vectors is None:
+    if resolved.vectors is None and not resolved.base.late_interaction:
         return LongSentenceTransformer(modules=modules, device=device, **settings).pool_in_fp32()
-    del settings["truncate_dim"]
+    settings.pop("truncate_dim", None)
     return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
+from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import results_folder
@@ -101,8 +102,7 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
 
 
 def _several(model: Any) -> bool:
-    resolved: ResolvedModel | None = model.resolved
-    return resolved is not None and resolved.vectors is not None
+    return isinstance(model, MultiVectorEncoder)
 
 
 def _made_of(model: Any) -> str:
@@ -149,7 +149,8 @@ def _what_it_is(model: Any) -> str:
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     if _several(model):
-        lines["vectors a document"] = f"one for {model.resolved.vectors}"
+        vectors = model.resolved.vectors if model.resolved else None
+        lines["vectors a document"] = f"one for {vectors or 'each token'}"
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())

@@ -110,7 +110,7 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
 def documents_at_once(model: LongMultiVectorEncoder) -> int:
     """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
-    strategy, step = cast("Any", model.first.strategy), model[1].vectors
+    strategy, step = cast("Any", model.first.strategy), getattr(model[1], "vectors", 1)
     if step == "window":
         step = max(strategy.size - strategy.overlap - 2, 1)
     width = model.get_embedding_dimension() or 1

@@ -208,9 +208,9 @@ class Embedder:
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
 
 
-def settings_of(model: SentenceTransformer) -> dict[str, Any]:
+def settings_of(model: Any) -> dict[str, Any]:
     """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    return {key: getattr(model, key) for key in _SETTINGS}
+    return {key: getattr(model, key) for key in _SETTINGS if hasattr(model, key)}
 
 
 #: Private methods of sentence-transformers that ours call with these arguments.
@@ -325,7 +325,10 @@ def _finisher(
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
-    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
+    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query.
+
+    On a base with late interaction (ColBERT) it is one vector for each token of both.
+    """
 
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
@@ -337,12 +340,12 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     @property
     def dimensions(self) -> int | None:
         """To how many dimensions embeddings are cut, None if they are not."""
-        return self.grouping.dims
+        return self.grouping.dims if self.grouping else None
 
     @property
-    def grouping(self) -> RaggedVectors:
-        """The module that groups vectors by document. A module that pools them further may follow it."""
-        return next(module for module in self if isinstance(module, RaggedVectors))
+    def grouping(self) -> RaggedVectors | None:
+        """The module that groups vectors by document. None if each token has one."""
+        return next((module for module in self if isinstance(module, RaggedVectors)), None)
 
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -371,8 +374,8 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
 
 def _vectors(features: Features) -> list[Tensor]:
     """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
-    counts = features["attention_mask"].sum(1).tolist()
-    return [row[:n].clone() for row, n in zip(features["token_embeddings"], counts, strict=True)]
+    masks = features["attention_mask"].bool()
+    return [row[mask] for row, mask in zip(features["token_embeddings"], masks, strict=True)]
 
 
 for _stock, _own in (

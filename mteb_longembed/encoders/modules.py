@@ -55,6 +55,8 @@ class LongTransformer(Transformer):
     origin: Origin | None = None
     #: Whether a later module needs to know which tokens are content.
     tells_content: bool = False
+    #: Whether a later module pools windows. Otherwise their tokens are joined here.
+    windows_are_pooled: bool = True
 
     @classmethod
     def from_transformer(
@@ -79,6 +81,10 @@ class LongTransformer(Transformer):
     def __repr__(self) -> str:
         strategy = self.strategy
         return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
+
+    def on_model_ready(self, model: Any) -> None:
+        """See whether a pooling follows."""
+        self.windows_are_pooled = len(model) > 1 and isinstance(model[1], Pooling)
 
     # ---- input -------------------------------------------------------------------------------------
 
@@ -145,12 +151,12 @@ class LongTransformer(Transformer):
         None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
         expansion, lengths by task, settings of the tokenizer for this call).
         """
-        own_lengths = self.query_length or self.document_length or self.query_expansion
+        own_lengths = {"query": self.query_length or self.query_expansion, "document": self.document_length}
         plain = (
             len(inputs) > 0
             and all(isinstance(text, str) for text in inputs)
             and set(kwargs) <= {"task"}
-            and not ("task" in kwargs and own_lengths)
+            and not own_lengths.get(kwargs.get("task", ""))
             and not self.processing_kwargs
             and "message" not in self.modality_config
             and self.processor is self.tokenizer
@@ -245,7 +251,10 @@ class LongTransformer(Transformer):
         pooling = features.pop(POOLING, None)
         lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
         if "windows" in self.strategy.hooks() and bool((lengths > self.strategy.whole_len).any()):
-            out = self._run(*self._cut_windows(features, lengths), pooling, **kwargs)
+            if self.windows_are_pooled:
+                out = self._run(*self._cut_windows(features, lengths), pooling, **kwargs)
+            else:
+                out = self._run_in_stretches(features, lengths, **kwargs)
         elif bool((lengths > self.strategy.target_len).any()):
             out = self._run_in_stretches(features, lengths, **kwargs)
         else:
@@ -263,7 +272,8 @@ class LongTransformer(Transformer):
         """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
         prepared = self.family.prepare(features, lengths)
         device = features["input_ids"].device
-        if self.packs_on(device):
+        expanded = "query_expansion_positions" in features
+        if self.packs_on(device) and not expanded:
             documents = PackedDocuments(lengths.tolist(), device)
             with encoding(documents):
                 packed = super().forward(self.family.pack(prepared, documents), **kwargs)
@@ -275,7 +285,7 @@ class LongTransformer(Transformer):
             padded = unpacked(tokens, documents, features["input_ids"].shape)
             return {**features, self.module_output_name: padded}
         self._keep_documents()
-        with encoding(Documents(lengths.tolist(), device)):
+        with encoding(Documents(lengths.tolist(), device, expanded)):
             out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
@@ -300,12 +310,13 @@ class LongTransformer(Transformer):
         return devices.packs(device, self.model.dtype, devices.head_width(config))
 
     def _run_in_stretches(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
-        """The token embeddings of documents of which some are longer than the target length."""
+        """The token embeddings of documents of which some run in stretches, or in windows."""
         cut, own = self._cut_windows(features, lengths)
         tokens = self._run_apart(cut, own, **kwargs)[self.module_output_name]
-        counts = cut["window_counts"]
-        documents = zip(cut["window_tokens"].split(counts.tolist()), self._ends(features), strict=True)
-        chosen = torch.cat([most_context(windows, *ends) for windows, ends in documents])
+        counts, chosen = cut["window_counts"], cut["window_tokens"]
+        if "windows" not in self.strategy.hooks():
+            documents = zip(chosen.split(counts.tolist()), self._ends(features), strict=True)
+            chosen = torch.cat([most_context(windows, *ends) for windows, ends in documents])
         joined = joined_tokens(tokens, chosen, counts, features["input_ids"].shape)
         return {**features, self.module_output_name: joined}
 

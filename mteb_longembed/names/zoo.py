@@ -203,6 +203,12 @@ ZOO: dict[str, ZooEntry] = {
         query_prompt="Instruct: Given a question, retrieve passages that answer the question\nQuery: ",
         document_prompt="",
     ),
+    # every token has a vector
+    "gte-moderncolbert": ZooEntry(
+        hub_id="lightonai/GTE-ModernColBERT-v1",
+        revision="c1647d10d6edc6f70837f42f0a978f2df53f51dd",
+        trained_len=8192,
+    ),
     "mdenseon": ZooEntry(
         hub_id="lightonai/mDenseOn", revision="d61878b089bba2156fe029d3bb8ccaad368a6249", trained_len=8192
     ),

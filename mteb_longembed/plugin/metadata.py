@@ -61,6 +61,10 @@ def load_encoder(
     encoder: Any
     if isinstance(model, LongMultiVectorEncoder):
         if embed_dim is not None:
+            if model.grouping is None:
+                raise InputError(
+                    f"{resolved.name} has a vector for each token, which cannot be cut: leave out embed_dim."
+                )
             model.grouping.dims = embed_dim
         encoder = LongMultiVectorSearch(model)
     else:
@@ -120,7 +124,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     from mteb_longembed.retrieval.searching import search_revision
 
     base, origin = resolved.base, resolved.base.origin
-    several = resolved.vectors is not None
+    several = resolved.vectors is not None or base.late_interaction
     kind = "hybrid" if resolved.spec.fuse else "late-interaction" if several else "dense"
     known = find(origin.name) if origin else None
     fields: dict[str, Any] = {} if known is None else {name: getattr(known, name) for name in _OF_FILES}

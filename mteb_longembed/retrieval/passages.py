@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
@@ -49,8 +50,8 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
 
 
 def pools_vectors(model: Any) -> bool:
-    """Whether a module behind ours pools vectors further. Then a vector has no place of its own in the text."""
-    return isinstance(model[1], SpanPooling) and not isinstance(model[-1], RaggedVectors)
+    """Whether a module that is not ours makes a model's several vectors. Then we do not know their places."""
+    return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], RaggedVectors)
 
 
 def _passage(places: np.ndarray) -> Passage:

@@ -49,7 +49,7 @@ def search(name: str, *, device: str | None = None) -> Searcher:
 
 def protocol_of(model: Any) -> Any:
     """mteb's object for a name as a search, over vectors of ours if it has any."""
-    if isinstance(model, (LongEncoder, LongMultiVectorSearch)):
+    if isinstance(model, LongEncoder) or (isinstance(model, LongMultiVectorSearch) and model.model.grouping):
         return VectorSearch(model)
     if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
         model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)

@@ -293,6 +293,10 @@ def _check_resolved(resolved: ResolvedModel) -> None:
         raise InputError(f"tuning chooses its own number types: leave out dtype, got {spec.dtype}.")
     for key in [*(["vectors"] if resolved.vectors else []), *spec.search]:
         raise InputError(f"tuning trains models with one vector for each document: leave out {key}.")
+    if resolved.base.late_interaction:
+        raise InputError(
+            f"tuning trains models with one vector for each document, {resolved.base.name} has one for each token."
+        )
     _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
 
 

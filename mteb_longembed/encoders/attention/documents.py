@@ -21,10 +21,14 @@ from .devices import to_device
 
 @dataclass(eq=False)
 class Documents:
-    """The documents of a padded batch on a device: tokens of each one, at least 1."""
+    """The documents of a padded batch on a device: tokens of each one, at least 1.
+
+    `expanded` ones are queries whose padding is scored too (ColBERT), although they do not see it.
+    """
 
     lengths: Sequence[int]
     device: torch.device
+    expanded: bool = False
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -31,6 +31,8 @@ from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 #: Floating-point types by their names in safetensors files -> torch's names.
 _SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+#: The types and similarities of models with a vector for every token, by sentence-transformers and PyLate.
+_LATE_INTERACTION = {"MultiVectorEncoder", "ColBERT", "MaxSim", "maxsim", "meanmaxsim"}
 _POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -66,6 +68,8 @@ class Base:
     has_code: bool = False
     runs_code: bool = False
     carried: Carried | None = None
+    #: Whether every token of a text has a vector (ColBERT).
+    late_interaction: bool = False
 
     @property
     def path(self) -> str:
@@ -127,7 +131,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     inside = _inside(modules)
     whole, folder = (files, inside) if files.under is None else (files.under, "")
     raw = whole.json(f"{folder}config.json", optional=False)
-    limits = files.json(f"{inside}sentence_bert_config.json") or {}
+    options = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
     settings = files.json("config_sentence_transformers.json") or {}
     pooled = next((m["path"] for m in modules or () if m["type"].endswith("Pooling")), None)
@@ -142,6 +146,11 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
             "transformers model and cannot be extended."
         )
     _check_embedding_model(path, raw, modules)
+    kinds = {settings.get("model_type"), settings.get("similarity_fn_name")}
+    late = "vectors" not in pooling and bool(kinds & _LATE_INTERACTION)
+    limits = [_limit(path, options, "max_seq_length")]
+    if late:
+        limits += [_limit(path, each, "document_length") for each in (options, settings)]
     config = _config(whole, folder, raw, trust_remote_code)
     family = family_of(config)
     has_code = not ours and _has_code(raw, modules, tokenizer)
@@ -161,7 +170,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         trained_len=(
             carried.strategy.trained_len
             if carried
-            else (entry and entry.trained_len) or shortest(family.trained_len(config), _limit(path, limits))
+            else (entry and entry.trained_len) or shortest(family.trained_len(config), *limits)
         ),
         family=family,
         config=config,
@@ -174,6 +183,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
+        late_interaction=late,
     )
 
 
@@ -206,12 +216,11 @@ def loaded_base(model: SentenceTransformer) -> Base:
     )
 
 
-def _limit(path: str, limits: dict[str, Any]) -> int | None:
-    said = limits.get("max_seq_length")
+def _limit(path: str, options: dict[str, Any], name: str) -> int | None:
+    said = options.get(name)
     if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
         raise ModelError(
-            f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got "
-            f"{str(said)[:80]!r}."
+            f"{name} in the configuration of {path} must be a number of tokens, got {str(said)[:80]!r}."
         )
     return said
 
@@ -233,7 +242,8 @@ def shortest(*said: int | None) -> int | None:
 def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
     """Whether `trust_remote_code=True` makes a repository run code of its own."""
     types = [str(module.get("type", "")) for module in modules or ()]
-    foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
+    # sentence-transformers reads PyLate's modules as its own
+    foreign = any(not kind.startswith(("sentence_transformers.", "pylate.")) for kind in types)
     return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
 
 

@@ -50,7 +50,10 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
     if base.saved:
         return _as_saved(spec, base)
     strategy = _strategy_on(spec, base)
-    _check_pooling(spec.vectors, strategy, base)
+    if base.late_interaction:
+        _check_late_interaction(spec, base)
+    else:
+        _check_pooling(spec.vectors, strategy, base)
     canonical = replace(
         spec,
         base=base.name,
@@ -101,6 +104,16 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     )
     # a repository of its own has a name of its own
     return ResolvedModel(full if base.files.local else published, base, strategy)
+
+
+def _check_late_interaction(spec: ModelSpec, base: Base) -> None:
+    """Raise IncompatibleError for settings that need one vector for a query, or for a document."""
+    for key, value in {"vectors": spec.vectors, **spec.search}.items():
+        if value is not None:
+            raise IncompatibleError(
+                f"{key} needs a base with one vector for each text, but {base.name} has one for each token, got "
+                f"{key}={value}: leave it out."
+            )
 
 
 def _check_pooling(vectors: int | str | None, strategy: Strategy, base: Base) -> None:

@@ -111,7 +111,8 @@ def long_attention(
         query = (query * rows).to(query.dtype)
         factor = torch.ones(b)
     padded = min(documents.lengths) < width
-    if padded and documents.longest <= min(_MASKED_UP_TO, strategy.trained_len):
+    most = strategy.trained_len if documents.expanded else min(_MASKED_UP_TO, strategy.trained_len)
+    if padded and documents.longest <= most:
         # up to the trained length no factor differs from 1
         out = attend_plain(
             query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_here(),
@@ -326,7 +327,9 @@ def attend_plain(
     lengths: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of each document over its own tokens: `[b, h, n, d]`, without meaning in rows of padding.
+    """Softmax attention of each document over its own tokens: `[b, h, n, d]`.
+
+    Without `lengths`, rows of padding have no meaning.
 
     `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
     at a distance below it. `lengths` `[b]` are real tokens, the rest is padding.
@@ -345,8 +348,8 @@ def attend_plain(
         behind = at[:, None] - at
         near = (behind < window) & (behind >= 0 if causal else behind > -window)
         near = near if real is None else near & real
-        # a row of padding may have no real neighbour, so it sees itself
-        near = near | (behind == 0)
+        # a row of padding that has no real neighbour sees itself
+        near = near | ((behind == 0) & ~near.any(-1, keepdim=True))
         return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
     if q.requires_grad:
         k, v = repeat_heads(k, q), repeat_heads(v, q)
