@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mteb_longembed.commands import JSON, Options
+
 Section = dict[str, Any]
 
 _PACKAGES = (
@@ -24,15 +26,11 @@ _PACKAGES = (
     "datasets",
     "faiss-cpu",
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention "
-        "kernels, the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+DESCRIPTION = (
+    "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention kernels, "
+    "the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
+)
+OPTIONS: Options = {"": [JSON]}
 
 
 def main(args: argparse.Namespace) -> int:

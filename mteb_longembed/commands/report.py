@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mteb_longembed import __version__
-from mteb_longembed.commands import Group, add_groups
+from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
@@ -44,11 +44,12 @@ from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
-_DESCRIPTION = (
+DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
     "Write model names (A, B, BEFORE ...) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
     "name such as e5-base+pi is enough if only one model fits it."
 )
+EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -62,7 +63,12 @@ def _warn(sentence: str) -> None:
     print(f"warning: {sentence}", file=sys.stderr)
 
 
-_OPTIONS: dict[str, Group] = {
+OPTIONS: Options = {
+    "": [
+        ("results", {"nargs": "*", "type": Path, "metavar": "RESULTS"},
+         "folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; subfolders are "
+         "searched too; not needed with --published"),
+    ],
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
@@ -101,21 +107,6 @@ _OPTIONS: dict[str, Group] = {
          "folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth"),
     ],
 }  # fmt: skip
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `report` to a parser."""
-    parser.description = _DESCRIPTION
-    parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
-    parser.add_argument(
-        "results",
-        nargs="*",
-        type=Path,
-        metavar="RESULTS",
-        help="folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; "
-        "subfolders are searched too; not needed with --published",
-    )
-    add_groups(parser, _OPTIONS)
 
 
 def main(args: argparse.Namespace) -> int:

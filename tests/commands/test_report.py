@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from mteb_longembed import __version__
-from mteb_longembed.commands.report import add_arguments, main
+from mteb_longembed import __version__, cli
+from mteb_longembed.commands.report import main
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
@@ -18,9 +17,7 @@ GOLDEN = DATA / "golden.md"
 
 
 def _run(*arguments):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return main(parser.parse_args([str(argument) for argument in arguments]))
+    return main(cli._parsed(["report", *map(str, arguments)]))
 
 
 def test_stored_result_files_give_the_golden_report(capsys):
