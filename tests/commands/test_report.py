@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,16 @@ def test_options_that_cannot_work_are_one_sentence(options, message, tmp_path, m
         _run(*options)
 
 
-def test_a_range_that_is_none_keeps_its_sentence(capsys):
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [("100M-1B", (1e8, 1e9)), ("8k-", (8192, math.inf)), ("-512", (0, 512)), ("1.5B-2B", (1.5e9, 2e9))],
+)
+def test_a_range_has_units(text, limits):
+    assert cli._parsed(["report", f"--size={text}"]).size == limits
+
+
+@pytest.mark.parametrize("text", ["512", "b-c", "2k-1k", "nan-", "1--2", "large"])
+def test_what_is_no_range_is_an_error(text, capsys):
     with pytest.raises(SystemExit):
-        _run("--published", "--size", "large")
+        _run("--published", "--size", text)
     assert "a range must be MIN-MAX" in capsys.readouterr().err

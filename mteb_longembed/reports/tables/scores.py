@@ -10,7 +10,6 @@ from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.predictions import metric_of
 from mteb_longembed.reports.scores.published import (
     COLUMNS,
     LENGTHS,
@@ -26,7 +25,7 @@ from mteb_longembed.reports.scores.published import (
     trained_len,
 )
 from mteb_longembed.reports.scores.results import Model, Result
-from mteb_longembed.reports.scores.scoreboard import Line, QueryScores, Score, interval_of, share_interval
+from mteb_longembed.reports.scores.scoreboard import Line, Score, interval_of, share_interval
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
@@ -41,7 +40,6 @@ from mteb_longembed.reports.tables.table import (
     size_cell,
     text_cell,
 )
-from mteb_longembed.statistics.bootstrap import mean_interval
 from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 # The mark of a difference between scores on different documents and queries.
@@ -127,7 +125,7 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
     return tables
 
 
-def variants_table(results: Iterable[Result], by_query: QueryScores) -> Table | None:
+def variants_table(results: Iterable[Result]) -> Table | None:
     """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits. None without any."""
     found: dict[tuple[str, Model], list[Result]] = {}
     for row in results:
@@ -136,13 +134,9 @@ def variants_table(results: Iterable[Result], by_query: QueryScores) -> Table | 
     names = labels(model for _, model in found)
     rows = []
     for (task, model), splits in sorted(found.items(), key=lambda item: item[0][0]):
-        scores = [100 * row.metrics[metric_of(task)] for row in splits]
-        known = by_query.get((model.name.full, model.revision, task), {})
-        queries = [tuple(known.get(row.split, {}).values()) for row in splits]
-        cell = number_cell(fmean(scores), interval=interval_of(queries))
-        rows.append(
-            [text_cell(task), text_cell(names[model]), text_cell(model.tokens), text_cell(len(splits)), cell]
-        )
+        score = fmean(100 * row.score for row in splits)
+        words = map(text_cell, (task, names[model], model.tokens, len(splits)))
+        rows.append([*words, number_cell(score, interval=interval_of([row.queries for row in splits]))])
     note = "Acc@1 for variants of Passkey and Needle, nDCG@10 for others, mean over the splits that were run; percent."
     header = ("Task", "Model", "Tokens", "Splits", "Score")
     return score_table("variants", "Variants of the tasks", header, rows, [note]) if rows else None
@@ -292,16 +286,15 @@ def statistics_table() -> Table:
     return score_table("statistics", "Task statistics", header, rows, notes)
 
 
-def beir_table(
-    results: Iterable[Result], models: tuple[str, str] | None = None, by_query: QueryScores | None = None
-) -> Table | None:
+def beir_table(results: Iterable[Result], models: Sequence[str] | None = None) -> Table | None:
     """Two models (the first two by default) on BEIR's 15 tasks; None if no model has a BEIR result."""
     by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
     tasks = beir_tasks()
     names = {name for task in tasks for name in (task.task, *task.parts)}
     for row in results:
         if row.task in names:
-            by_model.setdefault(row.model, {})[row.task, row.split] = _measured(row, by_query or {})
+            score = interval_of([row.queries]) or Interval(100 * row.score, math.nan, math.nan)
+            by_model.setdefault(row.model, {})[row.task, row.split] = score
     known = {model.name.full: model for model in by_model}
     if models is None:
         chosen = list(by_model)[:2]
@@ -324,14 +317,6 @@ def beir_table(
 def _row(task: str, query_words: float, document_words: float, cells: list[Cell]) -> tuple[Cell, ...]:
     difference = [difference_cell(cells[1], cells[0])] if len(cells) == 2 else []
     return (text_cell(task), number_cell(query_words), number_cell(document_words), *cells, *difference)
-
-
-def _measured(row: Result, by_query: QueryScores) -> Interval:
-    """A score in percent. Its ends are unknown if the scores of its queries are."""
-    queries = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
-    if queries:
-        return mean_interval(list(queries.values())).scaled(100)
-    return Interval(100 * row.metrics["ndcg_at_10"], math.nan, math.nan)
 
 
 def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:
