@@ -94,12 +94,12 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
         names = labels(line.model for line in members)
         rows = [
             [
-                text_cell(names[line.model]),
-                size_cell(line.model.n_parameters),
-                text_cell(line.model.tokens),
+                text_cell(names[model]),
+                size_cell(model.n_parameters),
+                text_cell(model.tokens),
                 *score_cells(line),
             ]
-            for line in members
+            for model, line in ((line.model, line) for line in members)
         ]
         header = ("Model", "Size", "Tokens", *SCORE_HEADER)
         title = f"LongEmbed, {_data_title(data)}"
@@ -187,22 +187,13 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
             by_data.setdefault(line.data, []).append((line, theirs))
     tables = []
     for data, pairs in by_data.items():
-        is_other = [data != PUBLISHED and (key not in _REAL) for key in SCORE_HEADER]
-        rows = [
-            (line, theirs.origin, score_cells(line), _their_cells(theirs), is_other) for line, theirs in pairs
-        ]
+        rows = [(line, theirs.origin, score_cells(line), _their_cells(theirs)) for line, theirs in pairs]
         title = f"Ours beside the published numbers, {_data_title(data)}"
         sources = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, t in pairs})]
         tables.append(_beside(f"compared-{data_key(data)}", title, data, SCORE_HEADER, rows, sources))
         for key in (column.key for column in COLUMNS if column.is_by_length):
             rows = [
-                (
-                    line,
-                    theirs.origin,
-                    length_cells(line, key, LENGTHS),
-                    _shares(theirs.by_length[key]),
-                    [data != PUBLISHED] * len(LENGTHS),
-                )
+                (line, theirs.origin, length_cells(line, key, LENGTHS), _shares(theirs.by_length[key]))
                 for line, theirs in pairs
                 if line.by_length[key] and theirs.by_length.get(key)
             ]
@@ -215,8 +206,8 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 _REAL = {column.key for column in COLUMNS if not column.is_by_length}
-#: A line of ours, whose numbers stand beside it, both rows of cells, and which columns have other data.
-_Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell], Sequence[bool]]
+#: A line of ours, whose numbers stand beside it, and both rows of cells.
+_Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell]]
 
 
 def _beside(
@@ -224,18 +215,14 @@ def _beside(
 ) -> Table:
     names = labels(line.model for line, *_ in pairs)
     rows: list[tuple[Cell, ...]] = []
-    last = None
-    for line, origin, ours, theirs, is_other in pairs:
-        label = text_cell(names[line.model])
-        differences = [
-            difference_cell(a, b, OTHER_DATA if other else "")
-            for a, b, other in zip(ours, theirs, is_other, strict=True)
-        ]
-        if line is not last:
-            rows.append((label, text_cell("ours"), *ours))
+    marks = ["" if data == PUBLISHED or title in _REAL else OTHER_DATA for title in header]
+    for line, origin, ours, theirs in pairs:
+        label, own = text_cell(names[line.model]), (text_cell(names[line.model]), text_cell("ours"), *ours)
+        if own not in rows:
+            rows.append(own)
         rows.append((label, text_cell(origin), *theirs))
+        differences = map(difference_cell, ours, theirs, marks)
         rows.append((label, text_cell(f"ours - {origin}"), *differences))
-        last = line
     other = [] if data == PUBLISHED else [_OTHER_DATA_NOTE]
     return score_table(key, title, ("Model", "Numbers", *header), rows, [*other, *notes, _DIFFERENCE_NOTE])
 
@@ -271,16 +258,9 @@ def statistics_table() -> Table:
         # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
         known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
         for split, row in task_chars(task).items():
-            cells = (
-                text_cell(task),
-                text_cell(split),
-                text_cell(row["n_queries"]),
-                text_cell(row["n_documents"]),
-                number_cell(known[0]),
-                number_cell(known[1], 0),
-                number_cell(row["document_chars"]["mean"], 0),
-            )
-            rows.append(cells)
+            whole = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
+            lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
+            rows.append((*whole, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
     header = ("Task", "Split", "Queries", "Documents", *_WORDS, "Characters per document")
     return score_table("statistics", "Task statistics", header, rows, notes)
