@@ -185,6 +185,8 @@ def show(tables: Sequence[Table], console: Console) -> None:
         # names get what the numbers leave; several columns of words share it
         share = max(console.width - least, 0) // max(sum(table.word_columns()), 1)
         drawn = _drawn(table, sign, width + share)
+        for column in drawn.columns:  # one name may take what others leave
+            column.max_width = None
         # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
