@@ -14,7 +14,7 @@ from types import ModuleType
 from . import __version__
 from .errors import INTERRUPTED, LongEmbedError
 
-#: Name -> one line of help. Each has a module in `commands` with `add_arguments(parser)` and `main(args) -> int`.
+#: Name -> one line of help. Each has a module in `commands`.
 COMMANDS = {
     "compare": "which way of embedding is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
@@ -101,6 +101,8 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     """The parser of all commands, and that of the chosen one."""
+    from .commands import add_arguments
+
     found = parser = argparse.ArgumentParser(
         prog="mteb-longembed",
         description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",
@@ -113,6 +115,6 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     for name, help_line in COMMANDS.items():
         own = commands.add_parser(name, help=help_line)
         if name == chosen:
-            _module(name).add_arguments(own)
+            add_arguments(own, _module(name))
             found = own
     return parser, found

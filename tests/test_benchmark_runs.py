@@ -6,7 +6,6 @@ nothing is switched off, neither the check for the published size nor a split.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import re
@@ -17,7 +16,7 @@ import mteb
 import pytest
 from mteb.results import TaskResult
 
-from mteb_longembed.commands import report
+from mteb_longembed import cli
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.published import COLUMN_BY_KEY
@@ -79,10 +78,7 @@ def test_the_same_data_give_the_same_score_under_both_names(results: Path) -> No
 
 def lines(results: Path, folder: Path) -> dict[str, dict[str, str]]:
     """The one line of each main table that `report` makes of the results."""
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    arguments = [str(results), "--format", "csv", "--output-folder", str(folder)]
-    assert report.main(parser.parse_args(arguments)) == 0
+    assert cli.main(["report", str(results), "--format", "csv", "--output-folder", str(folder)]) == 0
     rows = {file.stem: list(csv.DictReader(file.open())) for file in folder.glob("main-*.csv")}
     return {table: line for table, (line,) in rows.items()}
 

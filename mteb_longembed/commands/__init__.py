@@ -1,4 +1,4 @@
-"""The sub-commands of `mteb-longembed`, one file each, with `add_arguments(parser)` and `main(args) -> int`.
+"""The sub-commands of `mteb-longembed`, one file each: `DESCRIPTION`, `OPTIONS`, `main(args) -> int`, maybe `EPILOG`.
 
 This is the top room: it may import every other room, and only `cli` imports it, by name. Heavy imports are inside
 functions, so that `--help` and the error for a wrong option come at once.
@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
-#: Options: names, what argparse needs, and the help.
-Group = list[tuple[str, dict[str, Any], str]]
+#: Names of an argument, what argparse needs, and the help.
+Option = tuple[str, dict[str, Any], str]
+#: Arguments by the title under which the help shows them; an empty title for none.
+Options = dict[str, list[Option]]
+JSON: Option = ("--json", {"action": "store_true"}, "print JSON")
+DEVICE: Option = ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
+TRUST: Option = ("--trust-remote-code", {"action": "store_true"}, "run the base's own model code")
 
 
-def add_groups(parser: argparse.ArgumentParser, options: Mapping[str, Group]) -> None:
-    """Add options to a parser, each group under its title, or without one."""
-    for title, group in options.items():
+def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
+    """Add the arguments and texts of a sub-command to its parser."""
+    parser.description, parser.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
+    for title, group in command.OPTIONS.items():
         own = parser.add_argument_group(title) if title else parser
         for names, settings, meaning in group:
             own.add_argument(*names.split(), help=meaning, **settings)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.commands import Group, add_groups, silence
+from mteb_longembed.commands import DEVICE, JSON, Options, silence
 from mteb_longembed.errors import InputError
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
@@ -27,8 +27,18 @@ def _budget(text: str) -> float:
     return float(match["number"]) * _SECONDS[match["unit"]]
 
 
+DESCRIPTION = (
+    "Run all ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
+    "which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If the command "
+    "was interrupted, the same command continues from there."
+)
+EPILOG = (
+    "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "
+    "mteb-longembed compare ./my-model --corpus docs.jsonl --queries questions.jsonl --qrels qrels.tsv"
+)
 _ROWS = "with an id and text: JSON Lines, CSV, TSV or Parquet"
-_OPTIONS: dict[str, Group] = {
+OPTIONS: Options = {
+    "": [("models", {"nargs": "+", "metavar": "MODEL"}, "bases: an alias, a hub id, a folder")],
     "data": [
         ("-t --tasks", {"nargs": "+", "default": [], "metavar": "TASK"}, "retrieval tasks of mteb"),
         ("-b --benchmarks", {"nargs": "+", "default": [], "metavar": "NAME"},
@@ -57,31 +67,16 @@ _OPTIONS: dict[str, Group] = {
     "run": [
         ("--budget", {"type": _budget, "metavar": "TIME"},
          "such as 20m, 90s or 2h: skip everything that would take longer"),
-        ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"),
+        DEVICE,
     ],
     "output": [
         ("--output-folder", {"dest": "folder", "type": Path, "default": Path("results"), "metavar": "DIR"},
          "(default: results)"),
         ("--figures", {"type": Path, "metavar": "DIR"},
          "write the figures as PNG and SVG, in a folder for each comparison"),
-        ("--json", {"action": "store_true"}, "print only JSON"),
+        JSON,
     ],
 }  # fmt: skip
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Run all ways of embedding long documents that fit a model, on the same data. The answer says which one is "
-        "best, which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If "
-        "the command was interrupted, the same command continues from there."
-    )
-    parser.epilog = (
-        "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "
-        "mteb-longembed compare ./my-model --corpus docs.jsonl --queries questions.jsonl --qrels qrels.tsv"
-    )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="bases: an alias, a hub id, a folder")
-    add_groups(parser, _OPTIONS)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import Group, add_groups
+from mteb_longembed.commands import JSON, Options
 
 if TYPE_CHECKING:
     from mteb_longembed.reports.tables.table import Table
@@ -28,7 +28,13 @@ def _lengths(text: str) -> list[int]:
         ) from None
 
 
-_OPTIONS: Group = [
+DESCRIPTION = (
+    "Does a task need long context? The table shows its score if models read only the beginning of each document, and "
+    "how many documents are longer. If the score on 512 tokens is as good as on whole documents, the task says nothing "
+    "about long context."
+)
+EPILOG = "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
+OPTIONS: Options = {"": [
     ("-t --task", {"required": True},
      "any text retrieval task of mteb (mteb available-tasks) or of this package, or a folder in BEIR's format: "
      "corpus.jsonl, queries.jsonl, qrels/test.tsv"),
@@ -40,23 +46,10 @@ _OPTIONS: Group = [
      "documents is always shown"),
     ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"},
      "splits of the task, such as test_4096 (default: all splits that are scored)"),
-    ("--json", {"action": "store_true"}, "print JSON: all numbers"),
+    JSON,
     ("--figures", {"type": Path, "metavar": "DIR"},
      "write the curve as PNG and SVG into this folder; needs pip install 'mteb-longembed[figures]'"),
-]  # fmt: skip
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Does a task need long context? The table shows its score if models read only the beginning of each "
-        "document, and how many documents are longer. If the score on 512 tokens is as good as on whole documents, "
-        "the task says nothing about long context."
-    )
-    parser.epilog = (
-        "example: mteb-longembed diagnose -t LongEmbedQMSum -m bm25 -m e5-base --lengths 128,512,2048,8192"
-    )
-    add_groups(parser, {"": _OPTIONS})
+]}  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:

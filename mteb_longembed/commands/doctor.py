@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mteb_longembed.commands import JSON, Options
+
 Section = dict[str, Any]
 
 _PACKAGES = (
@@ -24,26 +26,39 @@ _PACKAGES = (
     "datasets",
     "faiss-cpu",
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention "
-        "kernels, the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+DESCRIPTION = (
+    "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention kernels, "
+    "the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
+)
+OPTIONS: Options = {"": [JSON]}
 
 
 def main(args: argparse.Namespace) -> int:
     """Print what was found; return the exit status, 1 if there is a problem."""
+    import mteb
+    from huggingface_hub import constants
+
+    from mteb_longembed.encoders.store.store import EmbeddingStore
+    from mteb_longembed.hub import hub_answers
+
+    store = EmbeddingStore.from_environment(os.environ)
     sections: dict[str, Section] = {
         "versions": versions(),
         "autoload": autoload_state(),
-        "hub": hub_state(),
+        "hub": {
+            "address": constants.ENDPOINT,
+            "offline mode (HF_HUB_OFFLINE)": constants.HF_HUB_OFFLINE,
+            "answers": hub_answers(),
+        },
         "devices": devices(),
-        "caches": caches(),
-        "store": store_state(),
+        "caches": {
+            "hub (HF_HOME)": _folder(Path(constants.HF_HUB_CACHE)),
+            "results of mteb (MTEB_CACHE)": _folder(mteb.ResultCache().default_cache_path),
+        },
+        "store": {
+            **_folder(None if store is None else store.folder),
+            "limit in bytes": 0 if store is None else store.max_bytes,
+        },
     }
     problems = [str(section.pop("problem")) for section in sections.values() if "problem" in section]
     if args.json:
@@ -112,19 +127,6 @@ def autoload_state() -> Section:
     return found
 
 
-def hub_state() -> Section:
-    """The address of the hub, and whether it answers within five seconds."""
-    from huggingface_hub import constants
-
-    from mteb_longembed.hub import hub_answers
-
-    return {
-        "address": constants.ENDPOINT,
-        "offline mode (HF_HUB_OFFLINE)": constants.HF_HUB_OFFLINE,
-        "answers": hub_answers(),
-    }
-
-
 def devices() -> Section:
     """The devices: for each number type, the path of each family, and why it is not a faster one."""
     import torch
@@ -169,37 +171,16 @@ def _paths(device: str) -> dict[str, Any]:
     return found
 
 
-def caches() -> Section:
-    """The folders of downloads and results, with their sizes in bytes."""
-    import mteb
-    from huggingface_hub import constants
-
-    folders = {
-        "hub (HF_HOME)": Path(constants.HF_HUB_CACHE),
-        "results of mteb (MTEB_CACHE)": mteb.ResultCache().default_cache_path,
-    }
-    return {name: {"folder": str(folder), "bytes": _size(folder)} for name, folder in folders.items()}
-
-
-def store_state() -> Section:
-    """The store of embeddings for runs of mteb: its folder, size and limit in bytes."""
-    from mteb_longembed.encoders.store.store import EmbeddingStore
-
-    store = EmbeddingStore.from_environment(os.environ)
-    if store is None:
-        return {"folder": None, "bytes": 0, "limit in bytes": 0}
-    return {"folder": str(store.folder), "bytes": _size(store.folder), "limit in bytes": store.max_bytes}
-
-
-def _size(folder: Path) -> int:
+def _folder(folder: Path | None) -> Section:
+    """A folder with the size of its files in bytes; empty if there is no folder."""
     total = 0
-    for place, _, files in os.walk(folder):
+    for place, _, files in os.walk(folder or ""):
         for name in files:
             try:
                 total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118  a Path each is slow
             except OSError:  # another process may remove it at any moment
                 continue
-    return total
+    return {"folder": folder and str(folder), "bytes": total}
 
 
 def _shown(name: str, value: Any) -> str:

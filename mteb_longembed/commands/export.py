@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from mteb_longembed.commands import TRUST, Options
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = "Write an extended model as a checkpoint that needs none of our code."
-    parser.add_argument("model", help="a name such as e5-base+pi@4096, or a folder of ours")
-    parser.add_argument("folder", help="where to write it; must be empty or not exist")
-    parser.add_argument("--results", help="folder of results whose scores go into the model card")
-    parser.add_argument("--trust-remote-code", action="store_true", help="run the base's own model code")
+DESCRIPTION = "Write an extended model as a checkpoint that needs none of our code."
+OPTIONS: Options = {"": [
+    ("model", {}, "a name such as e5-base+pi@4096, or a folder of ours"),
+    ("folder", {}, "where to write it; must be empty or not exist"),
+    ("--results", {}, "folder of results whose scores go into the model card"),
+    TRUST,
+]}  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 
+from mteb_longembed.commands import Options
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Show a folder of results in mteb's leaderboard, on this machine and without network: LongEmbed+, mteb's "
-        "LongEmbed and LongEmbed++, as far as they have results, with every model that has some. It needs "
-        "pip install 'mteb[leaderboard]'."
-    )
-    parser.add_argument("results", help="folder that mteb run --output-folder wrote")
-    parser.add_argument(
-        "-b",
-        "--benchmarks",
-        nargs="+",
-        metavar="BENCHMARK",
-        help="the benchmarks that are shown, the first one first (default: these three)",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=7860, help="port to listen at (default: %(default)s)")
+DESCRIPTION = (
+    "Show a folder of results in mteb's leaderboard, on this machine and without network: LongEmbed+, mteb's "
+    "LongEmbed and LongEmbed++, as far as they have results, with every model that has some. It needs "
+    "pip install 'mteb[leaderboard]'."
+)
+OPTIONS: Options = {"": [
+    ("results", {}, "folder that mteb run --output-folder wrote"),
+    ("-b --benchmarks", {"nargs": "+", "metavar": "BENCHMARK"},
+     "the benchmarks that are shown, the first one first (default: these three)"),
+    ("--host", {"default": "127.0.0.1"}, "address to listen at (default: %(default)s)"),
+    ("--port", {"type": int, "default": 7860}, "port to listen at (default: %(default)s)"),
+]}  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:

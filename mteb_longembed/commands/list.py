@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mteb_longembed.commands import JSON, Options
 from mteb_longembed.errors import InputError
 
 _OF_EVERY_NAME = {
@@ -17,18 +18,6 @@ _OF_EVERY_NAME = {
     "weight": "the share of the encoder's score in a fused score",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Strategies, aliases of models, tasks, and which strategy fits which family of models."
-    )
-    parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
-    parser.add_argument(
-        "model", nargs="?", help="only with fit: the strategies that fit this model, best first"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects for each part")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -165,6 +154,12 @@ _PARTS: dict[str, tuple[Callable[[], str], Callable[[], list[dict[str, Any]]]]] 
     "tasks": (tasks, _task_data),
     "fit": (fit, _fit_data),
 }
+DESCRIPTION = "Strategies, aliases of models, tasks, and which strategy fits which family of models."
+OPTIONS: Options = {"": [
+    ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),
+    ("model", {"nargs": "?"}, "only with fit: the strategies that fit this model, best first"),
+    JSON,
+]}  # fmt: skip
 
 
 def _title(kind: type) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from mteb_longembed import __version__
-from mteb_longembed.commands import Group, add_groups
+from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
@@ -25,11 +26,11 @@ from mteb_longembed.reports.scores.predictions import (
     load_predictions,
     query_scores,
 )
-from mteb_longembed.reports.scores.public_results import parse_range, public_results
-from mteb_longembed.reports.scores.published import COLUMNS, column_of
-from mteb_longembed.reports.scores.results import Results, load_results
-from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, QueryScores, score_lines
-from mteb_longembed.reports.tables.public import WINDOWS, Filter, public_table
+from mteb_longembed.reports.scores.public_results import public_results
+from mteb_longembed.reports.scores.published import COLUMNS, metric_of
+from mteb_longembed.reports.scores.results import Result, load_results
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
+from mteb_longembed.reports.tables.public import WINDOWS, public_table
 from mteb_longembed.reports.tables.scores import (
     beir_table,
     comparison_tables,
@@ -44,25 +45,49 @@ from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
-_DESCRIPTION = (
+DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
     "Write model names (A, B, BEFORE ...) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
     "name such as e5-base+pi is enough if only one model fits it."
 )
+EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
+
+
+_UNITS = {"k": 1024, "M": 1e6, "B": 1e9}
 
 
 def _range(text: str) -> tuple[float, float]:
+    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
+
+    >>> _range("100M-1B"), _range("8k-")
+    ((100000000.0, 1000000000.0), (8192.0, inf))
+    """
+    low, dash, high = text.partition("-")
     try:
-        return parse_range(text)
-    except InputError as error:  # argparse would replace the sentence of any other ValueError
-        raise argparse.ArgumentTypeError(str(error)) from None
+        limits = (_number(low or "0"), _number(high or "inf"))
+    except ValueError:
+        limits = (1.0, 0.0)
+    if not dash or not limits[0] <= limits[1]:
+        raise argparse.ArgumentTypeError(
+            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}"
+        )
+    return limits
+
+
+def _number(text: str) -> float:
+    return float(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else float(text)
 
 
 def _warn(sentence: str) -> None:
     print(f"warning: {sentence}", file=sys.stderr)
 
 
-_OPTIONS: dict[str, Group] = {
+OPTIONS: Options = {
+    "": [
+        ("results", {"nargs": "*", "type": Path, "metavar": "RESULTS"},
+         "folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; subfolders are "
+         "searched too; not needed with --published"),
+    ],
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
@@ -103,34 +128,19 @@ _OPTIONS: dict[str, Group] = {
 }  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `report` to a parser."""
-    parser.description = _DESCRIPTION
-    parser.epilog = "example: mteb-longembed report results/ --compare-published --html report.html"
-    parser.add_argument(
-        "results",
-        nargs="*",
-        type=Path,
-        metavar="RESULTS",
-        help="folders that `mteb run` wrote (its default is results/), or copies of mteb's public results; "
-        "subfolders are searched too; not needed with --published",
-    )
-    add_groups(parser, _OPTIONS)
-
-
 def main(args: argparse.Namespace) -> int:
     """Run `report`; the exit status is 0, also if some files were skipped (each is named on standard error)."""
     _check(args)
-    results = load_results(args.results)
+    rows, problems = load_results(args.results)
     predictions, more_problems = load_predictions(args.predictions)
-    problems = [*results.problems, *more_problems]
+    problems += more_problems
     for problem in problems:
         _warn(problem)
-    if args.results and not results.rows:
+    if args.results and not rows:
         folders = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
-    by_query = _by_query(results, predictions)
-    lines = score_lines(results.rows, by_query)
+    rows, depths = _by_query(rows, predictions)
+    lines = score_lines(rows)
     names = {line.model.name.full for line in lines}
     args.tuned = [
         tuple(given_name("model in the results", name, names) for name in pair) for pair in args.tuned
@@ -138,8 +148,7 @@ def main(args: argparse.Namespace) -> int:
     for group in group_by_base(lines):
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
-    depths = _depths(results, predictions)
-    made = _tables(args, results, lines, by_query) + ([_places(depths)] if depths else [])
+    made = _tables(args, rows, lines) + ([_places(depths)] if depths else [])
     tables = [table.without_empty_columns() for table in made]
     drawings = _drawings(args, lines, depths) if args.figures or args.html else []
     _write_tables(args, tables)
@@ -153,7 +162,7 @@ def main(args: argparse.Namespace) -> int:
 
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
         public = public_results() if args.published else None
-        head = overview(results.rows, lines, written=written, public=public)
+        head = overview(rows, lines, written=written, public=public)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
         write_file(args.html, html_page.write(ordered, drawings, problems, head))
@@ -180,21 +189,11 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: give a file in it.")
 
 
-def _tables(
-    args: argparse.Namespace,
-    results: Results,
-    lines: Sequence[Line],
-    by_query: QueryScores,
-) -> list[Table]:
+def _tables(args: argparse.Namespace, rows: Sequence[Result], lines: Sequence[Line]) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if args.published:
-        chosen = Filter(args.size, args.advertised, args.window)
-        tables.insert(0, public_table(public_results(), lines, chosen))
-    if variants := variants_table(results.rows, by_query):
-        tables.append(variants)
-    beir = beir_table(results.rows, args.beir and tuple(args.beir), by_query)
-    if beir is not None:
-        tables.append(beir)
+        tables.insert(0, public_table(public_results(), lines, args.size, args.advertised, args.window))
+    tables += filter(None, (variants_table(rows), beir_table(rows, args.beir)))
     if args.compare_published:
         tables += comparison_tables(lines)
     if args.statistics:
@@ -213,17 +212,6 @@ def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[
     ]
 
 
-def _by_query(results: Results, predictions: Sequence[Predictions]) -> QueryScores:
-    """The scores of single queries, for tasks whose data can be loaded."""
-    found = {}
-    for item in predictions:
-        try:
-            found[item.model, item.revision, item.task] = query_scores(item, results.rows)
-        except DataError as error:
-            _warn(f"no intervals from the predictions of {item.model}: {error}")
-    return found
-
-
 #: The rankings of one model on one task, and the place of each answer.
 _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
@@ -237,17 +225,22 @@ def _places(found: Sequence[_Depths]) -> Table:
     return places_table(rows)
 
 
-def _depths(results: Results, predictions: Sequence[Predictions]) -> list[_Depths]:
-    found: list[_Depths] = []
+def _by_query(
+    rows: Sequence[Result], predictions: Sequence[Predictions]
+) -> tuple[list[Result], list[_Depths]]:
+    """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
+    known: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
+    depths: list[_Depths] = []
     for item in predictions:
-        column = column_of(item.task)
-        if column is not None and column.is_by_length:
-            try:
-                found.append((item, depth_points(item, results.rows)))
-            except DataError as error:
-                # The published Passkey and Needle data do not say where the answers are.
-                _warn(f"no places of the answers of {item.model} on {item.task}: {error}")
-    return found
+        try:
+            scores = query_scores(item, rows)
+            for split, by_query in scores.items():
+                known[item.model, item.revision, item.task, split] = tuple(by_query.values())
+            if metric_of(item.task) == "ndcg_at_1":
+                depths.append((item, depth_points(item, scores)))
+        except DataError as error:
+            _warn(f"the predictions of {item.model} on {item.task}: {error}")
+    return [replace(row, queries=known.get(row.key, ())) for row in rows], depths
 
 
 def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:

@@ -10,33 +10,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.commands import silence
+from mteb_longembed.commands import DEVICE, JSON, Options, silence
 from mteb_longembed.errors import InputError
 from mteb_longembed.plugin.command_line import check_model
 
 #: Characters of a passage that are shown.
 _SHOWN = 240
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Search your own documents. They are encoded once; a second call with the same documents and model encodes "
-        "only the question. Without a question the index is built."
-    )
-    parser.add_argument(
-        "model", help="any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"
-    )
-    parser.add_argument("query", nargs="*", help="questions")
-    parser.add_argument(
-        "--corpus",
-        required=True,
-        help="documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files",
-    )
-    parser.add_argument("--index", metavar="DIR", help="keep the index here (default: the user's cache)")
-    parser.add_argument("-k", type=int, default=5, help="documents for a question (default 5)")
-    parser.add_argument("--device", help="where the model runs (default: the best device of this machine)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+DESCRIPTION = (
+    "Search your own documents. They are encoded once; a second call with the same documents and model encodes only "
+    "the question. Without a question the index is built."
+)
+OPTIONS: Options = {"": [
+    ("model", {}, "any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"),
+    ("query", {"nargs": "*"}, "questions"),
+    ("--corpus", {"required": True, "type": Path},
+     "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
+    ("--index", {"metavar": "DIR", "type": Path}, "keep the index here (default: the user's cache)"),
+    ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
+    DEVICE,
+    JSON,
+]}  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:
@@ -46,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     check_model(args.model)
     from mteb_longembed.tasks.reading import read_documents
 
-    documents = read_documents(Path(args.corpus))
+    documents = read_documents(args.corpus)
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
     with silence():
@@ -76,9 +69,8 @@ def _searcher(args: argparse.Namespace, documents: dict[str, str]) -> Any:
     from mteb_longembed.retrieval.searching import search
 
     meta = mteb.get_model_meta(args.model)
-    if args.index:
-        folder = Path(args.index)
-    else:
+    folder: Path | None = args.index
+    if folder is None:
         digest = hashlib.sha256(json.dumps([meta.name, meta.revision, list(documents.items())]).encode())
         folder = user_cache() / "mteb-longembed" / "search" / digest.hexdigest()[:32]
     if not (folder / CURRENT).is_file():

@@ -6,15 +6,13 @@ import argparse
 import json
 from dataclasses import asdict
 
+from mteb_longembed.commands import JSON, Options
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the sub-command."""
-    parser.description = (
-        "Check a folder of results by the rules of mteb's public results repository, and say what is missing. "
-        "Nothing is sent. The exit status is 1 if something is missing, otherwise 0."
-    )
-    parser.add_argument("results", help="folder that mteb run --output-folder wrote")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+DESCRIPTION = (
+    "Check a folder of results by the rules of mteb's public results repository, and say what is missing. "
+    "Nothing is sent. The exit status is 1 if something is missing, otherwise 0."
+)
+OPTIONS: Options = {"": [("results", {}, "folder that mteb run --output-folder wrote"), JSON]}
 
 
 def main(args: argparse.Namespace) -> int:

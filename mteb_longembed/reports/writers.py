@@ -116,10 +116,9 @@ def write_markdown(tables: Sequence[Table]) -> str:
 
 
 def _markdown(cell: Cell | str) -> str:
-    text = re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", cell if isinstance(cell, str) else cell.text)
     if isinstance(cell, str):
-        return text
-    text = f"{text} {cell.bounds}".rstrip()
+        return re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", cell)
+    text = f"{_markdown(cell.text)} {cell.bounds}".rstrip()
     return f"**{text}**" if cell.is_best else text
 
 
@@ -161,7 +160,7 @@ def _latex(text: str) -> str:
 
 # The width for files and pipes, which have no width of their own.
 _WIDTH = 160
-_NAME = 12  # width of a name in characters, if there is no room for more
+_NAME = 12  # of a column of names, if there is no room for more; both in characters
 _PARTS = "(?<=,)|(?=[+:])"  # a name may be broken here
 
 
@@ -175,28 +174,55 @@ def write_terminal(tables: Sequence[Table]) -> str:
 def show(tables: Sequence[Table], console: Console) -> None:
     """Print the tables to a console. If it is narrow, a cell takes several lines."""
     for table in tables:
+        parts = (part for row in table.rows for cell in row for part in re.split(f"{_PARTS}| ", cell.text))
+        whole = max([_NAME, *map(len, parts)])
         # first without breaking a part of a name, then without room for intervals, at last with neither
-        for parts, sign in ((True, " "), (True, "\n"), (False, " "), (False, "\n")):
-            widths = _name_widths(table) if parts else [_NAME] * len(table.header)
-            least = _least(table, sign, console, widths)
+        for width, sign in ((whole, " "), (whole, "\n"), (_NAME, " "), (_NAME, "\n")):
+            unlimited = console.options.update(max_width=10_000)
+            least = console.measure(_drawn(table, sign, width), options=unlimited).maximum
             if least <= console.width:
                 break
         # names get what the numbers leave; several columns of words share it
         share = max(console.width - least, 0) // max(sum(table.word_columns()), 1)
-        drawn = _drawn(table, sign, break_at=[width + share for width in widths])
+        drawn = _drawn(table, sign, width + share)
+        for column in drawn.columns:  # one name may take what others leave
+            column.max_width = None
         # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
         console.print()
 
 
-def _name_widths(table: Table) -> list[int]:
-    """For each column, the width at which no part of a name is broken."""
-    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
-    return [
-        max([_NAME, *(len(part) for cell in column for part in re.split(f"{_PARTS}| ", cell.text))])
-        for column in columns
-    ]
+def _drawn(table: Table, sign: str, width: int) -> RichTable:
+    """A table in which numbers are never broken; `sign` is between a number and its interval.
+
+    Columns of words are at most as wide as `width`, in characters.
+    """
+    drawn = RichTable(
+        title=Text(table.title, style="italic"),
+        title_justify="left",
+        caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0) if sign == " " else 0,
+        show_edge=False,
+    )
+    words = table.word_columns()
+    for title, is_words in zip(table.header, words, strict=True):
+        # A title such as SummScreenFD may be broken between its words.
+        if is_words:
+            drawn.add_column(Text(title), overflow="fold", max_width=width)
+        else:
+            broken = Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title))  # and nDCG stays whole
+            drawn.add_column(broken, justify="right", no_wrap=True, overflow="fold")
+    for row in table.rows:
+        cells = []
+        for cell, is_words in zip(row, words, strict=True):
+            shown = _broken(cell.text, width) if is_words else cell.text.replace(" ", sign)
+            text = Text(shown, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
+            cells.append(text.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else text)
+        drawn.add_row(*cells)
+    return drawn
 
 
 def _broken(name: str, width: int) -> str:
@@ -215,51 +241,6 @@ def _broken(name: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
-
-
-def _least(table: Table, sign: str, console: Console, widths: Sequence[int]) -> int:
-    """The smallest useful width of a table, in characters."""
-    unlimited = console.options.update(max_width=10_000)
-    return console.measure(_drawn(table, sign, widths), options=unlimited).maximum
-
-
-def _drawn(table: Table, sign: str, widths: Sequence[int] = (), break_at: Sequence[int] = ()) -> RichTable:
-    """A table in which numbers are never broken; `sign` is between a number and its interval.
-
-    Columns of names are at most as wide as `widths`. With `break_at`, a name is on lines of about so many characters,
-    broken between its parts where possible.
-    """
-    drawn = RichTable(
-        title=Text(table.title, style="italic"),
-        title_justify="left",
-        caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0) if sign == " " else 0,
-        show_edge=False,
-    )
-    words = table.word_columns()
-    for place, (title, is_words) in enumerate(zip(table.header, words, strict=True)):
-        # A title such as SummScreenFD may be broken between its words.
-        if is_words:
-            drawn.add_column(Text(title), overflow="fold", max_width=widths[place] if widths else None)
-        else:
-            broken = Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title))  # and nDCG stays whole
-            drawn.add_column(broken, justify="right", no_wrap=True, overflow="fold")
-    for row in table.rows:
-        cells = []
-        for place, (cell, is_words) in enumerate(zip(row, words, strict=True)):
-            text = _broken(cell.text, break_at[place]) if is_words and break_at else cell.text
-            cells.append(
-                _text(cell, text if is_words else text.replace(" ", sign), " " if is_words else sign)
-            )
-        drawn.add_row(*cells)
-    return drawn
-
-
-def _text(cell: Cell, text: str, sign: str) -> Text:
-    shown = Text(text, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
-    return shown.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else shown
 
 
 # Format -> (writer, file suffix).

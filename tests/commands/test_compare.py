@@ -19,9 +19,7 @@ from tests import tiny
 
 
 def parse(*line: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    compare.add_arguments(parser)
-    return parser.parse_args(list(line))
+    return cli._parsed(["compare", *line])
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("90s", 90), ("2h", 7200), ("1.5", 90)])

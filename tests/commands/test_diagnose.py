@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from mteb_longembed import cli
 from mteb_longembed.commands import diagnose as diagnosing
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.diagnose import Diagnosis
@@ -25,12 +25,6 @@ FOUND = Diagnosis(
     document_lens=[100, 200, 400, 900],
     counted_by={"a": "tokens of a", "b": "words / 0.75"},
 )
-
-
-def parse(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    diagnosing.add_arguments(parser)
-    return parser.parse_args(arguments)
 
 
 def test_table_has_scores_and_the_share_of_longer_documents() -> None:
@@ -56,14 +50,13 @@ def test_figure_and_data_are_written(
     pytest.importorskip("matplotlib")
     asked = []
     monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or FOUND)
-    args = parse("-t", "Some", "-m", "a", "-m", "b", "--lengths", "128,512")
-    args.figures = tmp_path / "figures"
-    assert diagnosing.main(args) == 0
+    line = ["diagnose", "-t", "Some", "-m", "a", "-m", "b", "--lengths", "128,512", "--figures"]
+    line.append(str(tmp_path / "figures"))
+    assert cli.main(line) == 0
     assert asked == [("Some", ["a", "b"], [128, 512], None)]
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
     assert "tokens read" in capsys.readouterr().out
-    args.json = True
-    assert diagnosing.main(args) == 0
+    assert cli.main([*line, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["document_lens"] == [100, 200, 400, 900]
     assert told["curves"]["a"]["128"] == {"mean": 40, "low": 35, "high": 45}
@@ -71,5 +64,5 @@ def test_figure_and_data_are_written(
 
 def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse("-t", "Some", "--lengths", "128;512")
+        cli.main(["diagnose", "-t", "Some", "--lengths", "128;512"])
     assert "expected whole numbers with commas between them, got '128;512'" in capsys.readouterr().err

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import argparse
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from mteb_longembed import __version__
-from mteb_longembed.commands.report import add_arguments, main
+from mteb_longembed import __version__, cli
+from mteb_longembed.commands.report import main
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
@@ -18,9 +18,7 @@ GOLDEN = DATA / "golden.md"
 
 
 def _run(*arguments):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return main(parser.parse_args([str(argument) for argument in arguments]))
+    return main(cli._parsed(["report", *map(str, arguments)]))
 
 
 def test_stored_result_files_give_the_golden_report(capsys):
@@ -180,7 +178,16 @@ def test_options_that_cannot_work_are_one_sentence(options, message, tmp_path, m
         _run(*options)
 
 
-def test_a_range_that_is_none_keeps_its_sentence(capsys):
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [("100M-1B", (1e8, 1e9)), ("8k-", (8192, math.inf)), ("-512", (0, 512)), ("1.5B-2B", (1.5e9, 2e9))],
+)
+def test_a_range_has_units(text, limits):
+    assert cli._parsed(["report", f"--size={text}"]).size == limits
+
+
+@pytest.mark.parametrize("text", ["512", "b-c", "2k-1k", "nan-", "1--2", "large"])
+def test_what_is_no_range_is_an_error(text, capsys):
     with pytest.raises(SystemExit):
-        _run("--published", "--size", "large")
+        _run("--published", "--size", text)
     assert "a range must be MIN-MAX" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import COLUMN_BY_KEY, COLUMNS, GENERATED, PUBLISHED
+from mteb_longembed.reports.scores.published import COLUMNS, GENERATED, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
@@ -28,18 +28,12 @@ def rows(
 ) -> list[Result]:
     """One model with the same score (from 0 to 1) everywhere, or only in some columns and splits."""
     model = Model(split_model_name(name), revision, None, max_tokens)
-    metrics = {"ndcg_at_1": value, "ndcg_at_10": value}
-    keys = set(COLUMN_BY_KEY if only is None else only)
-    found = []
-    for column in COLUMNS:
-        if column.key not in keys:
-            continue
-        for split in column.splits:
-            if splits is None or split in splits:
-                found.append(
-                    Result(model, column.tasks[data], split, metrics, dataset_revision, Path(f"{name}.json"))
-                )
-    return found
+    return [
+        Result(model, column.tasks[data], split, value, dataset_revision, Path(f"{name}.json"))
+        for column in COLUMNS
+        for split in column.splits
+        if (only is None or column.key in only) and (splits is None or split in splits)
+    ]
 
 
 def line(name: str, value: float, **kwargs: object) -> Line:

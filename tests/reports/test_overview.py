@@ -13,7 +13,7 @@ def _head(results, **kwargs):
 def test_it_says_what_was_run_when_and_with_which_versions(tmp_path):
     write_result(tmp_path, "LongEmbedQMSum", {"test": 0.2}, date="2026-01-01T10:00:00", mteb_version="2.26.0")
     write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.2}, date="2025-12-31T10:00:00")
-    facts = dict(_head(load_results([tmp_path]).rows).facts)
+    facts = dict(_head(load_results([tmp_path])[0]).facts)
     assert facts["Written"] == "2026-01-02"
     assert facts["Run"] == "2025-12-31 to 2026-01-01"
     assert facts["mteb"] == "2.26.0, 2.26.24"

@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,26 +24,6 @@ from mteb_longembed.plugin.mteb_parts import change, change_function, moved, par
 _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
 #: The ending of the revisions of extended models, also of models with their own repository.
 _OURS = re.compile(r".*-le[0-9]+")
-
-
-def add_to_menu(entries: Iterable[Any], after: str, benchmark: Any) -> bool:
-    """Put a benchmark into a menu once, after the benchmark called `after`. False if that is not in the menu.
-
-    The entries are benchmarks, and mteb's `MenuEntry` objects, which hold benchmarks and further entries.
-    """
-    for entry in entries:
-        listed = getattr(entry, "benchmarks", None)  # None: a benchmark
-        if listed is None:
-            continue
-        names = [None if hasattr(each, "benchmarks") else each.name for each in listed]
-        if after in names:
-            if benchmark.name not in names:
-                place = names.index(after) + 1
-                entry.benchmarks = [*listed[:place], benchmark, *listed[place:]]
-            return True
-        if add_to_menu(listed, after, benchmark):
-            return True
-    return False
 
 
 def learn_models(cache: Path, *, all_models: bool = False) -> None:
@@ -101,10 +81,19 @@ def make_app_with_ours(make_app: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 def register_in_menu(menu: ModuleType) -> None:
-    """Put our benchmark into the leaderboard's menu, after mteb's own `LongEmbed`."""
+    """Put our benchmark into the leaderboard's menu once, after mteb's own `LongEmbed`."""
     ours = part("mteb.benchmarks.benchmarks", "LONGEMBED_PLUS")
-    if not add_to_menu(part(menu.__name__, "R_BENCHMARK_ENTRIES"), "LongEmbed", ours):
-        raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
+    entries = list(part(menu.__name__, "R_BENCHMARK_ENTRIES"))
+    for entry in entries:
+        listed = list(getattr(entry, "benchmarks", ()))  # benchmarks, and further entries of this kind
+        entries += listed
+        names = [None if hasattr(each, "benchmarks") else each.name for each in listed]
+        if "LongEmbed" in names:
+            if ours.name not in names:
+                listed.insert(names.index("LongEmbed") + 1, ours)
+                entry.benchmarks = listed
+            return
+    raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
 
 
 def register_shown_models(board: ModuleType) -> None:

@@ -52,12 +52,8 @@ def cache_folder(folder: str | Path) -> Path:
     """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
     given = Path(folder)
     for found in (given, given.resolve().parent):
-        inner = found / "results"
-        if (
-            inner.is_dir()
-            and (found == given or inner.resolve() == given.resolve())
-            and any(inner.glob("*/*/*.json"))
-        ):
+        is_given = given.resolve() in (found.resolve(), (found / "results").resolve())
+        if is_given and any(found.glob("results/*/*/*.json")):
             return found
     raise InputError(
         f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
@@ -121,31 +117,37 @@ def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
 def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
     name, revision = checked.model, meta.get("revision")
     wanted = results_folder(name)
-    if place.parent.name != wanted:
-        checked.missing.append(f"the folder of {name} must be called {wanted}, got {place.parent.name}.")
-    if revision in _NO_REVISION:
-        checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
-    elif revision != place.name:
-        checked.missing.append(
-            f"the folder of the revision must be called {revision}, as {_META} says, got {place.name}."
-        )
-    if name.startswith("local/"):
-        checked.missing.append(
-            "a public model: a name with local/ means nothing to others, so upload the model "
-            "(model.push_to_hub) and run it under its hub id."
-        )
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    if not dict.__contains__(registry, name):
-        checked.missing.append(
-            f"an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
-            f"{name} and the revision {revision}."
-        )
-    if meta.get("adapted_from") == name:
-        checked.missing.append("adapted_from must be another model than the model itself.")
-    if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
-        checked.missing.append(
-            "n_embedding_parameters: mteb's test requires it for new models with open weights."
-        )
+    rules = (
+        (
+            place.parent.name == wanted,
+            f"the folder of {name} must be called {wanted}, got {place.parent.name}.",
+        ),
+        (
+            revision not in _NO_REVISION,
+            f"a revision: {_META} must name the commit that was run, got {revision!r}.",
+        ),
+        (
+            revision in {*_NO_REVISION, place.name},
+            f"the folder of the revision must be called {revision}, as {_META} says, got {place.name}.",
+        ),
+        (
+            not name.startswith("local/"),
+            "a public model: a name with local/ means nothing to others, so upload the model (model.push_to_hub) and "
+            "run it under its hub id.",
+        ),
+        (
+            dict.__contains__(registry, name),
+            "an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
+            f"{name} and the revision {revision}.",
+        ),
+        (meta.get("adapted_from") != name, "adapted_from must be another model than the model itself."),
+        (
+            not meta.get("open_weights") or meta.get("n_embedding_parameters") is not None,
+            "n_embedding_parameters: mteb's test requires it for new models with open weights.",
+        ),
+    )
+    checked.missing += [sentence for is_right, sentence in rules if not is_right]
     unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
     if unknown:
         checked.asked.append(f"{_META} does not have {', '.join(unknown)}: write it into the entry.")

@@ -7,7 +7,7 @@ in it. So every model needs its own folder, and we check the scores against the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.published import column_of, split_length
+from mteb_longembed.reports.scores.published import metric_of, split_length
 from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"
@@ -97,21 +97,18 @@ def _read_file(path: Path) -> Predictions:
     return Predictions(name, revision, task, rankings, path)
 
 
-def metric_of(task: str) -> str:
-    """The metric of a task: Acc@1 for Passkey, Needle and their variants, nDCG@10 for all others."""
-    column = column_of(task)
-    return "ndcg_at_10" if column is None else column.metric
+#: The scores of queries, from 0 to 1, by split and query id.
+QueryScores = dict[str, dict[str, float]]
 
 
-def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> dict[str, dict[str, float]]:
-    """The score of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
+def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> QueryScores:
+    """The score of every query, computed by trec_eval, as in mteb.
 
     It is a `DataError` if the data cannot be loaded, or if the mean is not that of the model's result rows.
     """
     import pytrec_eval
 
-    metric = metric_of(predictions.task)
-    cut = int(metric.rsplit("_", 1)[1])
+    cut = int(metric_of(predictions.task).rsplit("_", 1)[1])
     task = load_task(predictions.task, tuple(predictions.rankings))
     scores = {}
     for split, rankings in predictions.rankings.items():
@@ -126,7 +123,7 @@ def query_scores(predictions: Predictions, results: Sequence[Result] = ()) -> di
         scores[split] = {query: float(values[f"ndcg_cut_{cut}"]) for query, values in evaluated.items()}
         if not scores[split]:
             raise DataError(f"{predictions.path}: no query of split {split!r} is one of the task's.")
-        _check(predictions, split, metric, fmean(scores[split].values()), results)
+        _check(predictions, split, fmean(scores[split].values()), results)
     return scores
 
 
@@ -137,21 +134,18 @@ def _split_data(task: Any, predictions: Predictions, split: str) -> Any:
         raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.") from None
 
 
-def _check(predictions: Predictions, split: str, metric: str, mean: float, results: Sequence[Result]) -> None:
+def _check(predictions: Predictions, split: str, mean: float, results: Iterable[Result]) -> None:
+    key = (predictions.model, predictions.revision, predictions.task, split)
     for row in results:
-        same_model = (row.model.name.full, row.model.revision) == (predictions.model, predictions.revision)
-        if same_model and (row.task, row.split) == (predictions.task, split):
-            expected = row.metrics[metric]
-            if abs(expected - mean) > _ROUNDING:
-                raise DataError(
-                    f"{predictions.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says "
-                    f"{expected:.5f}: another run has overwritten it; give every model its own folder."
-                )
+        if row.key == key and abs(row.score - mean) > _ROUNDING:
+            raise DataError(
+                f"{predictions.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says "
+                f"{row.score:.5f}: another run has overwritten it; give every model its own folder."
+            )
 
 
-def depth_points(predictions: Predictions, results: Sequence[Result] = ()) -> list[DepthPoint]:
+def depth_points(predictions: Predictions, scores: QueryScores) -> list[DepthPoint]:
     """Every query of Passkey or Needle; a `DataError` if the task does not keep the depth of its answers."""
-    scores = query_scores(predictions, results)
     task = load_task(predictions.task, tuple(predictions.rankings))
     points = []
     for split, by_query in scores.items():

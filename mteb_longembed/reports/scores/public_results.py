@@ -13,21 +13,19 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import COLUMNS, LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.published import LENGTHS, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
 PATH = Path(__file__).parents[1] / "data" / "public_results.json.gz"
 REPOSITORY = "embeddings-benchmark/results"
-_METRICS = {column.tasks[PUBLISHED]: column.metric for column in COLUMNS}
 
 # In points: two of the fifty queries of a length.
 TOLERANCE = 4.0
@@ -68,42 +66,9 @@ def public_results() -> PublicResults:
         model = Model(split_model_name(row["model"]), row["revision"], known["n_parameters"])
         facts[model] = math.inf if known["is_unlimited"] else known["max_tokens"], known["is_open"]
         for task, splits in row["tasks"].items():
-            rows += [
-                Result(model, task, split, {_METRICS[task]: score}, "", PATH)
-                for split, score in splits.items()
-            ]
+            rows += [Result(model, task, split, score, "", PATH) for split, score in splits.items()]
     lines = [line for line in score_lines(rows) if line.data == PUBLISHED]
     return PublicResults(tuple(PublicLine(line, *facts[line.model]) for line in lines), data["commit"])
-
-
-def in_range(value: float | None, limits: tuple[float, float]) -> bool:
-    """Whether a number is known and within the limits; the limits are included."""
-    return value is not None and limits[0] <= value <= limits[1]
-
-
-def parse_range(text: str) -> tuple[float, float]:
-    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
-
-    >>> parse_range("100M-1B"), parse_range("8k-")
-    ((100000000.0, 1000000000.0), (8192.0, inf))
-    """
-    low, dash, high = text.partition("-")
-    try:
-        limits = (_number(low, 0.0), _number(high, math.inf))
-    except ValueError:
-        limits = (1.0, 0.0)
-    if not dash or not limits[0] <= limits[1]:
-        raise InputError(
-            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}."
-        )
-    return limits
-
-
-def _number(text: str, default: float) -> float:
-    if not text:
-        return default
-    unit = {"k": 1024, "M": 1e6, "B": 1e9}.get(text[-1])
-    return float(text) if unit is None else float(text[:-1]) * unit
 
 
 @dataclass(frozen=True)
@@ -112,9 +77,8 @@ class Window:
 
     near: (
         int | None
-    )  # after so many tokens texts seem to be cut; None if no cut is seen or the scores are unclear
+    )  # texts seem to be cut after so many tokens; None: no cut is seen, or the scores are unclear
     is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
-    distance: float | None = None  # to the nearest curve in points
 
     @property
     def label(self) -> str:
@@ -163,22 +127,15 @@ def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]
         return None
     if _finds_all(values, LENGTHS[-1]):
         return Window(None, is_whole=True)
+    # rounded, because scores are multiples of two points
     distances = {
-        read: _distance(values, curve, [n for n in LENGTHS if n > read])
+        read: round(max(abs(values[n] - curve[n]) for n in LENGTHS if n > read), 6)
         for read, curve in curves.items()
         if _finds_all(values, read)
     }
-    if not distances:
-        return Window(None)
-    nearest = min(distances, key=lambda read: distances[read])
-    distance = distances[nearest]
-    return Window(nearest if distance <= TOLERANCE else None, distance=distance)
+    nearest = min(distances, key=lambda read: distances[read], default=None)
+    return Window(nearest if nearest and distances[nearest] <= TOLERANCE else None)
 
 
 def _finds_all(values: Mapping[int, float], read: int) -> bool:
     return all(values[length] >= GOOD for length in LENGTHS if length <= read)
-
-
-def _distance(values: Mapping[int, float], curve: Mapping[int, float], lengths: Sequence[int]) -> float:
-    """The largest difference in points, rounded: scores are multiples of two points."""
-    return round(max(abs(values[length] - curve[length]) for length in lengths), 6)

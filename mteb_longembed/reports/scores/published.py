@@ -71,6 +71,12 @@ def column_of(task: str) -> Column | None:
     return next((column for column in COLUMNS if name in column.tasks.values()), None)
 
 
+def metric_of(task: str) -> str:
+    """The metric of a task: Acc@1 for Passkey, Needle and their variants, nDCG@10 for all others."""
+    column = column_of(task)
+    return "ndcg_at_10" if column is None else column.metric
+
+
 def split_length(split: str) -> int | None:
     """The context length in tokens of a split such as `test_4096`, None for other splits.
 

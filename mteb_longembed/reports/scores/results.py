@@ -1,13 +1,13 @@
 """From folders of MTEB result files to plain rows: one model on one split of one task.
 
 This module reads files of `mteb run` (`<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside it, at
-any depth). It also reads copies of the public results repository, whose older files have another form. It does not
-use mteb, so a report over thousands of files needs no torch and no registry of mteb.
+any depth), also in copies of the public results repository. It does not use mteb, so a report over thousands of files
+needs no torch and no registry of mteb.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,10 +16,7 @@ from typing import Any
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.files import printable, read_json
-from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of
-
-_METRICS = ("ndcg_at_1", "ndcg_at_10")
-_NOT_RESULTS = {"model_meta.json"}
+from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of, metric_of
 
 
 @dataclass(frozen=True)
@@ -39,53 +36,50 @@ class Model:
 
 @dataclass(frozen=True)
 class Result:
-    """One model's scores from 0 to 1 on one split, by metric such as `ndcg_at_10`; an unknown text is empty."""
+    """One model's main score on one split, from 0 to 1; an unknown text is empty."""
 
     model: Model
     task: str
     split: str
-    metrics: Mapping[str, float] = field(hash=False)
+    score: float  # in the task's metric (`metric_of`)
     dataset_revision: str
     path: Path
     mteb_version: str = ""
     date: str = ""  # the day of the run, such as 2026-01-31
+    queries: tuple[float, ...] = ()  # the scores of single queries, if their rankings are known
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What a score belongs to: the model's full name, its revision, the task and the split."""
+        return (self.model.name.full, self.model.revision, self.task, self.split)
 
 
-@dataclass(frozen=True)
-class Results:
-    """All rows that were found, and one sentence for each file that was skipped."""
+def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]]:
+    """Every result file below the folders, sorted by path, and one sentence for each file that was skipped.
 
-    rows: tuple[Result, ...]
-    problems: tuple[str, ...]
-
-
-def load_results(folders: Sequence[Path | str]) -> Results:
-    """Every result file below the folders, sorted by path; an `InputError` if a folder does not exist."""
-    rows: dict[tuple[Model, str, str], Result] = {}
+    It is an `InputError` if a folder does not exist.
+    """
+    rows: dict[tuple[str, str, str, str], Result] = {}
     problems: list[str] = []
     for path in _json_files(folders):
         try:
-            found = _read_file(path)
+            for row in _read_file(path):
+                first = rows.setdefault(row.key, row)
+                if first.score != row.score:
+                    problems.append(
+                        f"skipped {path}, split {row.split}: {first.path} has another score for it."
+                    )
         except (DataError, OSError) as error:
-            problems.append(printable(f"skipped {path}: {error}"))
-            continue
-        for row in found:
-            first = rows.setdefault((row.model, row.task, row.split), row)
-            if first.metrics != row.metrics:
-                problem = f"skipped {path}, split {row.split}: {first.path} has other scores for it."
-                problems.append(printable(problem))
-    return Results(tuple(rows.values()), tuple(dict.fromkeys(problems)))
+            problems.append(f"skipped {path}: {error}")
+    return list(rows.values()), list(dict.fromkeys(map(printable, problems)))
 
 
 def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
-    seen: set[Path] = set()
     for folder in map(Path, folders):
         if not folder.exists():
             raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
-        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json")):
-            if path.name not in _NOT_RESULTS and path.resolve() not in seen:
-                seen.add(path.resolve())
-                yield path
+        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+        yield from (path for path in files if path.name != "model_meta.json")
 
 
 def _read_file(path: Path) -> list[Result]:
@@ -99,15 +93,34 @@ def _read_file(path: Path) -> list[Result]:
     data = read_json(path, raw)
     if not isinstance(data, dict):
         raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
-    task = data.get("task_name") or data.get("mteb_dataset_name")
-    if task != path.stem:
-        raise DataError(f"it names the task {task!r}, not {path.stem!r}.")
+    if data.get("task_name") != path.stem:
+        raise DataError(
+            f"its 'task_name' must be {path.stem!r}, got {data.get('task_name')!r} (None: of mteb before 1.11)."
+        )
+    if not isinstance(data.get("scores"), dict):
+        raise DataError("its 'scores' is not an object with one entry for each split.")
     model, day = _read_model(path.parent), _day(data.get("date"))
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
-        Result(model, task, printable(split), _metrics(scores, split), revision, path, version, day)
-        for split, scores in _splits(data).items()
+        Result(
+            model, path.stem, printable(split), _score(path.stem, split, found), revision, path, version, day
+        )
+        for split, found in data["scores"].items()
     ]
+
+
+def _score(task: str, split: str, subsets: Any) -> float:
+    found = subsets if isinstance(subsets, list) else []
+    default = [s for s in found if isinstance(s, dict) and s.get("hf_subset") == "default"]
+    if len(default) != 1:
+        raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
+    name = metric_of(task)
+    value = default[0].get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DataError(f"its split {split!r} has no number {name!r}.")
+    if not 0 <= value <= 1:
+        raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}.")
+    return float(value)
 
 
 def _day(value: object) -> str:
@@ -120,35 +133,6 @@ def _day(value: object) -> str:
     except (ValueError, OverflowError, OSError):
         pass
     return ""
-
-
-def _splits(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Scores by split, from current files (`scores`) or files of mteb before 1.11 (splits at the top level)."""
-    if "scores" not in data:
-        return {key: value for key, value in data.items() if isinstance(value, dict)}
-    if not isinstance(data["scores"], dict):
-        raise DataError("its 'scores' is not an object with one entry for each split.")
-    splits = {}
-    for split, subsets in data["scores"].items():
-        if not isinstance(subsets, list):
-            raise DataError(f"its split {split!r} is not a list of subsets.")
-        default = [s for s in subsets if isinstance(s, dict) and s.get("hf_subset") == "default"]
-        if len(default) != 1:
-            raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
-        splits[split] = default[0]
-    return splits
-
-
-def _metrics(scores: dict[str, Any], split: str) -> dict[str, float]:
-    metrics = {}
-    for name in _METRICS:
-        value = scores.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DataError(f"its split {split!r} has no number {name!r}.")
-        if not 0 <= value <= 1:
-            raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}.")
-        metrics[name] = float(value)
-    return metrics
 
 
 def _read_model(folder: Path) -> Model:

@@ -33,8 +33,6 @@ AVERAGE = "Average"
 T = TypeVar("T")
 _ROUNDING = 1e-3  # in queries for each query: result files have five decimals
 
-# Scores from 0 to 1 by split and query id, for each model's name, revision and task.
-QueryScores = Mapping[tuple[str, str, str], Mapping[str, Mapping[str, float]]]
 #: The scores of single queries of one split, from 0 to 1.
 _Queries = tuple[float, ...]
 
@@ -82,17 +80,13 @@ class Line:
         return self.average if key == AVERAGE else self.scores[key]
 
 
-def score_lines(results: Iterable[Result], by_query: QueryScores | None = None) -> list[Line]:
+def score_lines(results: Iterable[Result]) -> list[Line]:
     """Make lines from results. They are sorted by kind of data, and otherwise keep their order."""
     by_model: dict[Model, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for row in results:
         by_model[row.model][row.task].append(row)
     usual = _usual_revisions(by_model.values())
-    lines = [
-        _line(model, kind, tasks, usual, by_query or {})
-        for model, tasks in by_model.items()
-        for kind in _kinds(tasks)
-    ]
+    lines = [_line(model, kind, tasks, usual) for model, tasks in by_model.items() for kind in _kinds(tasks)]
     return sorted(lines, key=lambda line: line.data)
 
 
@@ -114,13 +108,7 @@ def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
     return kinds or [kind for kind in both if any(c.tasks[kind] in tasks for c in COLUMNS)][:1]
 
 
-def _line(
-    model: Model,
-    kind: str,
-    tasks: Mapping[str, Sequence[Result]],
-    usual: Mapping[str, str],
-    by_query: QueryScores,
-) -> Line:
+def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual: Mapping[str, str]) -> Line:
     scores, by_length, length_intervals, other = {}, {}, {}, []
     groups: list[_Queries | None] = []
     weights: list[float] = []
@@ -131,8 +119,8 @@ def _line(
             revision = rows[0].dataset_revision
             if revision != usual[rows[0].task]:
                 other.append(f"{column.key} {revision[:12]}")
-        values = {row.split: 100 * row.metrics[column.metric] for row in rows}
-        queries = {row.split: _queries(column, row, by_query) for row in rows}
+        values = {row.split: 100 * row.score for row in rows}
+        queries = {row.split: _queries(column, row) for row in rows}
         done = [values[split] for split in column.splits if split in values]
         own = [queries.get(split) for split in column.splits]
         mean = fmean(done) if done else None
@@ -158,12 +146,9 @@ def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> S
     return tasks.get(column.tasks[PUBLISHED if kind == GENERATED else GENERATED], ())
 
 
-def _queries(column: Column, row: Result, by_query: QueryScores) -> _Queries | None:
+def _queries(column: Column, row: Result) -> _Queries | None:
     """The scores of single queries, if they are known."""
-    found = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
-    if found:
-        return tuple(found.values())
-    return right_and_wrong(100 * row.metrics[column.metric]) if column.is_by_length else None
+    return row.queries or (right_and_wrong(100 * row.score) if column.is_by_length else None)
 
 
 def right_and_wrong(percent: float, n: int = QUERIES_PER_LENGTH) -> _Queries | None:

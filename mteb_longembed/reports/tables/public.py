@@ -18,7 +18,6 @@ from mteb_longembed.reports.scores.public_results import (
     UNCLEAR,
     PublicResults,
     Window,
-    in_range,
     reference_curves,
     window,
 )
@@ -55,13 +54,8 @@ _OTHER = (*(column.is_by_length for column in COLUMNS), True)
 _Curves = Mapping[int, Mapping[int, float]]
 
 
-@dataclass(frozen=True)
-class Filter:
-    """The rows to show; limits are included."""
-
-    parameters: tuple[float, float] | None = None
-    advertised: tuple[float, float] | None = None  # in tokens
-    evaluated: str | None = None  # one of `WINDOWS`; `none`: no cut is seen
+#: The smallest and the largest number to show.
+Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -77,19 +71,16 @@ class _Row:
     def is_marked(self) -> bool:
         return self.window is not None and self.window.differs_from(self.advertised)
 
-    def is_kept(self, chosen: Filter) -> bool:
-        if chosen.parameters and not in_range(self.n_parameters, chosen.parameters):
-            return False
-        if chosen.advertised and not in_range(self.advertised, chosen.advertised):
-            return False
+    def is_kept(self, parameters: Limits | None, advertised: Limits | None, evaluated: str | None) -> bool:
+        for value, limits in ((self.n_parameters, parameters), (self.advertised, advertised)):
+            if limits and (value is None or not limits[0] <= value <= limits[1]):
+                return False
         seen = self.window
-        if chosen.evaluated is None or seen is None:
-            return chosen.evaluated is None
-        if chosen.evaluated == MISMATCHES:
+        if evaluated is None or seen is None:
+            return evaluated is None
+        if evaluated == MISMATCHES:
             return self.is_marked
-        return (
-            seen.is_whole if chosen.evaluated == "none" else chosen.evaluated in (seen.label, str(seen.near))
-        )
+        return seen.is_whole if evaluated == "none" else evaluated in (seen.label, str(seen.near))
 
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
@@ -108,12 +99,26 @@ class _Row:
         )
 
 
-def public_table(public: PublicResults, lines: Iterable[Line], chosen: Filter = Filter()) -> Table:
-    """All rows sorted by average, the best first. Incomplete rows are last and have no rank."""
+def public_table(
+    public: PublicResults,
+    lines: Iterable[Line],
+    parameters: Limits | None = None,
+    advertised: Limits | None = None,
+    evaluated: str | None = None,
+) -> Table:
+    """All rows sorted by average, the best first. Incomplete rows are last and have no rank.
+
+    Only rows are shown whose number of parameters and advertised length (in tokens) are within the limits, and whose
+    window is `evaluated`, one of `WINDOWS` (`none`: no cut is seen).
+    """
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
-    shown = [row.cells(rank) for rank, row in enumerate(rows, start=1) if row.is_kept(chosen)]
+    shown = [
+        row.cells(rank)
+        for rank, row in enumerate(rows, start=1)
+        if row.is_kept(parameters, advertised, evaluated)
+    ]
     title = "LongEmbed, public results, ours and the paper's"
     first = len(_HEADER) - len(SCORE_HEADER)
     table = score_table("published", title, _HEADER, shown, _notes(public, shown), first)

@@ -10,7 +10,6 @@ from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.predictions import metric_of
 from mteb_longembed.reports.scores.published import (
     COLUMNS,
     LENGTHS,
@@ -26,7 +25,7 @@ from mteb_longembed.reports.scores.published import (
     trained_len,
 )
 from mteb_longembed.reports.scores.results import Model, Result
-from mteb_longembed.reports.scores.scoreboard import Line, QueryScores, Score, interval_of, share_interval
+from mteb_longembed.reports.scores.scoreboard import Line, Score, interval_of, share_interval
 from mteb_longembed.reports.tables.table import (
     SCORE_HEADER,
     Cell,
@@ -41,7 +40,6 @@ from mteb_longembed.reports.tables.table import (
     size_cell,
     text_cell,
 )
-from mteb_longembed.statistics.bootstrap import mean_interval
 from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 # The mark of a difference between scores on different documents and queries.
@@ -96,12 +94,12 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
         names = labels(line.model for line in members)
         rows = [
             [
-                text_cell(names[line.model]),
-                size_cell(line.model.n_parameters),
-                text_cell(line.model.tokens),
+                text_cell(names[model]),
+                size_cell(model.n_parameters),
+                text_cell(model.tokens),
                 *score_cells(line),
             ]
-            for line in members
+            for model, line in ((line.model, line) for line in members)
         ]
         header = ("Model", "Size", "Tokens", *SCORE_HEADER)
         title = f"LongEmbed, {_data_title(data)}"
@@ -127,7 +125,7 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
     return tables
 
 
-def variants_table(results: Iterable[Result], by_query: QueryScores) -> Table | None:
+def variants_table(results: Iterable[Result]) -> Table | None:
     """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits. None without any."""
     found: dict[tuple[str, Model], list[Result]] = {}
     for row in results:
@@ -136,13 +134,9 @@ def variants_table(results: Iterable[Result], by_query: QueryScores) -> Table | 
     names = labels(model for _, model in found)
     rows = []
     for (task, model), splits in sorted(found.items(), key=lambda item: item[0][0]):
-        scores = [100 * row.metrics[metric_of(task)] for row in splits]
-        known = by_query.get((model.name.full, model.revision, task), {})
-        queries = [tuple(known.get(row.split, {}).values()) for row in splits]
-        cell = number_cell(fmean(scores), interval=interval_of(queries))
-        rows.append(
-            [text_cell(task), text_cell(names[model]), text_cell(model.tokens), text_cell(len(splits)), cell]
-        )
+        score = fmean(100 * row.score for row in splits)
+        words = map(text_cell, (task, names[model], model.tokens, len(splits)))
+        rows.append([*words, number_cell(score, interval=interval_of([row.queries for row in splits]))])
     note = "Acc@1 for variants of Passkey and Needle, nDCG@10 for others, mean over the splits that were run; percent."
     header = ("Task", "Model", "Tokens", "Splits", "Score")
     return score_table("variants", "Variants of the tasks", header, rows, [note]) if rows else None
@@ -193,22 +187,13 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
             by_data.setdefault(line.data, []).append((line, theirs))
     tables = []
     for data, pairs in by_data.items():
-        is_other = [data != PUBLISHED and (key not in _REAL) for key in SCORE_HEADER]
-        rows = [
-            (line, theirs.origin, score_cells(line), _their_cells(theirs), is_other) for line, theirs in pairs
-        ]
+        rows = [(line, theirs.origin, score_cells(line), _their_cells(theirs)) for line, theirs in pairs]
         title = f"Ours beside the published numbers, {_data_title(data)}"
         sources = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, t in pairs})]
         tables.append(_beside(f"compared-{data_key(data)}", title, data, SCORE_HEADER, rows, sources))
         for key in (column.key for column in COLUMNS if column.is_by_length):
             rows = [
-                (
-                    line,
-                    theirs.origin,
-                    length_cells(line, key, LENGTHS),
-                    _shares(theirs.by_length[key]),
-                    [data != PUBLISHED] * len(LENGTHS),
-                )
+                (line, theirs.origin, length_cells(line, key, LENGTHS), _shares(theirs.by_length[key]))
                 for line, theirs in pairs
                 if line.by_length[key] and theirs.by_length.get(key)
             ]
@@ -221,8 +206,8 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 _REAL = {column.key for column in COLUMNS if not column.is_by_length}
-#: A line of ours, whose numbers stand beside it, both rows of cells, and which columns have other data.
-_Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell], Sequence[bool]]
+#: A line of ours, whose numbers stand beside it, and both rows of cells.
+_Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell]]
 
 
 def _beside(
@@ -230,18 +215,14 @@ def _beside(
 ) -> Table:
     names = labels(line.model for line, *_ in pairs)
     rows: list[tuple[Cell, ...]] = []
-    last = None
-    for line, origin, ours, theirs, is_other in pairs:
-        label = text_cell(names[line.model])
-        differences = [
-            difference_cell(a, b, OTHER_DATA if other else "")
-            for a, b, other in zip(ours, theirs, is_other, strict=True)
-        ]
-        if line is not last:
-            rows.append((label, text_cell("ours"), *ours))
+    marks = ["" if data == PUBLISHED or title in _REAL else OTHER_DATA for title in header]
+    for line, origin, ours, theirs in pairs:
+        label, own = text_cell(names[line.model]), (text_cell(names[line.model]), text_cell("ours"), *ours)
+        if own not in rows:
+            rows.append(own)
         rows.append((label, text_cell(origin), *theirs))
+        differences = map(difference_cell, ours, theirs, marks)
         rows.append((label, text_cell(f"ours - {origin}"), *differences))
-        last = line
     other = [] if data == PUBLISHED else [_OTHER_DATA_NOTE]
     return score_table(key, title, ("Model", "Numbers", *header), rows, [*other, *notes, _DIFFERENCE_NOTE])
 
@@ -277,31 +258,23 @@ def statistics_table() -> Table:
         # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
         known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
         for split, row in task_chars(task).items():
-            cells = (
-                text_cell(task),
-                text_cell(split),
-                text_cell(row["n_queries"]),
-                text_cell(row["n_documents"]),
-                number_cell(known[0]),
-                number_cell(known[1], 0),
-                number_cell(row["document_chars"]["mean"], 0),
-            )
-            rows.append(cells)
+            whole = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
+            lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
+            rows.append((*whole, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
     header = ("Task", "Split", "Queries", "Documents", *_WORDS, "Characters per document")
     return score_table("statistics", "Task statistics", header, rows, notes)
 
 
-def beir_table(
-    results: Iterable[Result], models: tuple[str, str] | None = None, by_query: QueryScores | None = None
-) -> Table | None:
+def beir_table(results: Iterable[Result], models: Sequence[str] | None = None) -> Table | None:
     """Two models (the first two by default) on BEIR's 15 tasks; None if no model has a BEIR result."""
     by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
     tasks = beir_tasks()
     names = {name for task in tasks for name in (task.task, *task.parts)}
     for row in results:
         if row.task in names:
-            by_model.setdefault(row.model, {})[row.task, row.split] = _measured(row, by_query or {})
+            score = interval_of([row.queries]) or Interval(100 * row.score, math.nan, math.nan)
+            by_model.setdefault(row.model, {})[row.task, row.split] = score
     known = {model.name.full: model for model in by_model}
     if models is None:
         chosen = list(by_model)[:2]
@@ -324,14 +297,6 @@ def beir_table(
 def _row(task: str, query_words: float, document_words: float, cells: list[Cell]) -> tuple[Cell, ...]:
     difference = [difference_cell(cells[1], cells[0])] if len(cells) == 2 else []
     return (text_cell(task), number_cell(query_words), number_cell(document_words), *cells, *difference)
-
-
-def _measured(row: Result, by_query: QueryScores) -> Interval:
-    """A score in percent. Its ends are unknown if the scores of its queries are."""
-    queries = by_query.get((row.model.name.full, row.model.revision, row.task), {}).get(row.split)
-    if queries:
-        return mean_interval(list(queries.values())).scaled(100)
-    return Interval(100 * row.metrics["ndcg_at_10"], math.nan, math.nan)
 
 
 def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:

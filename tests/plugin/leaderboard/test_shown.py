@@ -17,7 +17,6 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.plugin import after_import
-from mteb_longembed.plugin.leaderboard.shown import add_to_menu
 from mteb_longembed.plugin.metadata import load_named
 from mteb_longembed.plugin.registries import ModelRegistry
 from tests.plugin.results import write_results
@@ -76,16 +75,12 @@ def test_our_benchmark_is_on_the_menu_behind_mteb_own() -> None:
     assert str(names(menu.R_BENCHMARK_ENTRIES)) == text, "told twice, it must stand there once"
 
 
-def test_an_entry_of_the_same_name_is_no_benchmark() -> None:
-    entry = SimpleNamespace(name="A", benchmarks=[SimpleNamespace(name="B", benchmarks=())])
-    assert not add_to_menu([entry], "B", SimpleNamespace(name="ours"))
-    assert not add_to_menu([entry], "A", SimpleNamespace(name="ours"))
-
-
-def test_a_menu_without_longembed_is_told_in_one_sentence(monkeypatch) -> None:
+@pytest.mark.parametrize("named", [[], [SimpleNamespace(name="LongEmbed", benchmarks=())]])
+def test_a_menu_without_longembed_is_told_in_one_sentence(monkeypatch, named) -> None:
     from mteb.benchmarks import _leaderboard_menu as menu
 
-    monkeypatch.setattr(menu, "R_BENCHMARK_ENTRIES", [])
+    entry = SimpleNamespace(name="LongEmbed", benchmarks=named)  # an entry of this name is no benchmark
+    monkeypatch.setattr(menu, "R_BENCHMARK_ENTRIES", [entry])
     with pytest.raises(LongEmbedError, match=r"^mteb 2\.[\d.]+ has no LongEmbed in .*R_BENCHMARK_ENTRIES"):
         after_import("mteb.benchmarks._leaderboard_menu")
 

@@ -5,11 +5,8 @@ from statistics import median
 
 import pytest
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.scores.public_results import (
     Window,
-    in_range,
-    parse_range,
     public_results,
     reference_curves,
     window,
@@ -73,9 +70,9 @@ CURVES = {512: _curve(100, 100, 62, 22, 14, 4, 4, 2), 8192: _curve(100, 100, 100
 @pytest.mark.parametrize(
     ("changed", "found"),
     [
-        ({2048: 26.0}, Window(512, distance=4.0)),  # two queries away
-        ({2048: 28.0}, Window(None, distance=6.0)),  # three
-        ({256: 92.0}, Window(512, distance=0.0)),  # only lengths beyond the window count
+        ({2048: 26.0}, Window(512)),  # two queries away
+        ({2048: 28.0}, Window(None)),  # three
+        ({256: 92.0}, Window(512)),  # only lengths beyond the window count
         ({512: 84.0}, Window(None)),  # misses what it reads
     ],
 )
@@ -119,22 +116,3 @@ def test_facts_of_mteb_stand_beside_the_scores():
     assert rows["Qwen/Qwen3-Embedding-0.6B"].advertised == 32768
     assert rows["minishlab/potion-base-8M"].advertised == math.inf
     assert rows["google/gemini-embedding-001"].is_open is False
-
-
-@pytest.mark.parametrize(
-    ("text", "limits"),
-    [("100M-1B", (1e8, 1e9)), ("8k-", (8192, math.inf)), ("-512", (0, 512)), ("1.5B-2B", (1.5e9, 2e9))],
-)
-def test_a_range_has_units(text, limits):
-    assert parse_range(text) == limits
-
-
-@pytest.mark.parametrize("text", ["512", "b-c", "2k-1k", "nan-", "1--2"])
-def test_what_is_no_range_is_an_error(text):
-    with pytest.raises(InputError, match="MIN-MAX"):
-        parse_range(text)
-
-
-def test_what_is_not_stated_is_in_no_range():
-    assert not in_range(None, (0, math.inf))
-    assert in_range(512, (512, 512))

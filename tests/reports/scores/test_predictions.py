@@ -17,15 +17,13 @@ def test_files_that_mteb_wrote_are_read(toy_run):
         "toy",
         "LongEmbedPasskey",
     )
-    results = load_results([toy_run.results])
-    assert results.problems == ()
-    assert {row.model.name.full for row in results.rows} == {"toy/good+pi@512", "toy/poor"}
+    rows, problems = load_results([toy_run.results])
+    assert problems == [] and {row.model.name.full for row in rows} == {"toy/good+pi@512", "toy/poor"}
 
 
 def test_scores_a_query_average_to_what_mteb_reports(toy_run, toy_task):
     (good,), _ = load_predictions([toy_run.good])
-    results = load_results([toy_run.results]).rows
-    scores = query_scores(good, results)
+    scores = query_scores(good, load_results([toy_run.results])[0])
     assert set(scores) == {"test_256", "test_512"}
     assert all(scores["test_256"][f"q{i}"] == 1 for i in range(15))
     # Of the five that look alike one comes first by chance.
@@ -50,12 +48,12 @@ def test_a_file_written_over_by_another_model_is_refused(toy_run, toy_task, tmp_
     (mixed,), _ = load_predictions([tmp_path / "shared"])
     assert mixed.model == "toy/good+pi@512"
     with pytest.raises(DataError, match="another run has overwritten it"):
-        query_scores(mixed, load_results([toy_run.results]).rows)
+        query_scores(mixed, load_results([toy_run.results])[0])
 
 
 def test_depth_comes_from_the_document_that_answers(toy_run, toy_task):
     (poor,), _ = load_predictions([toy_run.poor])
-    points = depth_points(poor)
+    points = depth_points(poor, query_scores(poor))
     assert len(points) == 40
     right = {point.depth for point in points if point.score == 1}
     assert {0.0, 0.05, 0.1, 0.15, 0.2} <= right

@@ -15,33 +15,19 @@ TASK = "LongEmbedQMSum"
 
 def test_a_result_file_becomes_one_row_a_split(tmp_path):
     write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5, "test_512": 0.25})
-    found = load_results([tmp_path])
-    assert found.problems == ()
-    assert {(row.split, row.metrics["ndcg_at_1"]) for row in found.rows} == {
+    rows, problems = load_results([tmp_path])
+    assert problems == []
+    assert {(row.split, row.score) for row in rows} == {
         ("test_256", 0.5),
         ("test_512", 0.25),
     }
-    assert found.rows[0].model.name.full == BASE
-    assert found.rows[0].dataset_revision == "g1"
-
-
-def test_files_of_mteb_before_1_11_are_read(tmp_path):
-    path = write_result(tmp_path, "LEMBQMSumRetrieval", {"test": 0.1})
-    old = {
-        "dataset_revision": "6e34",
-        "mteb_dataset_name": "LEMBQMSumRetrieval",
-        "mteb_version": "1.7.0",
-        "test": {"evaluation_time": 1.0, "ndcg_at_1": 0.2, "ndcg_at_10": 0.3},
-    }
-    path.write_text(json.dumps(old))
-    (row,) = load_results([tmp_path]).rows
-    assert (row.task, row.split, row.metrics["ndcg_at_10"]) == ("LEMBQMSumRetrieval", "test", 0.3)
+    assert (rows[0].model.name.full, rows[0].dataset_revision) == (BASE, "g1")
 
 
 def test_without_model_meta_the_folders_name_the_model(tmp_path):
     path = write_result(tmp_path, TASK, {"test": 0.1}, name="a/b+ntk@4096")
     (path.parent / "model_meta.json").unlink()
-    (row,) = load_results([tmp_path]).rows
+    ((row,), _) = load_results([tmp_path])
     assert (row.model.name.full, row.model.revision) == ("a/b+ntk@4096", "r1")
 
 
@@ -49,7 +35,7 @@ def test_parameters_and_length_come_from_model_meta(tmp_path):
     path = write_result(tmp_path, TASK, {"test": 0.1})
     meta = {"name": BASE, "revision": "r1", "n_parameters": 109482240, "max_tokens": float("inf")}
     (path.parent / "model_meta.json").write_text(json.dumps(meta))
-    (row,) = load_results([tmp_path]).rows
+    ((row,), _) = load_results([tmp_path])
     assert (row.model.n_parameters, row.model.max_tokens) == (109482240, None)
 
 
@@ -64,59 +50,53 @@ def _with(scores):
         ("[1, 2]", "a list"),
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
-        (_with(f'"ndcg_at_1": {"9" * 400}'), "must be from 0 to 1"),
-        ('{"task_name": "Other", "scores": {}}', "names the task 'Other'"),
+        (_with(f'"ndcg_at_10": {"9" * 400}'), "must be from 0 to 1"),
+        ('{"task_name": "Other", "scores": {}}', "must be 'LongEmbedQMSum', got 'Other'"),
         ('{"task_name": "LongEmbedQMSum", "scores": 3}', "'scores' is not an object"),
-        ('{"task_name": "LongEmbedQMSum", "scores": {"test": 3}}', "not a list of subsets"),
+        ('{"task_name": "LongEmbedQMSum", "test": {"ndcg_at_10": 0.3}}', "'scores' is not an object"),
+        ('{"task_name": "LongEmbedQMSum", "scores": {"test": 3}}', "0 subsets named 'default'"),
         ('{"task_name": "LongEmbedQMSum", "scores": {"test": []}}', "0 subsets named 'default'"),
         (_with('"ndcg_at_1": 1'), "no number 'ndcg_at_10'"),
-        (_with('"ndcg_at_1": "high"'), "no number 'ndcg_at_1'"),
-        (_with('"ndcg_at_1": 53.2'), "must be from 0 to 1, got 53.2"),
-        (_with('"ndcg_at_1": NaN'), "must be from 0 to 1, got nan"),
+        (_with('"ndcg_at_10": "high"'), "no number 'ndcg_at_10'"),
+        (_with('"ndcg_at_10": 53.2'), "must be from 0 to 1, got 53.2"),
+        (_with('"ndcg_at_10": NaN'), "must be from 0 to 1, got nan"),
     ],
 )
 def test_a_broken_file_is_named_and_skipped_and_the_rest_is_read(tmp_path, text, reason):
     good = write_result(tmp_path, "LongEmbedNarrativeQA", {"test": 0.5})
     (good.parent / f"{TASK}.json").write_text(text)
-    found = load_results([tmp_path])
-    assert [row.task for row in found.rows] == ["LongEmbedNarrativeQA"]
-    (problem,) = found.problems
-    assert f"{TASK}.json" in problem
-    assert reason in problem
+    (row,), (problem,) = load_results([tmp_path])
+    assert row.task == "LongEmbedNarrativeQA"
+    assert f"{TASK}.json" in problem and reason in problem
 
 
 def test_a_broken_model_meta_is_named(tmp_path):
     path = write_result(tmp_path, TASK, {"test": 0.5})
     (path.parent / "model_meta.json").write_text("{")
-    found = load_results([tmp_path])
-    assert found.rows == ()
-    assert "model_meta.json beside it: it is not valid JSON" in found.problems[0]
+    rows, (problem,) = load_results([tmp_path])
+    assert rows == [] and "model_meta.json beside it: it is not valid JSON" in problem
 
 
 def test_foreign_json_is_named_but_other_tasks_and_predictions_are_not(tmp_path):
     (tmp_path / "notes.json").write_text('{"by": "somebody else"}')
     (tmp_path / "Banking77Classification.json").write_text('{"task_name": "Banking77Classification"}')
     (tmp_path / "LongEmbedQMSum_predictions.json").write_text('{"mteb_model_meta": {}, "default": {}}')
-    found = load_results([tmp_path])
-    assert found.rows == ()
-    assert len(found.problems) == 1
-    assert "notes.json" in found.problems[0]
+    rows, (problem,) = load_results([tmp_path])
+    assert rows == [] and "notes.json" in problem
 
 
 def test_the_same_file_given_twice_counts_once(tmp_path):
     write_result(tmp_path / "one", TASK, {"test": 0.5})
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    found = load_results([tmp_path, tmp_path / "one", tmp_path / "two"])
-    assert len(found.rows) == 1
-    assert found.problems == ()
+    rows, problems = load_results([tmp_path, tmp_path / "one", tmp_path / "two"])
+    assert (len(rows), problems) == (1, [])
 
 
 def test_two_scores_of_one_run_keep_the_first_and_say_so(tmp_path):
     write_result(tmp_path / "one", TASK, {"test": 0.5})
     write_result(tmp_path / "two", TASK, {"test": 0.6})
-    found = load_results([tmp_path / "one", tmp_path / "two"])
-    assert found.rows[0].metrics["ndcg_at_10"] == 0.5
-    assert "has other scores" in found.problems[0]
+    (row,), (problem,) = load_results([tmp_path / "one", tmp_path / "two"])
+    assert row.score == 0.5 and "has another score" in problem
 
 
 def test_a_missing_folder_is_an_error():
@@ -138,7 +118,7 @@ def test_a_missing_folder_is_an_error():
 )
 def test_the_day_of_a_run_is_a_date_whatever_the_file_says(tmp_path, value, day):
     write_result(tmp_path, TASK, {"test": 0.5}, date=value)
-    (row,) = load_results([tmp_path]).rows
+    ((row,), _) = load_results([tmp_path])
     assert row.date == day
 
 
@@ -146,7 +126,7 @@ def test_names_of_other_people_have_no_control_characters(tmp_path):
     path = write_result(tmp_path, TASK, {"te\x1b[2Jst": 0.5}, name="a/b")
     meta = {"name": "a/b\x1b[31m\n\u202egnp\ud800", "revision": "r\x07", "n_parameters": 10**400}
     (path.parent / "model_meta.json").write_text(json.dumps(meta))
-    (row,) = load_results([tmp_path]).rows
+    ((row,), _) = load_results([tmp_path])
     shown = row.model.name.full + row.model.revision + row.split
     assert shown.isprintable() and shown.encode("utf-8")
     assert row.model.n_parameters is None

@@ -11,26 +11,19 @@ from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.statistics.bootstrap import mean_interval
 from tests.reports.made import BASE, GENERATED, PUBLISHED, line, rows
 
+REAL = {task for column in COLUMNS if not column.is_by_length for task in column.tasks.values()}
+
 
 def test_the_average_is_the_mean_of_six_columns_and_passkey_of_eight_lengths():
     results = rows(BASE, 0.5)
     # One length of eight at 1.0: Passkey = (7 * 50 + 100) / 8 = 56.25; the average gains a sixth of 6.25.
     changed = [
-        replace(row, metrics={"ndcg_at_1": 1.0, "ndcg_at_10": 1.0})
-        if (row.task, row.split) == ("LongEmbedPasskey", "test_256")
-        else row
+        replace(row, score=1.0) if (row.task, row.split) == ("LongEmbedPasskey", "test_256") else row
         for row in results
     ]
     (only,) = score_lines(changed)
     assert only.scores["Passkey"].value == pytest.approx(56.25)
     assert only.average.value == pytest.approx(50 + 6.25 / 6)
-
-
-def test_passkey_counts_accuracy_and_the_real_tasks_ndcg_at_10():
-    results = [replace(row, metrics={"ndcg_at_1": 0.2, "ndcg_at_10": 0.8}) for row in rows(BASE, 0.0)]
-    (only,) = score_lines(results)
-    assert only.scores["Needle"].value == pytest.approx(20)
-    assert only.scores["QMSum"].value == pytest.approx(80)
 
 
 def test_one_missing_length_leaves_no_average():
@@ -43,7 +36,7 @@ def test_one_missing_length_leaves_no_average():
 
 
 def test_longer_lengths_than_the_papers_are_kept_but_not_averaged():
-    extra = replace(rows(BASE, 0.5, only=["Passkey"])[0], split="test_65536", metrics={"ndcg_at_1": 0.0})
+    extra = replace(rows(BASE, 0.5, only=["Passkey"])[0], split="test_65536", score=0.0)
     (only,) = score_lines([*rows(BASE, 0.5, only=["Passkey"]), extra])
     assert only.scores["Passkey"].value == pytest.approx(50)
     assert only.by_length["Passkey"][65536] == 0
@@ -87,26 +80,14 @@ def test_two_revisions_of_a_model_are_two_lines():
 
 def test_single_queries_give_ndcg_its_bootstrap_interval_and_the_average_one_too():
     made = rows("a/b", 0.5)
-    scores = {f"q{i}": i / 40 for i in range(41)}  # mean 0.5
-    by_query = {
-        ("a/b", "r1", row.task): {row.split: scores} for row in made if row.metrics and "test" in row.split
-    }
-    by_query |= {("a/b", "r1", "LongEmbedSummScreenFD"): {"validation": scores}}
-    real = {
-        key: value for key, value in by_query.items() if key[2] not in ("LongEmbedPasskey", "LongEmbedNeedle")
-    }
-    (without,), (with_queries,) = score_lines(made), score_lines(made, real)
+    scores = tuple(i / 40 for i in range(41))  # mean 0.5
+    real = [replace(row, queries=scores if row.task in REAL else ()) for row in made]
+    (without,), (with_queries,) = score_lines(made), score_lines(real)
     assert without.scores["QMSum"].interval is None and without.average.interval is None
-    expected = mean_interval(list(scores.values()))
+    expected = mean_interval(scores)
     found = with_queries.scores["QMSum"].interval
     assert (found.low, found.high) == (pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
     # By hand, for normal means: the variance of the mean of six, Passkey and Needle with 400 right or wrong answers.
-    variance = (2 * 0.25 / 400 + 4 * np.var(list(scores.values())) / 41) / 36
+    variance = (2 * 0.25 / 400 + 4 * np.var(scores) / 41) / 36
     half = 100 * 1.96 * math.sqrt(variance)
     assert with_queries.average.interval.low == pytest.approx(50 - half, abs=0.1 * half)
-
-
-def test_queries_of_another_revision_say_nothing():
-    made = rows("a/b", 0.5, only=["QMSum"])
-    (line,) = score_lines(made, {("a/b", "r2", "LongEmbedQMSum"): {"test": {"q1": 0.0, "q2": 1.0}}})
-    assert line.scores["QMSum"].interval is None

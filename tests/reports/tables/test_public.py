@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from mteb_longembed.reports.scores.public_results import public_results
-from mteb_longembed.reports.tables.public import Filter, n_mismatches, public_table
+from mteb_longembed.reports.tables.public import n_mismatches, public_table
 from tests.reports.made import BASE, GENERATED, PUBLISHED, lines
 
 HEADER = public_table(public_results(), []).header
 
 
-def _rows(found=(), chosen=Filter()):  # noqa: B008
-    table = public_table(public_results(), found, chosen)
+def _rows(found=(), **chosen):
+    table = public_table(public_results(), found, **chosen)
     return [dict(zip(HEADER, (cell.text for cell in row), strict=True)) for row in table.rows]
 
 
@@ -37,7 +37,7 @@ def test_generated_data_carries_a_dagger_and_no_window():
 
 
 def test_a_mismatch_is_marked_and_called_derived():
-    table = public_table(public_results(), [], Filter(evaluated="mismatch"))
+    table = public_table(public_results(), [], evaluated="mismatch")
     assert len(table.rows) == n_mismatches(public_results()) == 29
     names = {row[1].text for row in table.rows}
     assert {"Alibaba-NLP/gte-Qwen2-7B-instruct", "GritLM/GritLM-7B", "Salesforce/SFR-Embedding-2_R"} <= names
@@ -47,7 +47,7 @@ def test_a_mismatch_is_marked_and_called_derived():
 
 
 def test_filters_keep_what_lies_within_and_the_rank_of_all():
-    rows = _rows(chosen=Filter(parameters=(1e9, 1e10), advertised=(32768, 40960), evaluated="8192"))
+    rows = _rows(parameters=(1e9, 1e10), advertised=(32768, 40960), evaluated="8192")
     assert rows[0]["Model"] == "codefuse-ai/F2LLM-v2-8B"
     assert int(rows[0]["#"]) > 1
     assert all(row["Size"].endswith("B") and row["As evaluated"].startswith("near 8,192") for row in rows)
