@@ -83,7 +83,6 @@ def test_a_folder_of_files_is_read_whole(tmp_path):
         ("missing", None, "does not exist"),
         ("a/b/c", None, "does not exist"),
         ("a.jsonl", "{no json\n", r"a\.jsonl cannot be read"),
-        ("b.txt", "x", "of one kind"),
     ],
 )
 def test_a_missing_or_unreadable_file_is_named(tmp_path, name, content, said):
