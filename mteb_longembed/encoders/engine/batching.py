@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.errors import InputError
@@ -111,13 +110,6 @@ CHARS_PER_TOKEN = 4.5
 _FIRST, _LATER = 4, 64
 
 
-class Block(NamedTuple):
-    """Documents of about the same length: their indices among the inputs, and their ids."""
-
-    places: list[int]
-    ids: list[Ids]
-
-
 def estimated_tokens(text: str, max_len: int) -> int:
     """About how many tokens of a text are encoded, estimated without reading it."""
     return min(int(len(text) / CHARS_PER_TOKEN) + 2, max_len)
@@ -138,16 +130,16 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
 
 def tokenised_blocks(
     texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
-) -> Iterator[Block]:
+) -> Iterator[tuple[list[int], list[Ids]]]:
     """The blocks with their ids. A thread tokenises each block while the block before it is encoded."""
     if not blocks:
         return
 
-    def read(places: list[int]) -> Block:
-        return Block(places, tokenise([texts[i] for i in places]))
+    def read(places: list[int]) -> tuple[list[int], list[Ids]]:
+        return places, tokenise([texts[i] for i in places])
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
-        ahead: Future[Block] = pool.submit(read, blocks[0])
+        ahead: Future[tuple[list[int], list[Ids]]] = pool.submit(read, blocks[0])
         for following in blocks[1:]:
             block, ahead = ahead.result(), pool.submit(read, following)
             yield block

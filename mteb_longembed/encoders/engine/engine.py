@@ -157,15 +157,14 @@ class Engine:
 
         self.reading = Reading()
         with TokenBar(sum(expected), show=show) as bar:
-            for block in tokenised_blocks(texts, blocks, tokenise):
-                bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
-                own = [texts[i] for i in block.places]
-                self.reading.add(reading_of(first.tokenizer, own, block.ids, max_len))
+            for places, ids in tokenised_blocks(texts, blocks, tokenise):
+                bar.correct(sum(map(len, ids)) - sum(expected[i] for i in places))
+                self.reading.add(reading_of(first.tokenizer, [texts[i] for i in places], ids, max_len))
                 warn_once(self.model, self.reading, max_len)
-                for batch in plan([len(ids) for ids in block.ids], self.budget):
-                    rows = [block.ids[i] for i in batch]
-                    yield [block.places[i] for i in batch], rows
-                    bar.advance(sum(map(len, rows)))
+                for batch in plan([len(row) for row in ids], self.budget):
+                    rows = [ids[i] for i in batch]
+                    yield [places[i] for i in batch], rows
+                    bar.update(sum(map(len, rows)))
 
     def _start(self, places: list[int], rows: list[Ids]) -> _Started:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
@@ -281,7 +280,8 @@ class Engine:
 
     def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
         """The features of one document in fp32, because those from its batch were not finite."""
-        describe = _describe(place, texts[place], ids)
+        start = texts[place][:40].encode("unicode_escape", "backslashreplace").decode()
+        describe = f"document {place} ({len(ids)} tokens, starting with '{start}')"
         return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
 
 
@@ -323,8 +323,3 @@ def _numbers(array: Tensor) -> np.ndarray:
     # numpy has no bfloat16
     array = array.float() if array.dtype == torch.bfloat16 else array
     return array.cpu().numpy()
-
-
-def _describe(place: int, text: str, ids: Ids) -> str:
-    start = text[:40].encode("unicode_escape", "backslashreplace").decode()
-    return f"document {place} ({len(ids)} tokens, starting with '{start}')"

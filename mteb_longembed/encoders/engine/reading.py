@@ -108,28 +108,22 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
             _WHOLE.reset(token)
 
 
-class TokenBar:
-    """Counts tokens, and shows a progress bar if it should, also without a terminal. Its total may be corrected."""
+class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar of tokens, which also shows without a terminal. Inside `one_bar` it advances that bar instead."""
 
     def __init__(self, total: int, *, show: bool) -> None:
-        self._whole = _WHOLE.get()
-        show = show and self._whole is None
-        self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
+        self.total: float
+        self.whole = _WHOLE.get()
+        hidden = not show or self.whole is not None
+        super().__init__(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=hidden)
 
     def correct(self, difference: int) -> None:
         """Add to the expected total the difference between the real and the estimated number of tokens."""
-        if not self._bar.disable:
-            self._bar.total = max(self._bar.total + difference, self._bar.n)
-            self._bar.refresh()
+        if not self.disable:
+            self.total = max(self.total + difference, self.n)
+            self.refresh()
 
-    def advance(self, n: int) -> None:
-        """Count `n` more tokens as done."""
-        self._bar.update(n)
-        if self._whole is not None:
-            self._whole.update(n)
-
-    def __enter__(self) -> TokenBar:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()
+    def update(self, n: float = 1) -> None:
+        super().update(n)
+        if self.whole is not None:
+            self.whole.update(n)
