@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.errors import InputError
@@ -42,17 +43,15 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def for_device(
-        cls, device_type: str, width: int, trained_len: int, batch_size: int, tokens: int | None = None
-    ) -> Budget:
-        """The budget of a model of this width on this kind of device. `tokens` replaces the default if it is given."""
+    def of(cls, first: Any, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
+        """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
-            trained_len=trained_len,
+            trained_len=first.strategy.trained_len,
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
             # the limit, and a token takes the same memory in every document
-            even_len=math.inf if device_type == "cuda" else 6 * width,
+            even_len=math.inf if device_type == "cuda" else 6 * first.config.get_text_config().hidden_size,
             fill=FILL.get(device_type, FILL_ELSEWHERE),
         )
 

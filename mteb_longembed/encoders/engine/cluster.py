@@ -26,8 +26,8 @@ from mteb_longembed.encoders.store.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import PARTS_PER_WORKER, estimated_tokens, split_by_cost
-from .engine import DEFAULT_BATCH, Engine, budget_of
+from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
+from .engine import DEFAULT_BATCH, Engine
 from .reading import Reading, TokenBar, warn_once
 from .tokenizing import Ids
 
@@ -221,7 +221,7 @@ class ClusterEngine:
             if known:
                 yield known, [torch.from_numpy(found[keys[i]]) for i in known]
                 bar.update(sum(tokens[i] for i in known))
-            budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
+            budget = Budget.of(first, self.workers.device.type, self.settings["batch_size"])
             costs = [budget.cost(tokens[i]) for i in missing]
             parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
             places = [[missing[i] for i in part] for part in parts]
@@ -284,7 +284,7 @@ def encode_in_pool(
     `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
     parts have returned.
     """
-    budget = budget_of(model, "cpu", kwargs["batch_size"])
+    budget = Budget.of(model.first, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]
     parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
     for number, part in enumerate(parts):

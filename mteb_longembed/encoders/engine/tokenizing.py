@@ -21,8 +21,6 @@ import numpy as np
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from mteb_longembed.errors import ModelError
-
 #: Normalisers that change a text character by character, or within one combining sequence, and pre-tokenisers that
 #: look at most a few characters ahead to find the end of a word.
 _LOCAL_PARTS = frozenset((
@@ -195,9 +193,9 @@ class CutTokenizer:
         self.cache = cache
         self.locality: Locality = locality(serialised)
         special = _special_tokens(self._backend)
-        if special is None:
-            raise ModelError("the tokenizer's special tokens depend on the text, so its texts cannot be cut.")
-        self.before, self.behind = special
+        #: Whether the ids before and after a text do not depend on it.
+        self.can_cut = special is not None
+        self.before, self.behind = special or ([], [])
 
     @classmethod
     def supports(cls, tokenizer: Any) -> bool:
@@ -237,25 +235,20 @@ class CutTokenizer:
         cuts = {i: self._first_cut(text, room) for i, text in enumerate(texts)}
         while cuts:
             whole = [i for i, cut in cuts.items() if cut == len(texts[i])]
-            for i, ids in zip(whole, self._encode([texts[i] for i in whole]), strict=True):
-                done[i] = Content(ids[:room], complete=len(ids) <= room)
+            read = [without_surrogates(texts[i]) for i in whole]
+            encodings = self._backend.encode_batch_fast(read, add_special_tokens=False) if read else []
+            for i, encoding in zip(whole, encodings, strict=True):
+                done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
             pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
             cuts = {}
-            encodings = self._backend.encode_batch(pieces, add_special_tokens=False) if pieces else []
+            encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
             for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
                 if self._safe(encoding, piece, room):
                     done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
                 else:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
-
-    def _encode(self, texts: list[str]) -> list[Ids]:
-        if not texts:
-            return []
-        texts = [without_surrogates(text) for text in texts]
-        encodings = self._backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
 
     def _first_cut(self, text: str, room: int) -> int:
         wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
@@ -323,7 +316,6 @@ def without_surrogates(text: str) -> str:
 
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
-    """The ids before and after every text. None if they depend on the text."""
     whole, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
     mask = whole.special_tokens_mask
     if not bare or 0 not in mask or any(whole.type_ids):
@@ -348,9 +340,6 @@ def cutter_of(tokenizer: Any) -> CutTokenizer | None:
         known = _CUTTERS.get(tokenizer)
         # added tokens change the ids of a text
         if known is None or known[0] != len(tokenizer):
-            try:
-                known = len(tokenizer), CutTokenizer(tokenizer)
-            except ModelError:
-                known = len(tokenizer), None
-            _CUTTERS[tokenizer] = known
+            cutter = CutTokenizer(tokenizer)
+            _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
         return known[1]
