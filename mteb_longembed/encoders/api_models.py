@@ -49,6 +49,7 @@ class WindowedEncoder:
         reserved: int = 0,
     ) -> None:
         self.inner = inner
+        self.similarity, self.similarity_pairwise = inner.similarity, inner.similarity_pairwise
         self.token_starts = token_starts
         self.strategy = strategy
         self.room = strategy.trained_len - reserved
@@ -107,13 +108,8 @@ class WindowedEncoder:
         from datasets import Dataset
         from torch.utils.data import DataLoader
 
-        pieces: list[str] = []
-        counts: list[int] = []
-        for batch in inputs:
-            for text in batch["text"]:
-                cut = self.windows(text)
-                pieces.extend(cut)
-                counts.append(len(cut))
+        cut = [self.windows(text) for batch in inputs for text in batch["text"]]
+        pieces, counts = [piece for windows in cut for piece in windows], [len(windows) for windows in cut]
         loader = DataLoader(Dataset.from_dict({"text": pieces}), batch_size=inputs.batch_size or 1)
         vectors = self.inner.encode(loader, **kwargs)
         vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
@@ -121,17 +117,8 @@ class WindowedEncoder:
             raise ModelError(f"the inner encoder returned {len(vectors)} vectors for {len(pieces)} texts.")
         if not counts:
             return vectors
-        first = np.cumsum([0, *counts[:-1]])
-        means = np.add.reduceat(vectors, first, axis=0) / np.array(counts)[:, None]
-        return means.astype(vectors.dtype)
-
-    def similarity(self, *args: Any, **kwargs: Any) -> Any:
-        """The inner encoder's similarity."""
-        return self.inner.similarity(*args, **kwargs)
-
-    def similarity_pairwise(self, *args: Any, **kwargs: Any) -> Any:
-        """The inner encoder's pairwise similarity."""
-        return self.inner.similarity_pairwise(*args, **kwargs)
+        sums = np.add.reduceat(vectors, np.cumsum([0, *counts[:-1]]), axis=0)
+        return (sums / np.array(counts)[:, None]).astype(vectors.dtype)
 
 
 def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
@@ -141,12 +128,7 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {
-        **spec.params,
-        **({"vectors": spec.vectors} if spec.vectors is not None else {}),
-        **spec.search,
-    }
-    foreign.pop("logn", None)
+    foreign = {*spec.params, *spec.search, *([] if spec.vectors is None else ["vectors"])} - {"logn"}
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "

@@ -211,10 +211,11 @@ def _assembled(
     ours: bool = True,
 ) -> str:
     origin, resolved = model.first.origin, model.resolved
-    on_hub = origin is not None and not origin.name.startswith("local/")
+    on_hub = origin and not origin.name.startswith("local/")
     data = ModelCardData(
         **_inherited(resolved),
-        base_model=origin.name if on_hub and origin is not None else None,
+        base_model=origin.name if on_hub else None,
+        base_model_revision=origin.revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[
@@ -225,8 +226,6 @@ def _assembled(
         model_name=place if scores else None,
         eval_results=list(scores) or None,
     )
-    if on_hub and origin is not None and origin.revision:
-        data["base_model_revision"] = origin.revision
     if table := scores if shown is None else shown:
         rows = "\n".join(
             f"| {each.dataset_name} | {each.dataset_split} | {each.metric_name} | {100 * each.metric_value:.1f} |"
