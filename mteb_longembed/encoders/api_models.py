@@ -100,11 +100,7 @@ class WindowedEncoder:
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
-        """Encode texts, as mteb calls every encoder. Texts of one window go to the inner encoder unchanged.
-
-        Returns:
-            `[texts, d]`: the mean over a text's windows of what the inner encoder returns.
-        """
+        """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
         from datasets import Dataset
         from torch.utils.data import DataLoader
 

@@ -1,7 +1,4 @@
-"""An extended model as a plain checkpoint, if transformers has settings for its strategy.
-
-`export` names what a plain checkpoint leaves out. It refuses an export that would be another method.
-"""
+"""An extended model as a plain checkpoint, if transformers has settings for its strategy."""
 
 from __future__ import annotations
 

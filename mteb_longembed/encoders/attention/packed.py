@@ -1,7 +1,4 @@
-"""Attention of documents that are packed one after another in one tensor, each over itself, without padding.
-
-Tensors that depend on the documents' lengths are made on the host, once for each batch, and copied without waiting.
-"""
+"""Attention of documents that are packed one after another in one tensor, each over itself, without padding."""
 
 from __future__ import annotations
 

@@ -57,7 +57,11 @@ def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len
     """How much of the texts was read."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
-    rate = _tokens_a_character(tokenizer, [text for text, _ in cut]) if cut else 0.0
+    rate, cutter = _ENGLISH, cutter_of(tokenizer)
+    if cut and cutter is not None:
+        sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
+        found = cutter.contents(sample, max(map(len, sample)))
+        rate = sum(map(len, found)) / max(sum(map(len, sample)), 1)
     lost = [(max(round(len(text) * rate) - n, 0), n) for text, n in cut]
     return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
 
@@ -74,15 +78,6 @@ def warn_once(model: Any, reading: Reading, max_len: int) -> None:
         f"{max_len:,}",
         __name__,
     )
-
-
-def _tokens_a_character(tokenizer: Any, texts: Sequence[str]) -> float:
-    cutter = cutter_of(tokenizer)
-    if cutter is None:
-        return _ENGLISH
-    sample = [text[:_SAMPLE_CHARS] for text in texts[:_SAMPLE_TEXTS]]
-    found = cutter.contents(sample, max(map(len, sample)))
-    return sum(map(len, found)) / max(sum(map(len, sample)), 1)
 
 
 #: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.

@@ -52,19 +52,14 @@ def locality(tokenizer_json: str) -> Locality:
     parts = json.loads(tokenizer_json)
     added = [token["content"] for token in parts.get("added_tokens") or []]
     guard = 32 + max(map(len, added), default=0)
-    model, normalizer, splitter = parts["model"], parts.get("normalizer"), parts.get("pre_tokenizer")
-    chance = bool(model.get("dropout"))
-    splitters = _flat(splitter)
-    if model.get("type") not in _LOCAL_MODELS or chance:
-        return Locality("none")
-    if not all(map(_local, [*_flat(normalizer), *splitters])):
+    model, splitters = parts["model"], _flat(parts.get("pre_tokenizer"))
+    steps = [*_flat(parts.get("normalizer")), *splitters]
+    if model.get("type") not in _LOCAL_MODELS or model.get("dropout") or not all(map(_local, steps)):
         return Locality("none")
     if any(map(_splits, splitters)):
         return Locality("words", guard)
-    spaces = any(map(_marks_spaces, [*_flat(normalizer), *splitters]))
-    if spaces and model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added):
-        return Locality("spaces", guard)
-    return Locality("none")
+    whole_words = model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added)
+    return Locality("spaces", guard) if whole_words and any(map(_marks_spaces, steps)) else Locality("none")
 
 
 def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -232,7 +227,9 @@ class CutTokenizer:
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
-        cuts = {i: self._first_cut(text, room) for i, text in enumerate(texts)}
+        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
+        local = self.locality.kind != "none"
+        cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
         while cuts:
             whole = [i for i, cut in cuts.items() if cut == len(texts[i])]
             read = [without_surrogates(texts[i]) for i in whole]
@@ -249,10 +246,6 @@ class CutTokenizer:
                 else:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
-
-    def _first_cut(self, text: str, room: int) -> int:
-        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
-        return len(text) if self.locality.kind == "none" else cut_point(text, wanted)
 
     def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
@@ -290,15 +283,11 @@ def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
     if wanted >= len(text):
         return len(text)
     places = range(wanted, max(wanted - _SEARCH, beyond), -1)
-    for fits in (_is_space, _starts_anew):
+    for fits in (" \n\t".__contains__, _starts_anew):
         for at in places:
             if fits(text[at]):
                 return at
     return len(text)
-
-
-def _is_space(char: str) -> bool:
-    return char in " \n\t"
 
 
 def _starts_anew(char: str) -> bool:
