@@ -45,12 +45,6 @@ def open_data(data: str | Path | Dataset) -> Dataset:
     return loaded["train"]
 
 
-def negative_columns(columns: list[str]) -> list[str]:
-    """`negative`, `negative_1`, `negative_2`, ... in the order of their numbers."""
-    found = [c for c in columns if re.fullmatch(r"negative(_?\d+)?", c)]
-    return sorted(found, key=lambda c: int(re.sub(r"\D", "", c) or 0))
-
-
 def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
     """The columns `anchor, positive, negative_1 .. negative_n`, and `scores` if the data have them.
 
@@ -67,7 +61,8 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
     if not len(data):
         raise DataError("training data must have at least one row, got none.")
     scores = next((c for c in SCORES if c in columns), None)
-    negatives = negative_columns(columns)[:n_negatives]
+    negatives = [column for column in columns if re.fullmatch(r"negative(_?\d+)?", column)]
+    negatives = sorted(negatives, key=lambda column: int(re.sub(r"\D", "", column) or 0))[:n_negatives]
     wanted = len(negatives) if scores else n_negatives
     if scores and not negatives:
         raise DataError(

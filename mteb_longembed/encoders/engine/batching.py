@@ -15,9 +15,6 @@ from mteb_longembed.errors import InputError
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
-#: The number of tokens in a batch up to which padding is cheaper than another forward pass.
-FILL = {"cpu": 256}
-FILL_ELSEWHERE = 8192
 #: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
 PARTS_PER_WORKER = 8
 
@@ -52,7 +49,8 @@ class Budget:
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
             # the limit, and a token takes the same memory in every document
             even_len=math.inf if device_type == "cuda" else 6 * first.config.get_text_config().hidden_size,
-            fill=FILL.get(device_type, FILL_ELSEWHERE),
+            # the tokens of a batch up to which padding is cheaper than another forward pass
+            fill=256 if device_type == "cpu" else 8192,
         )
 
     def cost(self, n: int) -> float:

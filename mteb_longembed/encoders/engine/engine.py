@@ -14,10 +14,11 @@ from torch import Tensor
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.errors import NumberError
 
 from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
 from .reading import Reading, TokenBar, reading_of, warn_once
-from .running import AHEAD, Features, Results, Runner, delayed, measured_tokens, not_finite, retry_in_fp32
+from .running import AHEAD, Features, Results, Runner, delayed, in_fp32, measured_tokens
 from .tokenizing import Ids
 
 if TYPE_CHECKING:
@@ -124,12 +125,11 @@ class Engine:
         self.whole = True
         for places, rows in self._batches(texts, show=show):
             for own, features in self._run(rows, list(range(len(rows)))):
-                wrong = [own[bad] for bad in not_finite(features)]
+                wrong = [own[bad] for bad in self._not_finite(features)]
                 yield [places[i] for i in own], features
                 # the later features of a text replace the earlier ones
                 for i in wrong:
-                    again = self._again(places[i], rows[i], texts, lambda found: not not_finite(found))
-                    yield [places[i]], again
+                    yield [places[i]], self._again(places[i], rows[i], texts)
 
     def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
         """Indices and ids of the texts of each batch. They depend only on texts and settings."""
@@ -176,8 +176,7 @@ class Engine:
         for own, results, pooled in batch.pieces:
             arrays, not_finite_rows = results.read()
             for bad in not_finite_rows:
-                fine = lambda found: not Results(self.collect(found), fetch=False).read()[1]  # noqa: E731
-                again = self._again(places[own[bad]], rows[own[bad]], texts, fine)
+                again = self._again(places[own[bad]], rows[own[bad]], texts)
                 arrays[bad] = self.collect(again)[0].to(arrays[bad].device, arrays[bad].dtype)
             if keys:
                 new.update((keys[i], _numbers(array)) for i, array in zip(own, arrays, strict=True))
@@ -262,11 +261,25 @@ class Engine:
             known[key] = measured_tokens(run, self.model.first.longest, self.device)
         return known[key]
 
-    def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
-        """The features of one document in fp32, because those from its batch were not finite."""
+    def _not_finite(self, features: Features) -> list[int]:
+        """The rows of a batch with NaN or infinity in their array."""
+        return Results(self.collect(features), fetch=False).read()[1]
+
+    def _again(self, place: int, ids: Ids, texts: list[str]) -> Features:
+        """The features of one document in fp32, because half precision may overflow where fp32 does not."""
+        inner = self.model.first.model
+        half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
+        if half:
+            with in_fp32(inner):
+                features = self._forward([ids])
+            if not self._not_finite(features):
+                return features
         start = texts[place][:40].encode("unicode_escape", "backslashreplace").decode()
-        describe = f"document {place} ({len(ids)} tokens, starting with '{start}')"
-        return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
+        raise NumberError(
+            f"the embedding of document {place} ({len(ids)} tokens, starting with '{start}') is not finite, computed "
+            f"in fp32{' too' if half else ''}: the model's weights or its extension overflow on it, so no result is "
+            "written."
+        )
 
 
 def _note_precision(model: LongModel, device: torch.device) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.engine.tokenizing import Ids
-from mteb_longembed.errors import CapacityError, NumberError
+from mteb_longembed.errors import CapacityError
 
 Features = dict[str, Any]
 
@@ -90,33 +90,8 @@ def _does_not_fit(n: int, failure: str) -> str:
     )
 
 
-def not_finite(features: Features) -> list[int]:
-    """The rows of a batch with NaN or infinity in their embedding, or in those of their tokens if there is none."""
-    found = features.get("sentence_embedding")
-    if found is None:
-        found = features["token_embeddings"] * features["attention_mask"][..., None]
-    finite = torch.isfinite(found).flatten(1).all(1)
-    return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
-
-
-def retry_in_fp32(
-    model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
-) -> Features:
-    """Run one document again in fp32, because half precision may overflow where fp32 does not."""
-    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
-    if half:
-        with _in_fp32(model):
-            features = forward()
-        if finite(features):
-            return features
-    raise NumberError(
-        f"the embedding of {describe} is not finite, computed in fp32{' too' if half else ''}: the model's "
-        "weights or its extension overflow on it, so no result is written."
-    )
-
-
 @contextlib.contextmanager
-def _in_fp32(model: nn.Module) -> Iterator[None]:
+def in_fp32(model: nn.Module) -> Iterator[None]:
     """The model's parameters in fp32, and then as before. This is exact: fp32 holds every half-precision number."""
     before = {name: parameter.dtype for name, parameter in model.named_parameters()}
     try:
