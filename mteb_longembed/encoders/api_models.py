@@ -33,31 +33,18 @@ class WindowedEncoder:
     Args:
         inner: any encoder of mteb's. It adds its own prompt and special tokens to each window.
         token_starts: the inner encoder's own tokenizer, so that windows are counted in its tokens.
-        strategy: `pcw` with the inner encoder's longest input and the target length, both in tokens.
-        reserved: tokens that the inner encoder itself adds to each input.
-
-    Raises:
-        InputError: if `reserved` leaves no room for content.
+        strategy: `pcw` with the inner encoder's longest input, without the special tokens and prompt that it adds
+            itself, and the target length, both in tokens.
     """
 
     def __init__(
-        self,
-        inner: EncoderProtocol,
-        token_starts: TokenStarts,
-        strategy: ParallelContextWindows,
-        *,
-        reserved: int = 0,
+        self, inner: EncoderProtocol, token_starts: TokenStarts, strategy: ParallelContextWindows
     ) -> None:
         self.inner = inner
         self.similarity, self.similarity_pairwise = inner.similarity, inner.similarity_pairwise
         self.token_starts = token_starts
         self.strategy = strategy
-        self.room = strategy.trained_len - reserved
-        if self.room < 1 or reserved < 0:
-            raise InputError(
-                f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a "
-                f"window, got {reserved}."
-            )
+        self.room = strategy.trained_len
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows. A text that fits into one window is returned unchanged.
@@ -68,7 +55,7 @@ class WindowedEncoder:
         starts = list(self.token_starts(text))
         if len(starts) <= self.room:
             return [text]
-        limit = self.strategy.target_len - (self.strategy.trained_len - self.room)
+        limit = self.strategy.target_len
         end_of_text = starts[limit] if len(starts) > limit else len(text)
         starts = starts[:limit]
         edges = [*starts, end_of_text]

@@ -16,7 +16,6 @@ from mteb_longembed.names.grammar import results_folder
 
 from .adapters import adapters_on
 from .bases.facts import card_data
-from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
 from .plain import can_be_plain
 
@@ -52,7 +51,7 @@ def extended_card(
     model: Any, place: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
     """The card of a model that `save_pretrained` or `push_to_hub` writes. `place` is a hub id or a folder's name."""
-    strategy, several = model.first.strategy, _several(model)
+    strategy, several = model.first.strategy, getattr(model.resolved, "vectors", None) is not None
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
@@ -100,11 +99,6 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
     return _assembled(model, place, parts, () if lost else scores, shown=scores, ours=False)
 
 
-def _several(model: Any) -> bool:
-    resolved: ResolvedModel | None = model.resolved
-    return resolved is not None and resolved.vectors is not None
-
-
 def _made_of(model: Any) -> str:
     strategy = model.first.strategy
     origin = model.first.origin
@@ -148,8 +142,8 @@ def _what_it_is(model: Any) -> str:
         "positions of the base": model.first.family.name,
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
-    if _several(model):
-        lines["vectors a document"] = f"one for {model.resolved.vectors}"
+    if vectors := getattr(model.resolved, "vectors", None):
+        lines["vectors a document"] = f"one for {vectors}"
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())
@@ -211,9 +205,11 @@ def _assembled(
     ours: bool = True,
 ) -> str:
     origin, resolved = model.first.origin, model.resolved
+    base_card = {} if resolved is None else card_data(resolved.base.files)
+    inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
     on_hub = origin and not origin.name.startswith("local/")
     data = ModelCardData(
-        **_inherited(resolved),
+        **json.loads(json.dumps(inherited, default=str)),
         base_model=origin.name if on_hub else None,
         base_model_revision=origin.revision if on_hub else None,
         library_name="sentence-transformers",
@@ -241,12 +237,3 @@ def _assembled(
         f"the source of each strategy.\n\n{_CITATION}"
     )
     return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
-    """The licence and the languages from the base's own card."""
-    if resolved is None:
-        return {}
-    said = card_data(resolved.base.files)
-    kept = {key: said[key] for key in _INHERITED if said.get(key)}
-    return dict(json.loads(json.dumps(kept, default=str)))

@@ -104,9 +104,9 @@ def document(words: int, seed: int = 0) -> str:
     return " ".join(np.random.default_rng(seed).choice(WORDS, words))
 
 
-def wrapped(trained: int, target: int, reserved: int = 0) -> WindowedEncoder:
+def wrapped(trained: int, target: int) -> WindowedEncoder:
     strategy = ParallelContextWindows(trained_len=trained, target_len=target)
-    return WindowedEncoder(Mock(), lambda text: tiktoken_starts(ENCODING, text), strategy, reserved=reserved)
+    return WindowedEncoder(Mock(), lambda text: tiktoken_starts(ENCODING, text), strategy)
 
 
 def count(text: str) -> int:
@@ -163,13 +163,6 @@ def test_windows_cover_every_character_and_never_exceed_the_limit(text, trained,
         at += len(piece)
     assert kept.endswith(pieces[-1])
     assert len(kept) - len(pieces[-1]) <= at
-
-
-def test_reserved_tokens_stay_free_in_every_window():
-    pieces = wrapped(20, 60, reserved=5).windows(document(80))
-    assert max(count(piece) for piece in pieces) <= 15
-    with pytest.raises(InputError, match="below the 20 tokens of a window, got 20"):
-        wrapped(20, 60, reserved=20)
 
 
 def test_a_window_smaller_than_one_character_is_refused():

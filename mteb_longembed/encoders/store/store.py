@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,9 @@ class EmbeddingStore:
     Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: one
     warning reports it, and the run continues without the store.
     The file is created at the first use, and only its owner may read it. It is about a tenth larger than its rows.
-    `clock` returns seconds since a fixed moment.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        max_bytes: int = int(_DEFAULT_GIB * 2**30),
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:
         self.folder = Path(folder)
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
@@ -87,7 +81,6 @@ class EmbeddingStore:
         #: Whether the store also keeps the pooled windows of documents that are cut, for models that join the same
         #: windows in another way. Windows take more room than vectors, so only `compare` sets this.
         self.keeps_windows = False
-        self._clock = clock
         self._broken = False
         self._of_thread = threading.local()
 
@@ -114,7 +107,7 @@ class EmbeddingStore:
         with self._working() as connection:
             if connection is None:
                 return {}
-            now = int(self._clock())
+            now = int(time.time())
             old: list[bytes] = []
             for start in range(0, len(keys), _KEYS_A_QUERY):
                 part = keys[start : start + _KEYS_A_QUERY]
@@ -148,7 +141,7 @@ class EmbeddingStore:
 
         Arrays may have any shape. float16, float32 and float64 keep their type, others become float32.
         """
-        now = int(self._clock())
+        now = int(time.time())
         # equal documents of a batch share one row
         records = {key: (key, now, pack(array, key)) for key, array in zip(keys, arrays, strict=True)}
         with self._working() as connection:

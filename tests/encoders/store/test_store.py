@@ -174,9 +174,10 @@ def test_a_sound_file_that_took_a_damaged_ones_place_stays(tmp_path: Path) -> No
 # ---- disk -------------------------------------------------------------------------------------------------
 
 
-def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path) -> None:
+def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path, monkeypatch) -> None:
     now = 0
-    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD), clock=lambda: now)
+    monkeypatch.setattr(store_file.time, "time", lambda: now)
+    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD))
     for key in KEYS:
         now += 100
         put(store, key)
