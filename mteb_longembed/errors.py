@@ -1,7 +1,4 @@
-"""The errors that a user can see. Each message is one sentence that says what is wrong and what to do.
-
-This module imports none of our modules, so every other module may raise these errors.
-"""
+"""The errors that a user can see. Each message is one sentence that says what is wrong and what to do."""
 
 from __future__ import annotations
 

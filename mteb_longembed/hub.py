@@ -1,7 +1,4 @@
-"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries.
-
-This module may import only `errors`. Every module that reads from the hub may use it.
-"""
+"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries."""
 
 from __future__ import annotations
 

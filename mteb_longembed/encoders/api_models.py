@@ -33,30 +33,18 @@ class WindowedEncoder:
     Args:
         inner: any encoder of mteb's. It adds its own prompt and special tokens to each window.
         token_starts: the inner encoder's own tokenizer, so that windows are counted in its tokens.
-        strategy: `pcw` with the inner encoder's longest input and the target length, both in tokens.
-        reserved: tokens that the inner encoder itself adds to each input.
-
-    Raises:
-        InputError: if `reserved` leaves no room for content.
+        strategy: `pcw` with the inner encoder's longest input, without the special tokens and prompt that it adds
+            itself, and the target length, both in tokens.
     """
 
     def __init__(
-        self,
-        inner: EncoderProtocol,
-        token_starts: TokenStarts,
-        strategy: ParallelContextWindows,
-        *,
-        reserved: int = 0,
+        self, inner: EncoderProtocol, token_starts: TokenStarts, strategy: ParallelContextWindows
     ) -> None:
         self.inner = inner
+        self.similarity, self.similarity_pairwise = inner.similarity, inner.similarity_pairwise
         self.token_starts = token_starts
         self.strategy = strategy
-        self.room = strategy.trained_len - reserved
-        if self.room < 1 or reserved < 0:
-            raise InputError(
-                f"reserved tokens must be at least 0 and below the {strategy.trained_len} tokens of a "
-                f"window, got {reserved}."
-            )
+        self.room = strategy.trained_len
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows. A text that fits into one window is returned unchanged.
@@ -67,7 +55,7 @@ class WindowedEncoder:
         starts = list(self.token_starts(text))
         if len(starts) <= self.room:
             return [text]
-        limit = self.strategy.target_len - (self.strategy.trained_len - self.room)
+        limit = self.strategy.target_len
         end_of_text = starts[limit] if len(starts) > limit else len(text)
         starts = starts[:limit]
         edges = [*starts, end_of_text]
@@ -99,21 +87,12 @@ class WindowedEncoder:
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
-        """Encode texts, as mteb calls every encoder. Texts of one window go to the inner encoder unchanged.
-
-        Returns:
-            `[texts, d]`: the mean over a text's windows of what the inner encoder returns.
-        """
+        """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
         from datasets import Dataset
         from torch.utils.data import DataLoader
 
-        pieces: list[str] = []
-        counts: list[int] = []
-        for batch in inputs:
-            for text in batch["text"]:
-                cut = self.windows(text)
-                pieces.extend(cut)
-                counts.append(len(cut))
+        cut = [self.windows(text) for batch in inputs for text in batch["text"]]
+        pieces, counts = [piece for windows in cut for piece in windows], [len(windows) for windows in cut]
         loader = DataLoader(Dataset.from_dict({"text": pieces}), batch_size=inputs.batch_size or 1)
         vectors = self.inner.encode(loader, **kwargs)
         vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
@@ -121,17 +100,8 @@ class WindowedEncoder:
             raise ModelError(f"the inner encoder returned {len(vectors)} vectors for {len(pieces)} texts.")
         if not counts:
             return vectors
-        first = np.cumsum([0, *counts[:-1]])
-        means = np.add.reduceat(vectors, first, axis=0) / np.array(counts)[:, None]
-        return means.astype(vectors.dtype)
-
-    def similarity(self, *args: Any, **kwargs: Any) -> Any:
-        """The inner encoder's similarity."""
-        return self.inner.similarity(*args, **kwargs)
-
-    def similarity_pairwise(self, *args: Any, **kwargs: Any) -> Any:
-        """The inner encoder's pairwise similarity."""
-        return self.inner.similarity_pairwise(*args, **kwargs)
+        sums = np.add.reduceat(vectors, np.cumsum([0, *counts[:-1]]), axis=0)
+        return (sums / np.array(counts)[:, None]).astype(vectors.dtype)
 
 
 def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
@@ -141,12 +111,7 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {
-        **spec.params,
-        **({"vectors": spec.vectors} if spec.vectors is not None else {}),
-        **spec.search,
-    }
-    foreign.pop("logn", None)
+    foreign = {*spec.params, *spec.search, *([] if spec.vectors is None else ["vectors"])} - {"logn"}
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "

@@ -17,7 +17,6 @@ from mteb_longembed.names.grammar import results_folder
 
 from .adapters import adapters_on
 from .bases.facts import card_data
-from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
 from .plain import can_be_plain
 
@@ -53,7 +52,7 @@ def extended_card(
     model: Any, place: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
     """The card of a model that `save_pretrained` or `push_to_hub` writes. `place` is a hub id or a folder's name."""
-    strategy, several = model.first.strategy, _several(model)
+    strategy, several = model.first.strategy, isinstance(model, MultiVectorEncoder)
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
@@ -101,10 +100,6 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
     return _assembled(model, place, parts, () if lost else scores, shown=scores, ours=False)
 
 
-def _several(model: Any) -> bool:
-    return isinstance(model, MultiVectorEncoder)
-
-
 def _made_of(model: Any) -> str:
     strategy = model.first.strategy
     origin = model.first.origin
@@ -148,9 +143,8 @@ def _what_it_is(model: Any) -> str:
         "positions of the base": model.first.family.name,
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
-    if _several(model):
-        vectors = model.resolved.vectors if model.resolved else None
-        lines["vectors a document"] = f"one for {vectors or 'each token'}"
+    if isinstance(model, MultiVectorEncoder):
+        lines["vectors a document"] = f"one for {getattr(model.resolved, 'vectors', None) or 'each token'}"
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())
@@ -212,10 +206,13 @@ def _assembled(
     ours: bool = True,
 ) -> str:
     origin, resolved = model.first.origin, model.resolved
-    on_hub = origin is not None and not origin.name.startswith("local/")
+    base_card = {} if resolved is None else card_data(resolved.base.files)
+    inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
+    on_hub = origin and not origin.name.startswith("local/")
     data = ModelCardData(
-        **_inherited(resolved),
-        base_model=origin.name if on_hub and origin is not None else None,
+        **json.loads(json.dumps(inherited, default=str)),
+        base_model=origin.name if on_hub else None,
+        base_model_revision=origin.revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[
@@ -226,8 +223,6 @@ def _assembled(
         model_name=place if scores else None,
         eval_results=list(scores) or None,
     )
-    if on_hub and origin is not None and origin.revision:
-        data["base_model_revision"] = origin.revision
     if table := scores if shown is None else shown:
         rows = "\n".join(
             f"| {each.dataset_name} | {each.dataset_split} | {each.metric_name} | {100 * each.metric_value:.1f} |"
@@ -243,12 +238,3 @@ def _assembled(
         f"the source of each strategy.\n\n{_CITATION}"
     )
     return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _inherited(resolved: ResolvedModel | None) -> dict[str, Any]:
-    """The licence and the languages from the base's own card."""
-    if resolved is None:
-        return {}
-    said = card_data(resolved.base.files)
-    kept = {key: said[key] for key in _INHERITED if said.get(key)}
-    return dict(json.loads(json.dumps(kept, default=str)))

@@ -1,7 +1,4 @@
-"""An extended model as a plain checkpoint, if transformers has settings for its strategy.
-
-`export` names what a plain checkpoint leaves out. It refuses an export that would be another method.
-"""
+"""An extended model as a plain checkpoint, if transformers has settings for its strategy."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from .families.absolute import Absolute
 from .families.rotary import Rotary, lift_window
 from .families.unknown import UnknownPositions
 from .model import settings_of
-from .plain import lost_in, plain_form, refuse, rope_of
+from .plain import lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
 
 
@@ -69,11 +66,10 @@ def export(
     inner = first.model
     state = inner.state_dict()
     if strategy.key() != "none":
-        plain = plain_form(first.family, strategy)
-        if isinstance(first.family, Absolute):
+        rope = plain_rope(first.family, strategy, inner.config)
+        if rope is None:
             _write_table(first.family, inner, strategy, state)
         else:
-            rope = plain(strategy, rope_of(inner.config))
             by_layer = "full_attention" in inner.config.rope_parameters
             all_layers = {**inner.config.rope_parameters, "full_attention": rope}
             inner.config.rope_parameters = all_layers if by_layer else rope
@@ -110,16 +106,11 @@ def _take_longer_inputs(
     rope = rope_of(config) if isinstance(family, Rotary) else {}
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
-        raise refuse(
-            family, strategy, f"its rope scaling of type {kind} is made for at most {limit} tokens; use "
-            f"@{limit} or less, or save_pretrained"
-        )  # fmt: skip
+        reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
+        raise refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
     if isinstance(family, UnknownPositions):
-        raise refuse(
-            family,
-            strategy,
-            f"its files limit inputs to {limit} tokens; use @{limit} or less, or save_pretrained",
-        )
+        reason = f"its files limit inputs to {limit} tokens"
+        raise refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
     config.max_position_embeddings = strategy.target_len
     # RoFormer computes its table anew at the new length
     state.pop("encoder.embed_positions.weight", None)

@@ -64,11 +64,6 @@ class Int8Linear(nn.Module):
             whole, 1.0, _INPUT + 1, packed, self.scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
-
 
 def in_int8(model: nn.Module) -> nn.Module:
     """Replace the linear layers of a model in fp32 by layers in int8, in place."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,8 +14,8 @@ from .families.absolute import Absolute
 from .families.rotary import Rotary
 from .strategies import Strategy
 
-#: Rope types for which a larger theta or a further division changes the frequencies as the strategy does.
-_STACKABLE = ("default", "linear")
+#: Strategies that rope parameters express.
+_ROPE = ("ntk", "pi", "yarn")
 
 
 def refuse(family: Any, strategy: Strategy, reason: str) -> IncompatibleError:
@@ -26,59 +25,32 @@ def refuse(family: Any, strategy: Strategy, reason: str) -> IncompatibleError:
     )
 
 
-def plain_form(family: Any, strategy: Strategy) -> Callable[[Strategy, dict[str, Any]], dict[str, Any]]:
-    """The function that writes the strategy into a configuration. Refuses what would be another method."""
+def plain_rope(family: Any, strategy: Any, config: PretrainedConfig) -> dict[str, Any] | None:
+    """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
     key = strategy.key()
     if isinstance(family, Absolute):
         if "windows" in strategy.hooks():
             raise refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
-        if key == "gp" and strategy.factor != "target":  # type: ignore[attr-defined]
-            raise refuse(
-                family, strategy, "its groups depend on each document's length; use gp:factor=target"
-            )
-        return lambda _, rope: rope
+        if key == "gp" and strategy.factor != "target":
+            reason = "its groups depend on each document's length; use gp:factor=target"
+            raise refuse(family, strategy, reason)
+        return None
     if not isinstance(family, Rotary):
         raise refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
     if key not in _ROPE:
-        known = ", ".join(_ROPE)
-        raise refuse(
-            family, strategy, f"it acts on each document while it runs; use {known}, or save_pretrained"
-        )
-    return _ROPE[key]
-
-
-def rope_of(config: PretrainedConfig) -> dict[str, Any]:
-    """The rope parameters of the layers with full attention."""
-    rope = config.rope_parameters
-    return dict(rope.get("full_attention", rope))
-
-
-def _stackable(strategy: Strategy, rope: dict[str, Any]) -> None:
-    kind = rope.get("rope_type", "default")
-    if kind not in _STACKABLE:
+        reason = f"it acts on each document while it runs; use {', '.join(_ROPE)}, or save_pretrained"
+        raise refuse(family, strategy, reason)
+    rope = rope_of(config)
+    kind, factor = rope.get("rope_type", "default"), float(rope.get("factor") or 1.0)
+    # ntk and pi change frequencies that are divided already as well; yarn would drop the base's own division
+    if not (kind == "default" or (kind == "linear" and (key != "yarn" or factor == 1))):
         raise IncompatibleError(
-            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers; "
-            "use save_pretrained."
+            f"{key} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
         )
-
-
-def _rope_ntk(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
-    _stackable(strategy, rope)
-    return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
-
-
-def _rope_pi(strategy: Strategy, rope: dict[str, Any]) -> dict[str, Any]:
-    _stackable(strategy, rope)
-    return {**rope, "rope_type": "linear", "factor": float(rope.get("factor") or 1.0) * strategy.scale}
-
-
-def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
-    kind = rope.get("rope_type", "default")
-    if kind != "default" and not (kind == "linear" and rope.get("factor", 1.0) == 1):
-        raise IncompatibleError(
-            f"{strategy.key()} on top of rope scaling of type {kind} has no setting in transformers, which would "
-            "drop the base's own; use save_pretrained, or export ntk or pi."
-        )
+    if key == "ntk":
+        return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
+    if key == "pi":
+        return {**rope, "rope_type": "linear", "factor": factor * strategy.scale}
     # the checkpoint is the model with logn=off, so it has YaRN's own temperature
     unscaled = dataclasses.replace(strategy, logn=False)
     return {
@@ -92,12 +64,10 @@ def _rope_yarn(strategy: Any, rope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-#: Strategy -> the function that makes its rope parameters from the base's.
-_ROPE: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
-    "ntk": _rope_ntk,
-    "pi": _rope_pi,
-    "yarn": _rope_yarn,
-}
+def rope_of(config: PretrainedConfig) -> dict[str, Any]:
+    """The rope parameters of the layers with full attention."""
+    rope = config.rope_parameters
+    return dict(rope.get("full_attention", rope))
 
 
 def lost_in(family: Any, strategy: Strategy) -> list[str]:
@@ -121,12 +91,9 @@ def lost_in(family: Any, strategy: Strategy) -> list[str]:
 
 def can_be_plain(family: Any, strategy: Strategy, config: PretrainedConfig) -> bool:
     """Whether transformers has settings for what a strategy does to a family's positions."""
-    if strategy.key() == "none":
-        return True
     try:
-        form = plain_form(family, strategy)
-        if isinstance(family, Rotary):
-            form(strategy, rope_of(config))
+        if strategy.key() != "none":
+            plain_rope(family, strategy, config)
     except IncompatibleError:
         return False
     return True

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
+from datasets import Dataset, load_dataset, load_from_disk
 
 from mteb_longembed.errors import DataError, HubError
 
-FORMATS = {".jsonl": "json", ".json": "json", ".gz": "json", ".csv": "csv", ".parquet": "parquet"}
+FORMATS = (".jsonl", ".json", ".gz", ".csv", ".parquet")
 ANCHOR = ("anchor", "query", "question")
 SCORES = ("scores", "score", "labels", "label")
 
@@ -21,42 +21,28 @@ def open_data(data: str | Path | Dataset) -> Dataset:
     if isinstance(data, Dataset):
         return data
     path = Path(data)
-    if path.is_dir():
-        if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
-            return _one_split(load_from_disk(str(path)), data)
-        files = sorted(str(f) for f in path.iterdir() if f.suffix in FORMATS)
-    elif path.is_file():
-        files = [str(path)]
-    elif path.suffix in FORMATS or str(data).count("/") != 1:
+    if not path.exists() and (path.suffix in FORMATS or str(data).count("/") != 1):
         raise DataError(
             f"training data must be an existing file or folder, or a hub id, got {data}, which does not exist."
         )
-    else:
-        try:
-            return _one_split(load_dataset(str(data)), data)
-        except Exception as error:
-            raise HubError(f"the dataset {data} could not be loaded from the hub: {error}.") from error
-    kinds = {FORMATS.get(Path(f).suffix) for f in files}
-    if len(kinds) != 1 or None in kinds:
-        raise DataError(f"training data must be files of one kind, .jsonl, .csv or .parquet, got {data}.")
     try:
-        return load_dataset(kinds.pop(), data_files=files, split="train")
+        if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
+            loaded = load_from_disk(str(path))
+        elif path.is_dir():
+            files = sorted(file.name for file in path.iterdir() if file.suffix in FORMATS)
+            loaded = load_dataset(str(path), data_files=files or None)
+        elif path.is_file():
+            loaded = load_dataset(str(path.parent), data_files=path.name)
+        else:
+            loaded = load_dataset(str(data))
     except Exception as error:
-        raise DataError(f"the training data in {data} cannot be read: {error}.") from error
-
-
-def _one_split(loaded: Dataset | DatasetDict, data: str | Path | Dataset) -> Dataset:
+        kind, where = (DataError, "") if path.exists() else (HubError, " from the hub")
+        raise kind(f"the training data in {data} cannot be read{where}: {error}.") from error
     if isinstance(loaded, Dataset):
         return loaded
     if "train" not in loaded:
         raise DataError(f"training data must have a split named train, got {', '.join(loaded)} in {data}.")
     return loaded["train"]
-
-
-def negative_columns(columns: list[str]) -> list[str]:
-    """`negative`, `negative_1`, `negative_2`, ... in the order of their numbers."""
-    found = [c for c in columns if re.fullmatch(r"negative(_?\d+)?", c)]
-    return sorted(found, key=lambda c: int(re.sub(r"\D", "", c) or 0))
 
 
 def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
@@ -75,7 +61,8 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
     if not len(data):
         raise DataError("training data must have at least one row, got none.")
     scores = next((c for c in SCORES if c in columns), None)
-    negatives = negative_columns(columns)[:n_negatives]
+    negatives = [column for column in columns if re.fullmatch(r"negative(_?\d+)?", column)]
+    negatives = sorted(negatives, key=lambda column: int(re.sub(r"\D", "", column) or 0))[:n_negatives]
     wanted = len(negatives) if scores else n_negatives
     if scores and not negatives:
         raise DataError(

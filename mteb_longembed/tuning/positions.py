@@ -29,14 +29,12 @@ class AddedRows(nn.Module):
         super().__init__()
         weight = table.weight.detach()
         kept = kept.to(weight.device)
-        place = torch.empty(len(weight), dtype=torch.long, device=weight.device)
-        place[kept] = torch.arange(int(kept.sum()), device=weight.device)
-        place[~kept] = torch.arange(int(kept.sum()), len(weight), device=weight.device)
         self.padding_idx = table.padding_idx
         self.kept: Tensor
         self.place: Tensor
         self.register_buffer("kept", weight[kept].clone())
-        self.register_buffer("place", place)
+        # `forward` looks up the kept rows followed by the new ones
+        self.register_buffer("place", (~kept).long().argsort(stable=True).argsort())
         self.new = nn.Parameter(weight[~kept].clone())
 
     @property
@@ -49,9 +47,7 @@ class AddedRows(nn.Module):
 
     def to_embedding(self) -> nn.Embedding:
         """An ordinary table with the current rows."""
-        weight = self.weight.detach()
-        rows, width = weight.shape
-        return nn.Embedding(rows, width, padding_idx=self.padding_idx, _weight=weight)
+        return nn.Embedding.from_pretrained(self.weight.detach(), freeze=False, padding_idx=self.padding_idx)
 
 
 class MovedDocuments:
@@ -97,8 +93,11 @@ def rows_of_short_inputs(family: Absolute, rows: int) -> Tensor:
 
 
 @dataclass
-class MovedDocumentsCollator(SentenceTransformerDataCollator):
-    """Gives each document an offset `u ~ U{0..highest_offset}` by seed, epoch and row; the anchor, a query, none."""
+class MovedDocumentsCollator(SentenceTransformerDataCollator, TrainerCallback):
+    """Gives each document an offset `u ~ U{0..highest_offset}` by seed, epoch and row; the anchor, a query, none.
+
+    The trainer takes it as a callback too, which tells it the epoch.
+    """
 
     highest_offset: int = 0
     seed: int = 0
@@ -120,12 +119,5 @@ class MovedDocumentsCollator(SentenceTransformerDataCollator):
         z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
         return (z ^ z >> 31) % (self.highest_offset + 1)
 
-
-class EpochCallback(TrainerCallback):
-    """Tells the collator the number of the epoch."""
-
-    def __init__(self, collator: MovedDocumentsCollator) -> None:
-        self.collator = collator
-
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.collator.epoch = int(state.epoch or 0)
+        self.epoch = int(state.epoch or 0)

@@ -31,25 +31,20 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tuning.data import open_data, prepare_data
 from mteb_longembed.tuning.positions import (
     AddedRows,
-    EpochCallback,
     MovedDocuments,
     MovedDocumentsCollator,
     rows_of_short_inputs,
 )
 from mteb_longembed.tuning.settings import TuningSettings
 
-SETTINGS_FILE = "settings.json"
-
-
-def checkpoints_in(out: Path) -> Path:
-    """The folder of the checkpoints of a run that writes its model to `out`."""
-    return out / "checkpoints"
+#: The folder of the checkpoints beside the model of a run, and the file of the run's settings in it.
+CHECKPOINTS, SETTINGS_FILE = "checkpoints", "settings.json"
 
 
 def last_complete(out: Path) -> Path | None:
     """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
     found = []
-    for folder in checkpoints_in(out).glob("checkpoint-*"):
+    for folder in (out / CHECKPOINTS).glob("checkpoint-*"):
         try:
             state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -62,7 +57,7 @@ def claim(out: Path, settings: dict[str, Any]) -> Path | None:
     """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one."""
     if (out / "modules.json").exists():
         raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
-    file = checkpoints_in(out) / SETTINGS_FILE
+    file = out / CHECKPOINTS / SETTINGS_FILE
     if file.exists():
         before = json.loads(file.read_text(encoding="utf-8"))
         differing = sorted(k for k in before.keys() | settings.keys() if before.get(k) != settings.get(k))
@@ -124,7 +119,13 @@ def tune(
     how = TuningSettings(**settings)
     out = Path(out)
     if isinstance(model, SentenceTransformer):
-        _check_model(model)
+        first = model[0]
+        if not isinstance(first, LongTransformer):
+            raise InputError(
+                "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a model that is not "
+                f"extended ({type(first).__name__})."
+            )
+        _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
         tuned = copy.deepcopy(model).float()
     else:
         spec = ModelSpec.parse(model)
@@ -132,7 +133,6 @@ def tune(
         _check_resolved(resolved)
         tuned = None
     rows = prepare_data(open_data(data), how.n_negatives, how.seed)
-    distil = "scores" in rows.column_names
     if tuned is None:
         tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
@@ -141,13 +141,12 @@ def tune(
             f"max_len must be at most the trained length of {strategy.trained_len} tokens, got {how.max_len}."
         )
     # these values must be the same when a run is resumed
-    same = {key: value for key, value in asdict(how).items() if key not in _FREE}
     identity = {
         "model": tuned.model_card_data.model_name,
         "revision": tuned.model_card_data.base_model_revision,
         "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
         "rows": len(rows),
-        **same,
+        **{key: value for key, value in asdict(how).items() if key not in _FREE},
     }
     resume_from = claim(out, identity)
     table = isolate_rows(tuned)
@@ -161,7 +160,7 @@ def tune(
     )
     on_gpu = torch.cuda.is_available() and tuned.device.type == "cuda"
     arguments = TrainingArguments(
-        output_dir=str(checkpoints_in(out)),
+        output_dir=str(out / CHECKPOINTS),
         num_train_epochs=how.epochs,
         max_steps=how.max_steps or -1,
         per_device_train_batch_size=how.batch_size,
@@ -180,14 +179,14 @@ def tune(
         use_cpu=tuned.device.type == "cpu",
         report_to="none",
     )
-    loss = loss_for(tuned, distil=distil, temperature=how.temperature, mini_batch_size=how.mini_batch_size)
+    loss = DistilledRankingLoss if "scores" in rows.column_names else CachedMultipleNegativesRankingLoss
     trainer = RowTrainer(
         model=tuned,
         args=arguments,
         train_dataset=rows,
-        loss=loss,
+        loss=loss(tuned, scale=1 / how.temperature, mini_batch_size=how.mini_batch_size),
         data_collator=collator,
-        callbacks=[EpochCallback(collator)],
+        callbacks=[collator],
     )
     trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
     restore(tuned, table)
@@ -223,14 +222,6 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
             loss.backward()
             loss = loss.detach()
         return loss
-
-
-def loss_for(
-    model: Any, *, distil: bool, temperature: float, mini_batch_size: int
-) -> CachedMultipleNegativesRankingLoss:
-    """The loss for data with scores (`distil`) or without scores, with cached gradients."""
-    kind = DistilledRankingLoss if distil else CachedMultipleNegativesRankingLoss
-    return kind(model, scale=1 / temperature, mini_batch_size=mini_batch_size)
 
 
 class RowTrainer(SentenceTransformerTrainer):
@@ -298,16 +289,6 @@ def _check_resolved(resolved: ResolvedModel) -> None:
             f"tuning trains models with one vector for each document, {resolved.base.name} has one for each token."
         )
     _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
-
-
-def _check_model(model: SentenceTransformer) -> None:
-    first = model[0]
-    if not isinstance(first, LongTransformer):
-        raise InputError(
-            "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a model that is not "
-            f"extended ({type(first).__name__})."
-        )
-    _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
 
 
 def _check_tunable(base: str, family: str, strategy: Strategy) -> None:

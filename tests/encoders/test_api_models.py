@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest.mock import Mock
 
 import mteb
 import numpy as np
@@ -103,9 +104,9 @@ def document(words: int, seed: int = 0) -> str:
     return " ".join(np.random.default_rng(seed).choice(WORDS, words))
 
 
-def wrapped(trained: int, target: int, reserved: int = 0) -> WindowedEncoder:
+def wrapped(trained: int, target: int) -> WindowedEncoder:
     strategy = ParallelContextWindows(trained_len=trained, target_len=target)
-    return WindowedEncoder(None, lambda text: tiktoken_starts(ENCODING, text), strategy, reserved=reserved)
+    return WindowedEncoder(Mock(), lambda text: tiktoken_starts(ENCODING, text), strategy)
 
 
 def count(text: str) -> int:
@@ -164,13 +165,6 @@ def test_windows_cover_every_character_and_never_exceed_the_limit(text, trained,
     assert len(kept) - len(pieces[-1]) <= at
 
 
-def test_reserved_tokens_stay_free_in_every_window():
-    pieces = wrapped(20, 60, reserved=5).windows(document(80))
-    assert max(count(piece) for piece in pieces) <= 15
-    with pytest.raises(InputError, match="below the 20 tokens of a window, got 20"):
-        wrapped(20, 60, reserved=20)
-
-
 def test_a_window_smaller_than_one_character_is_refused():
     with pytest.raises(InputError, match="at least one character, got 2 tokens"):
         wrapped(2, 20).windows("日本日本日本")
@@ -183,8 +177,6 @@ def test_what_does_not_fit_is_said_in_one_sentence():
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
         windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
     other = base.model_copy(update={"loader_kwargs": {}})
-    with pytest.raises(InputError, match="names no tokenizer for it"):
-        token_starts_of(other)
     with pytest.raises(InputError, match="names no tokenizer for it"):
         load_windowed(other, ParallelContextWindows(trained_len=8, target_len=16), "x")
 

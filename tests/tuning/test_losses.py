@@ -2,7 +2,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mteb_longembed.tuning.trainer import DistilledRankingLoss, loss_for
+from mteb_longembed.tuning.trainer import DistilledRankingLoss
 
 TEMPERATURE = 0.1
 
@@ -38,11 +38,3 @@ def test_its_cached_gradients_are_those_of_the_whole():
     assert not returned.requires_grad
     for one, other in zip(whole, parts, strict=True):
         assert torch.allclose(one.grad, other.grad, atol=1e-5)
-
-
-def test_without_scores_the_loss_is_infonce_over_all_documents_of_the_batch():
-    reps = columns()
-    loss = loss_for(nn.Sequential(nn.Identity()), distil=False, temperature=TEMPERATURE, mini_batch_size=4)
-    q, *documents = (functional.normalize(r, dim=-1) for r in reps)
-    expected = functional.cross_entropy(q @ torch.cat(documents).T / TEMPERATURE, torch.arange(6))
-    assert torch.allclose(loss.calculate_loss([[r] for r in reps]), expected, atol=1e-5)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,8 +17,6 @@ from torch import Tensor
 _HALF = (torch.float16, torch.bfloat16)
 #: The widest head that FlashAttention accepts, and the number that the width must be a multiple of.
 _WIDEST_HEAD, _HEAD_STEP = 256, 8
-#: The parameters of torch's `varlen_attn` that we need in addition to q, k, v and the starts of documents.
-_NEEDED = {"scale", "window_size", "return_aux"}
 
 
 def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
@@ -34,29 +31,19 @@ def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
     )
 
 
-@functools.cache
-def varlen_kernel() -> Callable[..., Any] | None:
-    """torch's `varlen_attn`. None if this torch has no `varlen_attn` with windows, scales and log-sum-exps."""
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:
-        return None
-    return varlen_attn if set(inspect.signature(varlen_attn).parameters) >= _NEEDED else None
+#: Documents run packed, without padding, where FlashAttention runs.
+packs = has_flash
 
 
 @functools.cache
 def varlen_options() -> dict[str, Any]:
     """Settings that only some versions of torch have: one split, so that batches do not matter; no copied keys."""
-    kernel = varlen_kernel()
-    known = set() if kernel is None else set(inspect.signature(kernel).parameters)
+    from torch.nn.attention.varlen import varlen_attn
+
+    known = set(inspect.signature(varlen_attn).parameters)
     if torch.version.hip:
         known.discard("num_splits")  # torch refuses it on ROCm
     return {name: value for name, value in (("num_splits", 1), ("enable_gqa", True)) if name in known}
-
-
-def packs(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
-    """Whether documents run packed, without padding. The arguments are those of `has_flash`."""
-    return varlen_kernel() is not None and has_flash(device, dtype, head)
 
 
 def has_efficient(device: torch.device, dtype: torch.dtype) -> bool:
@@ -108,8 +95,8 @@ def why_padded(device: torch.device, dtype: torch.dtype, head: int = 64) -> str 
         return None
     if device.type != "cuda":
         return "only CUDA and ROCm devices run packed batches"
-    if varlen_kernel() is None or not torch.backends.cuda.is_flash_attention_available():
-        return "this torch has no FlashAttention for packed documents (2.11 and later have it)"
+    if not torch.backends.cuda.is_flash_attention_available():
+        return "this torch has no FlashAttention"
     if not packs(device, torch.bfloat16):
         return f"packed batches need capability 8.0, got {'.'.join(map(str, torch.cuda.get_device_capability(device)))}"
     if dtype not in _HALF:

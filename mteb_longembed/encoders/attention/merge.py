@@ -15,9 +15,6 @@ from torch import Tensor
 from .kernels import attend, attend_backward, attend_band
 from .tiles import Tile, band_blocks, band_interior
 
-#: The arguments of one kernel call: rows, columns, causal, mask, flipped.
-_Call = tuple[slice, slice, bool, "Tensor | None", bool]
-
 
 def merge_(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> None:
     """Merge the attention `other` of the same rows over other keys into `out` and `lse`, in place.
@@ -42,7 +39,8 @@ def attend_tiles(passes: Sequence[tuple[Tensor, Tensor, Sequence[Tile]]], v: Ten
     return _MergedAttention.apply(tiles, scale, v, *(x for q, k, _ in passes for x in (q, k)))
 
 
-def _calls(tile: Tile, device: torch.device) -> Iterator[_Call]:
+def _calls(tile: Tile, device: torch.device) -> Iterator[tuple[slice, slice, bool, Tensor | None, bool]]:
+    """Rows, columns, causal, mask and flipped of the kernel calls that cover a tile."""
     if tile.shape == "band":
         for rows, cols, mask in band_blocks(tile.rows.stop, tile.left, tile.right, device):
             yield rows, cols, False, mask, False
@@ -64,11 +62,7 @@ class _MergedAttention(torch.autograd.Function):
         for p, covered in enumerate(tiles):
             q, k = qk[2 * p], qk[2 * p + 1]
             for tile in covered:
-                attended = _band(q, k, v, tile, scale) if tile.shape == "band" else None
-                parts = attended or (
-                    (call[0], *_attend_call(q, k, v, scale, call)) for call in _calls(tile, q.device)
-                )
-                for rows, part, part_lse in parts:
+                for rows, part, part_lse in _attended(q, k, v, tile, scale):
                     if out is None or lse is None:
                         out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
                         lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
@@ -102,10 +96,16 @@ class _MergedAttention(torch.autograd.Function):
         return None, None, grad_v, *grad_qk
 
 
-def _band(
+def _attended(
     q: Tensor, k: Tensor, v: Tensor, tile: Tile, scale: float
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """The rows of a band with their attention and log-sum-exps, in as few calls as the device allows."""
+    """The rows of a tile with their attention and log-sum-exps, a band in as few calls as the device allows."""
+    if tile.shape != "band":
+        [(rows, cols, causal, _, flipped)] = _calls(tile, q.device)
+        own_q, keys, values = _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped)
+        out, lse = attend(own_q, keys, values, scale=scale, causal=causal)
+        yield rows, *((out.flip(2), lse.flip(2)) if flipped else (out, lse))
+        return
     whole = attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
     if whole is not None:
         yield tile.rows, *whole
@@ -130,12 +130,3 @@ def _band(
         outs.append(out.transpose(0, 1).flatten(1, 2))
         lses.append(lse.transpose(0, 1).flatten(1, 2))
     yield rows, torch.stack(outs), torch.stack(lses)
-
-
-def _attend_call(q: Tensor, k: Tensor, v: Tensor, scale: float, call: _Call) -> tuple[Tensor, Tensor]:
-    rows, cols, causal, mask, flipped = call
-    out, lse = attend(
-        _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped),
-        scale=scale, causal=causal, mask=mask,
-    )  # fmt: skip
-    return (out.flip(2), lse.flip(2)) if flipped else (out, lse)

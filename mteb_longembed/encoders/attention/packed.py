@@ -1,7 +1,4 @@
-"""Attention of documents that are packed one after another in one tensor, each over itself, without padding.
-
-Tensors that depend on the documents' lengths are made on the host, once for each batch, and copied without waiting.
-"""
+"""Attention of documents that are packed one after another in one tensor, each over itself, without padding."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .devices import has_flash, to_device, varlen_kernel, varlen_options
+from .devices import has_flash, to_device, varlen_options
 from .documents import PackedDocuments, cumulative
 from .kernels import attend
 from .merge import merge_
 from .plan import PlannedAttention
-from .rotation import Rotation
+from .rotation import Turn
 from .tiles import Tile, band_blocks
 
 #: How far a token sees, to the left and to the right; -1 stands for no bound.
@@ -48,15 +45,14 @@ def attend_varlen(
         `[tokens, h, d]` in q's dtype and `[tokens, h]` in float32 (float64 for float64 input). A row that sees nothing
         has -inf.
     """
-    kernel = varlen_kernel()
-    if kernel is None or not has_flash(q.device, q.dtype, q.shape[-1]):
+    if not has_flash(q.device, q.dtype, q.shape[-1]):
         return _one_by_one(q, k, v, cu_q.tolist(), cu_k.tolist(), scale, window)
-    from torch.nn.attention.varlen import AuxRequest
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
     options = varlen_options()
     if k.shape[1] != q.shape[1] and "enable_gqa" not in options:
         k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
-    out, lse = kernel(
+    out, lse = varlen_attn(
         q, k, v, cu_q, cu_k, max_q, max_k,
         return_aux=AuxRequest(lse=True), scale=scale, window_size=window, **options,
     )  # fmt: skip
@@ -114,8 +110,8 @@ def attend_packed(
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=work, device=q.device)
     lse = torch.full(q.shape[:2], -torch.inf, dtype=work, device=q.device)
     for call in calls:
-        own_q = _turned(q[call.rows], call.query_turn, planned.rotation)
-        own_k = _turned(k[call.cols], call.key_turn, planned.rotation)
+        own_q = planned.rotation.apply(q[call.rows], call.query_turn)
+        own_k = planned.rotation.apply(k[call.cols], call.key_turn)
         found, found_lse = attend_varlen(
             own_q, own_k, v[call.cols], call.starts_q, call.starts_k, call.max_q, call.max_k,
             scale=scale, window=call.window,
@@ -142,8 +138,8 @@ class Call:
     max_q: int
     max_k: int
     window: Window
-    query_turn: tuple[Tensor, Tensor] | None
-    key_turn: tuple[Tensor, Tensor] | None
+    query_turn: Turn | None
+    key_turn: Turn | None
 
 
 def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[Call]:
@@ -168,7 +164,7 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
                 groups.setdefault((number, _seen(tile), again), []).append((start, tile))
                 before.append(tile)
         start += n
-    turned = {number: [_turn(planned.rotation, at, documents) for at in ats] for number, ats in turns.items()}
+    turned = {number: [_turn(planned, at, documents) for at in ats] for number, ats in turns.items()}
     calls = []
     for (number, window, _), tiles_of_call in groups.items():
         rows = [_places(at, tile.rows, tile.shape == "upper") for at, tile in tiles_of_call]
@@ -183,8 +179,8 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
             max_q=max(map(len, rows)),
             max_k=max(map(len, cols)),
             window=window,
-            query_turn=None if query_turn is None else (query_turn[0][where_q], query_turn[1][where_q]),
-            key_turn=None if key_turn is None else (key_turn[0][where_k], key_turn[1][where_k]),
+            query_turn=_rows(query_turn, where_q),
+            key_turn=_rows(key_turn, where_k),
         ))  # fmt: skip
     return calls
 
@@ -201,18 +197,12 @@ def _places(start: int, at: slice, backwards: bool) -> Tensor:
     return places.flip(0) if backwards else places
 
 
-def _turn(
-    rotation: Rotation, ats: list[Tensor | None], documents: PackedDocuments
-) -> tuple[Tensor, Tensor] | None:
-    """Cosines and sines `[tokens, r/2]` of one pass over all documents. None if tokens keep their positions."""
-    if ats[0] is None:
-        return None
-    places = torch.cat([torch.arange(n) for n in documents.lengths])
-    return rotation.turn(torch.cat([at for at in ats if at is not None]), documents.device, places)
+def _turn(planned: PlannedAttention, ats: list[Tensor | None], documents: PackedDocuments) -> Turn | None:
+    known = [at for at in ats if at is not None]
+    to = torch.cat(known) if known else None
+    return planned.rotation.turn(to, documents.device, documents.positions())
 
 
-def _turned(x: Tensor, turn: tuple[Tensor, Tensor] | None, rotation: Rotation) -> Tensor:
-    """`[tokens, h, d]` rotated further."""
-    if turn is None:
-        return x
-    return rotation.apply(x, (turn[0][:, None], turn[1][:, None]))
+def _rows(turn: Turn | None, at: Tensor) -> Turn | None:
+    """The turns of some tokens, for all heads: `[tokens, 1, r/2]`."""
+    return None if turn is None else (turn[0][at, None], turn[1][at, None])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .kernels import repeat_heads
 from .merge import attend_tiles
-from .rotation import Rotation
+from .rotation import Rotation, Turn
 from .tiles import Tile, at_least_after, at_least_before, band
 
 
@@ -142,9 +142,7 @@ class PlannedAttention:
             k, v = repeat_heads(k, q), repeat_heads(v, q)
         work = []
         for tiles, query_turn, key_turn in self._turns(q.shape[2], causal, q.device):
-            turned_q = q if query_turn is None else self.rotation.apply(q, query_turn)
-            turned_k = k if key_turn is None else self.rotation.apply(k, key_turn)
-            work.append((turned_q, turned_k, tiles))
+            work.append((self.rotation.apply(q, query_turn), self.rotation.apply(k, key_turn), tiles))
         return attend_tiles(work, v, scale)
 
     def _turns(self, n: int, causal: bool, device: torch.device) -> list[_Turned]:
@@ -155,17 +153,13 @@ class PlannedAttention:
             # `encode` must make ordinary tensors too, because a later training needs them for its gradients
             with torch.inference_mode(False):
                 self._tables[key] = [
-                    (p.tiles, self._turn(p.query_at, device), self._turn(p.key_at, device))
+                    (p.tiles, self.rotation.turn(p.query_at, device), self.rotation.turn(p.key_at, device))
                     for p in self.plan.passes(n, causal=causal)
                 ]
         return self._tables[key]
-
-    def _turn(self, at: Tensor | None, device: torch.device) -> _Turn:
-        return None if at is None else self.rotation.turn(at, device)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_tables": {}}
 
 
-_Turn = tuple[Tensor, Tensor] | None
-_Turned = tuple[list[Tile], _Turn, _Turn]
+_Turned = tuple[list[Tile], Turn | None, Turn | None]

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from .devices import to_device
 
+#: Cosines and sines `[n, r/2]`.
+Turn = tuple[Tensor, Tensor]
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -22,12 +25,14 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def turn(self, to: Tensor, device: torch.device, at: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[n, r/2]` on a device, which rotate each token from `at` (default 0..n-1) to `to`.
+    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> Turn | None:
+        """The turn on a device that rotates each token from `at` (default 0..n-1) to `to`. None for None.
 
         Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
         1e-3 rad at 32k tokens. The difference to it is computed in float64, and this removes the error.
         """
+        if to is None:
+            return None
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
         work = device if device.type == "cuda" else torch.device("cpu")
         inv_freq, to = to_device(self.inv_freq, work), to_device(to, work)
@@ -36,8 +41,10 @@ class Rotation:
         angle = to.double()[:, None] * inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    def apply(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-        """Rotate `x` `[b, h, n, d]` further by `turn`."""
+    def apply(self, x: Tensor, turn: Turn | None) -> Tensor:
+        """Rotate `x` `[b, h, n, d]` further by `turn`. None stands for no turn."""
+        if turn is None:
+            return x
         work = torch.promote_types(x.dtype, torch.float32)
         cos, sin = turn[0].to(work), turn[1].to(work)
         pairs = cos.shape[-1]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from mteb_longembed.encoders.engine.tokenizing import Ids
 from mteb_longembed.errors import InputError
@@ -15,9 +15,6 @@ from mteb_longembed.errors import InputError
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
-#: The number of tokens in a batch up to which padding is cheaper than another forward pass.
-FILL = {"cpu": 256}
-FILL_ELSEWHERE = 8192
 #: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
 PARTS_PER_WORKER = 8
 
@@ -43,18 +40,17 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def for_device(
-        cls, device_type: str, width: int, trained_len: int, batch_size: int, tokens: int | None = None
-    ) -> Budget:
-        """The budget of a model of this width on this kind of device. `tokens` replaces the default if it is given."""
+    def of(cls, first: Any, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
+        """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
-            trained_len=trained_len,
+            trained_len=first.strategy.trained_len,
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
             # the limit, and a token takes the same memory in every document
-            even_len=math.inf if device_type == "cuda" else 6 * width,
-            fill=FILL.get(device_type, FILL_ELSEWHERE),
+            even_len=math.inf if device_type == "cuda" else 6 * first.config.get_text_config().hidden_size,
+            # the tokens of a batch up to which padding is cheaper than another forward pass
+            fill=256 if device_type == "cpu" else 8192,
         )
 
     def cost(self, n: int) -> float:
@@ -111,13 +107,6 @@ CHARS_PER_TOKEN = 4.5
 _FIRST, _LATER = 4, 64
 
 
-class Block(NamedTuple):
-    """Documents of about the same length: their indices among the inputs, and their ids."""
-
-    places: list[int]
-    ids: list[Ids]
-
-
 def estimated_tokens(text: str, max_len: int) -> int:
     """About how many tokens of a text are encoded, estimated without reading it."""
     return min(int(len(text) / CHARS_PER_TOKEN) + 2, max_len)
@@ -138,16 +127,16 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
 
 def tokenised_blocks(
     texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
-) -> Iterator[Block]:
+) -> Iterator[tuple[list[int], list[Ids]]]:
     """The blocks with their ids. A thread tokenises each block while the block before it is encoded."""
     if not blocks:
         return
 
-    def read(places: list[int]) -> Block:
-        return Block(places, tokenise([texts[i] for i in places]))
+    def read(places: list[int]) -> tuple[list[int], list[Ids]]:
+        return places, tokenise([texts[i] for i in places])
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
-        ahead: Future[Block] = pool.submit(read, blocks[0])
+        ahead: Future[tuple[list[int], list[Ids]]] = pool.submit(read, blocks[0])
         for following in blocks[1:]:
             block, ahead = ahead.result(), pool.submit(read, following)
             yield block

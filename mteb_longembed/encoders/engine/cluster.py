@@ -15,7 +15,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,9 +26,10 @@ from mteb_longembed.encoders.store.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import PARTS_PER_WORKER, estimated_tokens, split_by_cost
-from .engine import DEFAULT_BATCH, Engine, budget_of
+from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
+from .engine import DEFAULT_BATCH, Engine
 from .reading import Reading, TokenBar, warn_once
+from .tokenizing import Ids
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.building import LongModel
@@ -113,7 +114,7 @@ class _Worker:
         """Each text's array, and how much of the texts was read."""
         done: list[Any] = [None] * len(texts)
         with torch.inference_mode():  # also while the engine measures memory
-            engine = Engine(self.model, self.device, to_host=True, **settings)
+            engine = Engine(self.model, self.device, **{**settings, "to_host": True})
             for places, arrays in engine.encode(texts, show=False):
                 for place, array in zip(places, arrays, strict=True):
                     done[place] = array.float().numpy()
@@ -196,10 +197,10 @@ class ClusterEngine:
         self.model = model
         self.workers = workers
         self.store = store
-        #: Arguments of the engines of the workers. All their arrays go to the host.
-        self.settings: dict[str, Any] = {"prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}}
-        self.settings |= {"form": "sentence_embedding", **settings}
-        self.settings.pop("to_host", None)
+        #: Arguments of the engines of the workers.
+        self.settings: dict[str, Any] = {
+            "prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}, "form": "sentence_embedding", **settings
+        }  # fmt: skip
         self.reading = Reading()
         self.row_keys: RowKeys | None = None
         if store is not None:
@@ -209,15 +210,18 @@ class ClusterEngine:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
         first = self.model.first
         tokens = [estimated_tokens(text, first.longest) for text in texts]
-        keys = self._keys(texts)
+        keys: list[bytes] = []
+        if self.row_keys is not None:
+            prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
+            keys = self.row_keys.keys(cast("list[Ids]", first.token_ids(texts, prompt, **kwargs)), prompt)
         found = self.store.get_many(keys) if self.store is not None and keys else {}
         known = [i for i, key in enumerate(keys) if key in found]
         missing = [i for i in range(len(texts)) if not keys or keys[i] not in found]
         with TokenBar(sum(tokens), show=show) as bar:
             if known:
                 yield known, [torch.from_numpy(found[keys[i]]) for i in known]
-                bar.advance(sum(tokens[i] for i in known))
-            budget = budget_of(self.model, self.workers.device.type, self.settings["batch_size"])
+                bar.update(sum(tokens[i] for i in known))
+            budget = Budget.of(first, self.workers.device.type, self.settings["batch_size"])
             costs = [budget.cost(tokens[i]) for i in missing]
             parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
             places = [[missing[i] for i in part] for part in parts]
@@ -229,18 +233,10 @@ class ClusterEngine:
                     self.store.put_many([keys[i] for i in own], arrays)
                 # copies: Ray's arrays are read-only, and keep its shared memory
                 yield own, [torch.tensor(array) for array in arrays]
-                bar.advance(sum(tokens[i] for i in own))
+                bar.update(sum(tokens[i] for i in own))
         if self.store is not None:
             self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
         warn_once(self.model, self.reading, first.longest)
-
-    def _keys(self, texts: list[str]) -> list[bytes]:
-        """The keys of the texts in the store. Empty without a store."""
-        if self.row_keys is None:
-            return []
-        prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
-        ids = self.model.first.token_ids(texts, prompt, **kwargs)
-        return [] if ids is None else self.row_keys.keys(ids, prompt)
 
 
 #: Workers by their model. They end when the model is deleted.
@@ -288,7 +284,7 @@ def encode_in_pool(
     `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
     parts have returned.
     """
-    budget = budget_of(model, "cpu", kwargs["batch_size"])
+    budget = Budget.of(model.first, "cpu", kwargs["batch_size"])
     tokens = [estimated_tokens(text, model.first.longest) for text in texts]
     parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
     for number, part in enumerate(parts):
@@ -301,7 +297,7 @@ def encode_in_pool(
             if isinstance(output, Exception):
                 failure = output
                 continue
-            bar.advance(sum(tokens[i] for i in parts[number]))
+            bar.update(sum(tokens[i] for i in parts[number]))
             for i, value in zip(parts[number], output, strict=True):
                 results[i] = value
     if failure is not None:

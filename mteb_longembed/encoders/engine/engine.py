@@ -14,10 +14,11 @@ from torch import Tensor
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.errors import NumberError
 
 from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
 from .reading import Reading, TokenBar, reading_of, warn_once
-from .running import AHEAD, Features, Results, Runner, delayed, measured_tokens, not_finite, retry_in_fp32
+from .running import AHEAD, Features, Results, Runner, delayed, in_fp32, measured_tokens
 from .tokenizing import Ids
 
 if TYPE_CHECKING:
@@ -33,35 +34,20 @@ POOLING = "pooling"
 DOCUMENT_LENGTHS = "document_lengths"
 
 
-def budget_of(model: LongModel, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
-    """The limits of a model's forward pass on a kind of device. `tokens` replaces the default if it is given."""
-    width = model.first.config.get_text_config().hidden_size
-    return Budget.for_device(device_type, width, model.first.strategy.trained_len, batch_size, tokens)
-
-
-@dataclass(eq=False)
-class _Piece:
-    """Texts of a batch that run together: their indices among the inputs, their ids, and one array for each.
-
-    `windows` has the pooled windows of each text, if they are kept and one of the texts is cut.
-    """
-
-    places: list[int]
-    rows: list[Ids]
-    results: Results
-    windows: Results | None
-
-
 @dataclass(eq=False)
 class _Started:
-    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run."""
+    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run.
+
+    A piece has the indices of texts that run together, their arrays, and their pooled windows if they are kept and one
+    of the texts is cut.
+    """
 
     places: list[int]
     rows: list[Ids]
     keys: list[bytes]
     found: dict[bytes, np.ndarray]
     joined: dict[bytes, np.ndarray]
-    pieces: list[_Piece]
+    pieces: list[tuple[list[int], Results, Results | None]]
 
 
 #: Takes the results from a batch's features: one array for each document.
@@ -117,7 +103,7 @@ class Engine:
         tokens = self._measured()
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
-        self.budget = budget_of(model, device.type, batch_size, tokens)
+        self.budget = Budget.of(model.first, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
         _note_precision(model, device)
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
@@ -132,18 +118,18 @@ class Engine:
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts without the store: the indices of some texts, and all (finite) features of their batch."""
+        """Encode texts without the store: the indices of some texts, and all features of their batch.
+
+        Texts whose features are not finite come once more, with finite ones.
+        """
         self.whole = True
         for places, rows in self._batches(texts, show=show):
-            for own, piece, features in self._run(places, rows):
-                for bad in not_finite(features):
-                    again = self._again(own[bad], piece[bad], texts, lambda found: not not_finite(found))
-                    for name in ("sentence_embedding", "token_embeddings"):
-                        if name in features:
-                            value = again[name][0]
-                            target = features[name][bad]
-                            target[: len(value)] = value.to(target.dtype)
-                yield own, features
+            for own, features in self._run(rows, list(range(len(rows)))):
+                wrong = [own[bad] for bad in self._not_finite(features)]
+                yield [places[i] for i in own], features
+                # the later features of a text replace the earlier ones
+                for i in wrong:
+                    yield [places[i]], self._again(places[i], rows[i], texts)
 
     def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
         """Indices and ids of the texts of each batch. They depend only on texts and settings."""
@@ -157,15 +143,14 @@ class Engine:
 
         self.reading = Reading()
         with TokenBar(sum(expected), show=show) as bar:
-            for block in tokenised_blocks(texts, blocks, tokenise):
-                bar.correct(sum(map(len, block.ids)) - sum(expected[i] for i in block.places))
-                own = [texts[i] for i in block.places]
-                self.reading.add(reading_of(first.tokenizer, own, block.ids, max_len))
+            for places, ids in tokenised_blocks(texts, blocks, tokenise):
+                bar.correct(sum(map(len, ids)) - sum(expected[i] for i in places))
+                self.reading.add(reading_of(first.tokenizer, [texts[i] for i in places], ids, max_len))
                 warn_once(self.model, self.reading, max_len)
-                for batch in plan([len(ids) for ids in block.ids], self.budget):
-                    rows = [block.ids[i] for i in batch]
-                    yield [block.places[i] for i in batch], rows
-                    bar.advance(sum(map(len, rows)))
+                for batch in plan([len(row) for row in ids], self.budget):
+                    rows = [ids[i] for i in batch]
+                    yield [places[i] for i in batch], rows
+                    bar.update(sum(map(len, rows)))
 
     def _start(self, places: list[int], rows: list[Ids]) -> _Started:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
@@ -175,11 +160,10 @@ class Engine:
         found = {**found, **joined}
         missing = [i for i in range(len(rows)) if not keys or keys[i] not in found]
         pieces = []
-        for own, piece, features in self._run([places[i] for i in missing], [rows[i] for i in missing]):
+        for own, features in self._run(rows, missing):
             windows = features.pop("pooled_windows", None)
             kept = None if windows is None else Results(windows, fetch=True)
-            results = Results(self.collect(features), fetch=self.to_host or bool(keys))
-            pieces.append(_Piece(own, piece, results, kept))
+            pieces.append((own, Results(self.collect(features), fetch=self.to_host or bool(keys)), kept))
         return _Started(places, rows, keys, found, joined, pieces)
 
     def _finish(self, batch: _Started, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -188,30 +172,28 @@ class Engine:
         known = [i for i, key in enumerate(keys) if key in batch.found]
         if known:
             yield [places[i] for i in known], self._tensors([batch.found[keys[i]] for i in known])
-        key_of = dict(zip(places, keys, strict=True)) if keys else {}
         new = dict(batch.joined)
-        for piece in batch.pieces:
-            arrays, not_finite_rows = piece.results.read()
+        for own, results, pooled in batch.pieces:
+            arrays, not_finite_rows = results.read()
             for bad in not_finite_rows:
-                fine = lambda found: not Results(self.collect(found), fetch=False).read()[1]  # noqa: E731
-                again = self._again(piece.places[bad], piece.rows[bad], texts, fine)
+                again = self._again(places[own[bad]], rows[own[bad]], texts)
                 arrays[bad] = self.collect(again)[0].to(arrays[bad].device, arrays[bad].dtype)
             if keys:
-                own = [key_of[place] for place in piece.places]
-                new.update((key, _numbers(array)) for key, array in zip(own, arrays, strict=True))
-            if piece.windows is not None:
-                window_keys = self._window_keys(piece.rows)
-                windows, _ = piece.windows.read()
+                new.update((keys[i], _numbers(array)) for i, array in zip(own, arrays, strict=True))
+            if pooled is not None:
+                window_keys = self._window_keys([rows[i] for i in own])
+                windows, _ = pooled.read()
                 new.update(
                     (k, _numbers(windows[i])) for i, k in window_keys.items() if i not in not_finite_rows
                 )
-            yield piece.places, arrays if self.to_host else [array.to(self.device) for array in arrays]
+            asked = arrays if self.to_host else [array.to(self.device) for array in arrays]
+            yield [places[i] for i in own], asked
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing
             if new:
                 self.store.put_many(list(new), list(new.values()))
-            ran = [row for piece in batch.pieces for row in piece.rows]
-            self.store.counts.add([len(row) for row in ran], [len(rows[i]) for i in known])
+            ran = [len(rows[i]) for own, *_ in batch.pieces for i in own]
+            self.store.counts.add(ran, [len(rows[i]) for i in known])
 
     def _joined(
         self, rows: Sequence[Ids], keys: Sequence[bytes], found: Mapping[bytes, np.ndarray]
@@ -235,11 +217,11 @@ class Engine:
         keys = self.row_keys.window_keys([rows[i] for i in cut], self.prompt) if cut else []
         return dict(zip(cut, keys, strict=True))
 
-    def _run(self, places: list[int], rows: list[Ids]) -> Iterator[tuple[list[int], list[Ids], Features]]:
-        """Indices, ids and features of documents that run together."""
+    def _run(self, rows: list[Ids], wanted: list[int]) -> Iterator[tuple[list[int], Features]]:
+        """The features of the wanted rows of a batch, and the indices of those that run together."""
         start = 0
-        for size, features in self.runner(rows) if rows else ():
-            yield places[start : start + size], rows[start : start + size], features
+        for size, features in self.runner([rows[i] for i in wanted]) if wanted else ():
+            yield wanted[start : start + size], features
             start += size
         self._limits[str(self.device)] = self.runner.limit
 
@@ -279,10 +261,25 @@ class Engine:
             known[key] = measured_tokens(run, self.model.first.longest, self.device)
         return known[key]
 
-    def _again(self, place: int, ids: Ids, texts: list[str], finite: Callable[[Features], bool]) -> Features:
-        """The features of one document in fp32, because those from its batch were not finite."""
-        describe = _describe(place, texts[place], ids)
-        return retry_in_fp32(self.model.first.model, lambda: self._forward([ids]), finite, describe)
+    def _not_finite(self, features: Features) -> list[int]:
+        """The rows of a batch with NaN or infinity in their array."""
+        return Results(self.collect(features), fetch=False).read()[1]
+
+    def _again(self, place: int, ids: Ids, texts: list[str]) -> Features:
+        """The features of one document in fp32, because half precision may overflow where fp32 does not."""
+        inner = self.model.first.model
+        half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
+        if half:
+            with in_fp32(inner):
+                features = self._forward([ids])
+            if not self._not_finite(features):
+                return features
+        start = texts[place][:40].encode("unicode_escape", "backslashreplace").decode()
+        raise NumberError(
+            f"the embedding of document {place} ({len(ids)} tokens, starting with '{start}') is not finite, computed "
+            f"in fp32{' too' if half else ''}: the model's weights or its extension overflow on it, so no result is "
+            "written."
+        )
 
 
 def _note_precision(model: LongModel, device: torch.device) -> None:
@@ -323,8 +320,3 @@ def _numbers(array: Tensor) -> np.ndarray:
     # numpy has no bfloat16
     array = array.float() if array.dtype == torch.bfloat16 else array
     return array.cpu().numpy()
-
-
-def _describe(place: int, text: str, ids: Ids) -> str:
-    start = text[:40].encode("unicode_escape", "backslashreplace").decode()
-    return f"document {place} ({len(ids)} tokens, starting with '{start}')"

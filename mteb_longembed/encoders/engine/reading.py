@@ -57,7 +57,11 @@ def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len
     """How much of the texts was read."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
-    rate = _tokens_a_character(tokenizer, [text for text, _ in cut]) if cut else 0.0
+    rate, cutter = _ENGLISH, cutter_of(tokenizer)
+    if cut and cutter is not None:
+        sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
+        found = cutter.contents(sample, max(map(len, sample)))
+        rate = sum(map(len, found)) / max(sum(map(len, sample)), 1)
     lost = [(max(round(len(text) * rate) - n, 0), n) for text, n in cut]
     return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
 
@@ -74,15 +78,6 @@ def warn_once(model: Any, reading: Reading, max_len: int) -> None:
         f"{max_len:,}",
         __name__,
     )
-
-
-def _tokens_a_character(tokenizer: Any, texts: Sequence[str]) -> float:
-    cutter = cutter_of(tokenizer)
-    if cutter is None:
-        return _ENGLISH
-    sample = [text[:_SAMPLE_CHARS] for text in texts[:_SAMPLE_TEXTS]]
-    found = cutter.contents(sample, max(map(len, sample)))
-    return sum(map(len, found)) / max(sum(map(len, sample)), 1)
 
 
 #: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
@@ -108,28 +103,22 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
             _WHOLE.reset(token)
 
 
-class TokenBar:
-    """Counts tokens, and shows a progress bar if it should, also without a terminal. Its total may be corrected."""
+class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar of tokens, which also shows without a terminal. Inside `one_bar` it advances that bar instead."""
 
     def __init__(self, total: int, *, show: bool) -> None:
-        self._whole = _WHOLE.get()
-        show = show and self._whole is None
-        self._bar: Any = tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=not show)
+        self.total: float
+        self.whole = _WHOLE.get()
+        hidden = not show or self.whole is not None
+        super().__init__(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=hidden)
 
     def correct(self, difference: int) -> None:
         """Add to the expected total the difference between the real and the estimated number of tokens."""
-        if not self._bar.disable:
-            self._bar.total = max(self._bar.total + difference, self._bar.n)
-            self._bar.refresh()
+        if not self.disable:
+            self.total = max(self.total + difference, self.n)
+            self.refresh()
 
-    def advance(self, n: int) -> None:
-        """Count `n` more tokens as done."""
-        self._bar.update(n)
-        if self._whole is not None:
-            self._whole.update(n)
-
-    def __enter__(self) -> TokenBar:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()
+    def update(self, n: float = 1) -> None:
+        super().update(n)
+        if self.whole is not None:
+            self.whole.update(n)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.engine.tokenizing import Ids
-from mteb_longembed.errors import CapacityError, NumberError
+from mteb_longembed.errors import CapacityError
 
 Features = dict[str, Any]
 
@@ -78,8 +78,11 @@ class Runner:
 
 
 def _does_not_fit(n: int, failure: str) -> str:
-    wanted = _WANTED.search(failure)
-    needed = f"at least {_readable(wanted)} more in one piece" if wanted else "more than is free"
+    needed, wanted = "more than is free", _WANTED.search(failure)
+    if wanted:
+        in_bytes, size = wanted[2].lower() == "bytes", f"{wanted[1]} {wanted[2]}"
+        size = f"{float(wanted[1]) / 2**30:.2f} GiB" if in_bytes else size
+        needed = f"at least {size} more in one piece"
     return (
         f"a document of {n} tokens does not fit into memory even alone: its forward pass needs {needed}; use "
         "a shorter target length, half precision (dtype=bf16) or a larger device; with a store (mteb runs), "
@@ -87,40 +90,8 @@ def _does_not_fit(n: int, failure: str) -> str:
     )
 
 
-def _readable(wanted: re.Match[str]) -> str:
-    number, unit = float(wanted[1]), wanted[2]
-    if unit.lower() != "bytes":
-        return f"{wanted[1]} {unit}"
-    return f"{number / 2**30:.2f} GiB" if number >= 2**30 else f"{number / 2**20:.1f} MiB"
-
-
-def not_finite(features: Features) -> list[int]:
-    """The rows of a batch with NaN or infinity in their embedding, or in those of their tokens if there is none."""
-    found = features.get("sentence_embedding")
-    if found is None:
-        found = features["token_embeddings"] * features["attention_mask"][..., None]
-    finite = torch.isfinite(found).flatten(1).all(1)
-    return [] if bool(finite.all()) else (~finite).nonzero()[:, 0].tolist()
-
-
-def retry_in_fp32(
-    model: nn.Module, forward: Callable[[], Features], finite: Callable[[Features], bool], describe: str
-) -> Features:
-    """Run one document again in fp32, because half precision may overflow where fp32 does not."""
-    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
-    if half:
-        with _in_fp32(model):
-            features = forward()
-        if finite(features):
-            return features
-    raise NumberError(
-        f"the embedding of {describe} is not finite, computed in fp32{' too' if half else ''}: the model's "
-        "weights or its extension overflow on it, so no result is written."
-    )
-
-
 @contextlib.contextmanager
-def _in_fp32(model: nn.Module) -> Iterator[None]:
+def in_fp32(model: nn.Module) -> Iterator[None]:
     """The model's parameters in fp32, and then as before. This is exact: fp32 holds every half-precision number."""
     before = {name: parameter.dtype for name, parameter in model.named_parameters()}
     try:
@@ -145,7 +116,9 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        flat = _flat(arrays)
+        # arrays of one shape need only one operator
+        same = len({array.shape for array in arrays}) == 1
+        flat = torch.stack(arrays).flatten() if same else torch.cat([each.reshape(-1) for each in arrays])
         self._finite = _finite(flat, [array.numel() for array in arrays])
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
@@ -166,13 +139,6 @@ class Results:
             self._host = None
         finite = self._finite.tolist()
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
-
-
-def _flat(arrays: list[Tensor]) -> Tensor:
-    """The numbers of all arrays one after another, by one operator if the arrays have one shape."""
-    if len({array.shape for array in arrays}) == 1:
-        return torch.stack(arrays).flatten()
-    return torch.cat([array.reshape(-1) for array in arrays])
 
 
 def _finite(flat: Tensor, sizes: list[int]) -> Tensor:

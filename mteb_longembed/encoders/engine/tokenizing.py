@@ -21,8 +21,6 @@ import numpy as np
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from mteb_longembed.errors import ModelError
-
 #: Normalisers that change a text character by character, or within one combining sequence, and pre-tokenisers that
 #: look at most a few characters ahead to find the end of a word.
 _LOCAL_PARTS = frozenset((
@@ -54,19 +52,14 @@ def locality(tokenizer_json: str) -> Locality:
     parts = json.loads(tokenizer_json)
     added = [token["content"] for token in parts.get("added_tokens") or []]
     guard = 32 + max(map(len, added), default=0)
-    model, normalizer, splitter = parts["model"], parts.get("normalizer"), parts.get("pre_tokenizer")
-    chance = bool(model.get("dropout"))
-    splitters = _flat(splitter)
-    if model.get("type") not in _LOCAL_MODELS or chance:
-        return Locality("none")
-    if not all(map(_local, [*_flat(normalizer), *splitters])):
+    model, splitters = parts["model"], _flat(parts.get("pre_tokenizer"))
+    steps = [*_flat(parts.get("normalizer")), *splitters]
+    if model.get("type") not in _LOCAL_MODELS or model.get("dropout") or not all(map(_local, steps)):
         return Locality("none")
     if any(map(_splits, splitters)):
         return Locality("words", guard)
-    spaces = any(map(_marks_spaces, [*_flat(normalizer), *splitters]))
-    if spaces and model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added):
-        return Locality("spaces", guard)
-    return Locality("none")
+    whole_words = model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added)
+    return Locality("spaces", guard) if whole_words and any(map(_marks_spaces, steps)) else Locality("none")
 
 
 def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -195,9 +188,9 @@ class CutTokenizer:
         self.cache = cache
         self.locality: Locality = locality(serialised)
         special = _special_tokens(self._backend)
-        if special is None:
-            raise ModelError("the tokenizer's special tokens depend on the text, so its texts cannot be cut.")
-        self.before, self.behind = special
+        #: Whether the ids before and after a text do not depend on it.
+        self.can_cut = special is not None
+        self.before, self.behind = special or ([], [])
 
     @classmethod
     def supports(cls, tokenizer: Any) -> bool:
@@ -234,32 +227,25 @@ class CutTokenizer:
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
-        cuts = {i: self._first_cut(text, room) for i, text in enumerate(texts)}
+        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
+        local = self.locality.kind != "none"
+        cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
         while cuts:
             whole = [i for i, cut in cuts.items() if cut == len(texts[i])]
-            for i, ids in zip(whole, self._encode([texts[i] for i in whole]), strict=True):
-                done[i] = Content(ids[:room], complete=len(ids) <= room)
+            read = [without_surrogates(texts[i]) for i in whole]
+            encodings = self._backend.encode_batch_fast(read, add_special_tokens=False) if read else []
+            for i, encoding in zip(whole, encodings, strict=True):
+                done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
             pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
             cuts = {}
-            encodings = self._backend.encode_batch(pieces, add_special_tokens=False) if pieces else []
+            encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
             for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
                 if self._safe(encoding, piece, room):
                     done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
                 else:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
-
-    def _encode(self, texts: list[str]) -> list[Ids]:
-        if not texts:
-            return []
-        texts = [without_surrogates(text) for text in texts]
-        encodings = self._backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
-
-    def _first_cut(self, text: str, room: int) -> int:
-        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
-        return len(text) if self.locality.kind == "none" else cut_point(text, wanted)
 
     def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
@@ -297,15 +283,11 @@ def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
     if wanted >= len(text):
         return len(text)
     places = range(wanted, max(wanted - _SEARCH, beyond), -1)
-    for fits in (_is_space, _starts_anew):
+    for fits in (" \n\t".__contains__, _starts_anew):
         for at in places:
             if fits(text[at]):
                 return at
     return len(text)
-
-
-def _is_space(char: str) -> bool:
-    return char in " \n\t"
 
 
 def _starts_anew(char: str) -> bool:
@@ -323,7 +305,6 @@ def without_surrogates(text: str) -> str:
 
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
-    """The ids before and after every text. None if they depend on the text."""
     whole, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
     mask = whole.special_tokens_mask
     if not bare or 0 not in mask or any(whole.type_ids):
@@ -348,9 +329,6 @@ def cutter_of(tokenizer: Any) -> CutTokenizer | None:
         known = _CUTTERS.get(tokenizer)
         # added tokens change the ids of a text
         if known is None or known[0] != len(tokenizer):
-            try:
-                known = len(tokenizer), CutTokenizer(tokenizer)
-            except ModelError:
-                known = len(tokenizer), None
-            _CUTTERS[tokenizer] = known
+            cutter = CutTokenizer(tokenizer)
+            _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
         return known[1]

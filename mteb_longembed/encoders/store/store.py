@@ -1,22 +1,16 @@
-"""Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit.
-
-The key of a row covers everything that determines its numbers (`keys.py`), so runs, strategies and commands share
-equal rows. The rows of one batch are written in one transaction: after a kill the store has either the whole batch or
-nothing of it.
-"""
+"""Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import sqlite3
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,15 +71,9 @@ class EmbeddingStore:
     Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: one
     warning reports it, and the run continues without the store.
     The file is created at the first use, and only its owner may read it. It is about a tenth larger than its rows.
-    `clock` returns seconds since a fixed moment.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        max_bytes: int = int(_DEFAULT_GIB * 2**30),
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:
         self.folder = Path(folder)
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
@@ -93,7 +81,6 @@ class EmbeddingStore:
         #: Whether the store also keeps the pooled windows of documents that are cut, for models that join the same
         #: windows in another way. Windows take more room than vectors, so only `compare` sets this.
         self.keeps_windows = False
-        self._clock = clock
         self._broken = False
         self._of_thread = threading.local()
 
@@ -120,7 +107,7 @@ class EmbeddingStore:
         with self._working() as connection:
             if connection is None:
                 return {}
-            now = int(self._clock())
+            now = int(time.time())
             old: list[bytes] = []
             for start in range(0, len(keys), _KEYS_A_QUERY):
                 part = keys[start : start + _KEYS_A_QUERY]
@@ -154,7 +141,7 @@ class EmbeddingStore:
 
         Arrays may have any shape. float16, float32 and float64 keep their type, others become float32.
         """
-        now = int(self._clock())
+        now = int(time.time())
         # equal documents of a batch share one row
         records = {key: (key, now, pack(array, key)) for key, array in zip(keys, arrays, strict=True)}
         with self._working() as connection:
@@ -347,20 +334,12 @@ def pack(array: np.ndarray, key: bytes) -> bytes:
 
 def unpack(record: object, key: bytes) -> np.ndarray | None:
     """The array of a row. None if the record is damaged: its bytes have changed, or a number is not finite."""
-    if not isinstance(record, bytes) or len(record) < _CHECKSUM + 9:
+    if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
         return None
     contents = record[_CHECKSUM:]
-    if record[:_CHECKSUM] != _checksum(key, contents) or contents[:1] not in _TYPES:
-        return None
-    kind = np.dtype(_TYPES[contents[:1]])
-    ndim = int.from_bytes(contents[1:9], "little")
-    start = 9 + 8 * ndim
-    if len(contents) < start:
-        return None
+    kind, ndim = np.dtype(_TYPES[contents[:1]]), int.from_bytes(contents[1:9], "little")
     shape = np.frombuffer(contents, "<i8", ndim, 9).tolist()
-    if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize != len(contents) - start or ndim > 32:
-        return None
-    array = np.frombuffer(contents, kind, offset=start).reshape(shape)
+    array = np.frombuffer(contents, kind, offset=9 + 8 * ndim).reshape(shape)
     return array.astype(kind.newbyteorder("=")) if np.isfinite(array).all() else None
 
 

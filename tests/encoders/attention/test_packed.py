@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.attention import varlen as torchs
 
 from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.documents import PackedDocuments
@@ -82,7 +81,6 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
         assert call.starts_q[-1] == len(call.rows) and call.starts_k[-1] == len(call.cols)
 
 
-def test_this_torch_has_the_kernel_and_a_cpu_does_not_pack():
-    assert devices.varlen_kernel() is torchs.varlen_attn
+def test_a_cpu_does_not_pack():
     assert not devices.packs(CPU, torch.bfloat16)
     assert devices.path(CPU, torch.float32).startswith("padded batches")

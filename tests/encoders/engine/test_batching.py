@@ -83,8 +83,8 @@ def test_the_next_block_is_tokenised_while_the_one_before_is_worked_on() -> None
         started[int(texts[0])].set()
         return [np.array([int(text)], np.int32) for text in texts]
 
-    for number, block in enumerate(tokenised_blocks(["0", "1", "2"], [[0], [1], [2]], tokenise)):
-        assert block.ids[0].tolist() == [number]
+    for number, (_, ids) in enumerate(tokenised_blocks(["0", "1", "2"], [[0], [1], [2]], tokenise)):
+        assert ids[0].tolist() == [number]
         if number < 2:
             assert started[number + 1].wait(timeout=30)
         if number == 0:

@@ -67,7 +67,7 @@ def test_a_budget_is_a_power_of_two_within_its_bounds() -> None:
         assert tokens * 150_000 <= 0.6 * free < 2 * tokens * 150_000
 
 
-def test_measured_tokens_and_the_length_decide_on_cuda_alone() -> None:
-    cuda = Budget.for_device("cuda", width=768, trained_len=512, batch_size=32, tokens=16384)
+def test_measured_tokens_and_the_length_decide_on_cuda_alone(model) -> None:
+    cuda = Budget.of(model.first, "cuda", batch_size=32, tokens=16384)
     assert cuda.tokens == 16384 and cuda.cost(8192) == 8192
-    assert Budget.for_device("cpu", 768, 512, 32).cost(4608) == 2 * 4608
+    assert Budget.of(model.first, "cpu", 32).cost(6 * 32) == 2 * 6 * 32

@@ -89,12 +89,7 @@ def overwrite(store: EmbeddingStore, record: object, key: bytes = KEY) -> None:
         file.execute("UPDATE rows SET record = ? WHERE key = ?", (record, key))
 
 
-def with_checksum(contents: bytes) -> bytes:
-    return store_file._checksum(KEY, contents) + contents
-
-
 GOOD = pack(ARRAY, KEY)
-CONTENTS = GOOD[16:]
 DAMAGE = {
     "truncated": GOOD[:-7],
     "flipped": GOOD[:-3] + bytes([GOOD[-3] ^ 4]) + GOOD[-2:],
@@ -102,12 +97,6 @@ DAMAGE = {
     "another row's": pack(ARRAY, KEYS[1]),
     "grown": GOOD + b"x",
     "text": "no bytes",
-    # what follows has a checksum that is right
-    "unknown type": with_checksum(b"q" + CONTENTS[1:]),
-    "no shape": with_checksum(CONTENTS[:9]),
-    "a hundred dimensions": with_checksum(b"f" + np.array([100, *[1] * 100], "<i8").tobytes() + bytes(4)),
-    "negative shape": with_checksum(b"f" + np.array([2, -3, -4], "<i8").tobytes() + CONTENTS[25:]),
-    "wrong shape": with_checksum(b"f" + np.array([2, 3, 5], "<i8").tobytes() + CONTENTS[25:]),
     "NaN": pack(np.array([1, np.nan], np.float32), KEY),
     "infinity": pack(np.array([np.inf], np.float16), KEY),
 }
@@ -127,11 +116,9 @@ def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) ->
     assert same(get(store), ARRAY)
 
 
-@given(st.binary(max_size=120), st.booleans())
-def test_any_bytes_are_an_array_or_damaged(contents: bytes, right: bool) -> None:
-    record = with_checksum(contents) if right else contents
-    array = unpack(record, KEY)
-    assert array is None or (right and np.isfinite(array).all())
+@given(st.binary(max_size=120))
+def test_other_bytes_are_damaged(contents: bytes) -> None:
+    assert unpack(contents, KEY) is None
 
 
 FILES = {
@@ -187,9 +174,10 @@ def test_a_sound_file_that_took_a_damaged_ones_place_stays(tmp_path: Path) -> No
 # ---- disk -------------------------------------------------------------------------------------------------
 
 
-def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path) -> None:
+def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path, monkeypatch) -> None:
     now = 0
-    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD), clock=lambda: now)
+    monkeypatch.setattr(store_file.time, "time", lambda: now)
+    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD))
     for key in KEYS:
         now += 100
         put(store, key)
