@@ -25,7 +25,7 @@ from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool
-from mteb_longembed.encoders.engine.engine import Engine, engine_for
+from mteb_longembed.encoders.engine.engine import engine_for
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.engine.running import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
@@ -35,6 +35,10 @@ from mteb_longembed.errors import InputError, LongEmbedError
 
 #: What transformers says of a model with several vectors that is opened as one with a single vector.
 _SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
+#: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
+_ARRAYS = ("sentence_embedding", "token_embeddings")
+#: What is done with the arrays of some texts before they are returned.
+Finish = Callable[[list[Tensor]], list[Tensor]]
 #: The oldest version of this package that reads what we save.
 _READ_SINCE = "0.1.0"
 
@@ -113,7 +117,7 @@ class Embedder:
         call = {key: given[key] for key in self.OF_CALL}
         forward = {key: value for key, value in given.items() if key not in call or key == "task"}
         first = self._modules_in_order()[0]
-        ours = isinstance(first, LongTransformer) and self._is_ours(call)
+        ours = isinstance(first, LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or first.token_ids(inputs[:1], call["prompt"], **forward) is None:
             return super()._inference(inputs, device=device, **given)  # type: ignore[misc]
         for place, text in enumerate(inputs):
@@ -122,32 +126,19 @@ class Embedder:
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {place}."
                 )
-        where = cast("Any", self)._resolve_inference_device(device)
-        cast("Any", self).eval()
+        model = cast("Any", self).eval()
         settings = {"prompt": call["prompt"], "batch_size": call["batch_size"], "kwargs": forward}
-        return self._encoded(inputs, where, {**settings, "store": self.store}, call)
-
-    def _is_ours(self, call: dict[str, Any]) -> bool:
-        """Whether our engine gives what a call asks for."""
-        return True
-
-    def _encoded(
-        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
-    ) -> Any:
-        """The texts' results on our engine, which takes these settings, in the form that the call asks for."""
-        raise NotImplementedError
-
-    def _each_once(
-        self, engine: Any, inputs: list[str], finish: Callable[[list[Tensor]], list[Tensor]], *, show: bool
-    ) -> list[Tensor]:
-        """The finished array of each text. Equal texts are encoded once."""
+        finish, own = model._form(call)
+        settings |= {"store": self.store, "to_host": call["save_to_cpu"], **own}
+        engine = engine_for(model, model._resolve_inference_device(device), settings)
         unique = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        for places, arrays in engine.encode(unique, show=show):
+        for places, arrays in engine.encode(unique, show=call["show_progress_bar"]):
             for place, value in zip(places, finish(arrays), strict=True):
                 done[unique[place]] = value
         self.reading = engine.reading
-        return [done[text] for text in inputs]
+        found = [done[text] for text in inputs]
+        return torch.stack(found) if call["output_value"] == "sentence_embedding" else found
 
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
@@ -213,19 +204,15 @@ def settings_of(model: Any) -> dict[str, Any]:
     return {key: getattr(model, key) for key in _SETTINGS if hasattr(model, key)}
 
 
-#: Private methods of sentence-transformers that ours call with these arguments.
-_CALLED = {"_get_worker_result": {"pool"}, "_resolve_inference_device": {"device"}}
-
-
 def check_hooks(stock: type, own: Any) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
     wanted = {"_inference": own.OF_CALL | {"inputs", "device"}}
     if "_multi_process" in vars(own):
         wanted["_multi_process"] = _arguments(own._multi_process)
-    for name, arguments in {**wanted, **_CALLED}.items():
-        found = _arguments(getattr(stock, name)) if hasattr(stock, name) else None
-        if found is None or not arguments <= found or (name in wanted and arguments != found):
-            what = "no" if found is None else f"other arguments ({', '.join(sorted(found ^ arguments))}) of"
+    for name, arguments in wanted.items():
+        found = _arguments(getattr(stock, name, lambda: None))
+        if found != arguments:
+            what = f"other arguments ({', '.join(sorted(found ^ arguments))}) of" if found else "no"
             raise LongEmbedError(
                 f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}.{name}, which "
                 "mteb-longembed needs to run its models: install another version of one of the two."
@@ -245,22 +232,19 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         "truncate_dim",
     ))  # fmt: skip
 
-    def _encoded(
-        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
-    ) -> Any:
-        show, to_host = call["show_progress_bar"], call["save_to_cpu"]
-        finish = _finisher(call["output_value"], call["truncate_dim"], call["normalize_embeddings"], to_host)
-        if call["output_value"] != "sentence_embedding":
-            alone = Engine(self, where, **{**settings, "store": None})
-            done: list[Any] = [None] * len(inputs)
-            for places, features in alone.features(inputs, show=show):
-                for place, value in zip(places, finish(features), strict=True):
-                    done[place] = value
-            self.reading = alone.reading
-            return done
-        engine = engine_for(self, where, {**settings, "to_host": to_host})
-        stacked = lambda arrays: finish({"sentence_embedding": torch.stack(arrays)})  # noqa: E731
-        return torch.stack(self._each_once(engine, inputs, stacked, show=show))
+    def _form(self, call: dict[str, Any]) -> tuple[Finish, dict[str, Any]]:
+        if call["output_value"] == "token_embeddings":
+            return list, {"collect": _vectors, "store": None, "to_host": False, "form": "tokens"}
+
+        def finish(arrays: list[Tensor]) -> list[Tensor]:
+            embeddings = torch.stack(arrays)
+            if call["truncate_dim"] is not None:
+                embeddings = truncate_embeddings(embeddings, call["truncate_dim"])
+            if call["normalize_embeddings"]:
+                embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
+            return list(embeddings.cpu() if call["save_to_cpu"] else embeddings)
+
+        return finish, {}
 
     # ---- several processes --------------------------------------------------------------------------------
 
@@ -293,37 +277,6 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         return torch.stack(results) if kwargs["output_value"] == "sentence_embedding" else results
 
 
-def _finisher(
-    output_value: str | None, truncate_dim: int | None, normalize: bool, to_cpu: bool
-) -> Callable[[Features], list[Any]]:
-    """What sentence-transformers takes from the features of a batch, by `output_value`."""
-
-    def tokens(features: Features) -> list[Tensor]:
-        lengths = features["attention_mask"].sum(1).tolist()
-        return [row[:n] for row, n in zip(features["token_embeddings"], lengths, strict=True)]
-
-    def everything(features: Features) -> list[dict[str, Any]]:
-        size = len(features["attention_mask"])
-        rows = {k: isinstance(v, Tensor) and v.ndim > 0 and len(v) == size for k, v in features.items()}
-        return [{k: v[i] if rows[k] else v for k, v in features.items()} for i in range(size)]
-
-    def sentences(features: Features) -> list[Tensor]:
-        embeddings = features["sentence_embedding"]
-        if normalize:
-            embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
-        return list(embeddings.cpu() if to_cpu else embeddings)
-
-    kinds: dict[str | None, Callable[[Features], list[Any]]] = {"token_embeddings": tokens, None: everything}
-    finish = kinds.get(output_value, sentences)
-
-    def finished(features: Features) -> list[Any]:
-        if truncate_dim is not None:
-            features["sentence_embedding"] = truncate_embeddings(features["sentence_embedding"], truncate_dim)
-        return finish(features)
-
-    return finished
-
-
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query.
 
@@ -352,14 +305,8 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         "token_pooling", "task",
     ))  # fmt: skip
 
-    def _is_ours(self, call: dict[str, Any]) -> bool:
-        return call["output_value"] is not None
-
-    def _encoded(
-        self, inputs: list[str], where: torch.device, settings: dict[str, Any], call: dict[str, Any]
-    ) -> Any:
+    def _form(self, call: dict[str, Any]) -> tuple[Finish, dict[str, Any]]:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
-        settings |= {"collect": _vectors, "to_host": to_host and pooling is None, "form": "vectors"}
 
         def finish(rows: list[Tensor]) -> list[Tensor]:
             if call["normalize_embeddings"]:
@@ -368,8 +315,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
                 rows = pooling.pool(rows, task=task)
             return [row.cpu() for row in rows] if to_host else rows
 
-        engine = engine_for(self, where, settings)
-        return self._each_once(engine, inputs, finish, show=call["show_progress_bar"])
+        return finish, {"collect": _vectors, "to_host": to_host and pooling is None, "form": "vectors"}
 
 
 def _vectors(features: Features) -> list[Tensor]:

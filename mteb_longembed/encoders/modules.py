@@ -414,15 +414,14 @@ class LongTransformer(Transformer):
         cls,
         model_name_or_path: str,
         subfolder: str = "",
-        token: bool | str | None = None,
-        cache_folder: str | None = None,
         revision: str | None = None,
-        local_files_only: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
-        place: dict[str, Any] = {"subfolder": subfolder, "token": token, "cache_folder": cache_folder}
-        place |= {"revision": revision, "local_files_only": local_files_only}
+        place: dict[str, Any] = {"subfolder": subfolder, "revision": revision}
+        place |= {
+            key: kwargs.pop(key) for key in ("token", "cache_folder", "local_files_only") if key in kwargs
+        }
         file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
         try:
             # not Transformer's own method, because it adds to the content of the file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,18 +87,12 @@ def results_folder(name: str) -> str:
 
 def is_folder(path: str | Path) -> bool:
     """Whether this folder exists; False also for text that cannot be a path."""
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False
+    return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
 
 
 def holds_model(path: str | Path) -> bool:
     """Whether this is a folder with a model in it."""
-    try:
-        return Path(path, "modules.json").is_file() or Path(path, "config.json").is_file()
-    except (OSError, ValueError):
-        return False
+    return any(os.path.isfile(Path(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,11 @@ class Parameter:
         raise InputError(f"{self.name} must be {self._kinds()}, got {value!r}.")
 
     def _kinds(self) -> str:
-        number = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
-        return " or ".join([*number, *(["on or off"] if self.switch else []), *_one_of(self.choices)])
+        kinds = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
+        kinds += ["on or off"] if self.switch else []
+        if self.choices:
+            kinds.append(f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else self.choices[0])
+        return " or ".join(kinds)
 
 
 #: A parameter of every name: a document gets one vector for each `vectors` content tokens, or one for each window.
@@ -141,7 +144,3 @@ def _number(value: str | float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _one_of(choices: tuple[str, ...]) -> list[str]:
-    return [choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"] if choices else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -138,6 +139,14 @@ def test_a_model_that_is_extended_further_keeps_its_compute_type_in_its_name(fol
         extended.model_card_data.model_name == load(f"{folder}+pi@64:dtype=bf16").model_card_data.model_name
     )
     assert extended.dtype == torch.bfloat16
+
+
+def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, folder, monkeypatch):
+    made = SentenceTransformer(modules=list(copy.deepcopy(base)), device="cpu")
+    made[0].config._name_or_path, made.model_card_data.model_name = "", "someone/made"
+    monkeypatch.chdir(folder)
+    extended = extend(made, "pi")
+    assert extended.model_card_data.model_name == "someone/made+pi@128" and not extended.resolved.base.path
 
 
 def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):

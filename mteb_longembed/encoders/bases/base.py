@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import SafetensorError, safe_open
+from huggingface_hub import parse_local_safetensors_file_metadata
+from huggingface_hub.errors import SafetensorsParsingError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
@@ -205,7 +205,9 @@ def loaded_base(model: SentenceTransformer) -> Base:
         )
     return Base(
         name=card.model_name or local_name(place),
-        files=Files.open(source) if is_folder(source) else Files(source, card.base_model_revision),
+        files=Files.open(source)
+        if is_folder(source)
+        else Files(source, card.base_model_revision, stamp=None if source else ()),
         revision=digest(model),
         trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
         family=family,
@@ -249,15 +251,10 @@ def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokeniz
 
 def parameters_by_type(file: Path) -> Counter[str]:
     """How many parameters of each type a safetensors file has, by the types' names in such files."""
-    counts: Counter[str] = Counter()
     try:
-        with safe_open(file, "np") as weights:
-            for key in weights.keys():  # noqa: SIM118 - not a dictionary
-                weight = weights.get_slice(key)
-                counts[weight.get_dtype()] += math.prod(weight.get_shape())
-    except (SafetensorError, OSError) as error:
+        return Counter(parse_local_safetensors_file_metadata(file).parameter_count)
+    except (SafetensorsParsingError, OSError) as error:
         raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
-    return counts
 
 
 def _weights_dtype(folder: Path, local: bool) -> str | None:
@@ -291,23 +288,13 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
             return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)
     except LongEmbedError:
         raise
-    except (ValueError, KeyError, ImportError) as error:
-        if "auto_map" in raw and not trust_remote_code:
-            raise ModelError(
-                f"{path} brings its own model code, which runs only if you ask for it: pass "
-                "trust_remote_code=True."
-            ) from error
-        if str(raw.get("model_type")) not in CONFIG_MAPPING:
-            raise ModelError(
-                f"transformers does not know the model type {str(raw.get('model_type'))[:80]!r} of {path}."
-            ) from error
-        raise _no_config(path, error) from error
     except Exception as error:  # transformers raises errors of many kinds for configurations
-        raise _no_config(path, error) from error
-
-
-def _no_config(path: str, error: Exception) -> ModelError:
-    why = " ".join(str(error).split())[:160]
-    return ModelError(
-        f"config.json of {path} is not a configuration that transformers accepts: {type(error).__name__}: {why}."
-    )
+        of_kind = isinstance(error, (ValueError, KeyError, ImportError))
+        if of_kind and "auto_map" in raw and not trust_remote_code:
+            why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
+        elif of_kind and str(raw.get("model_type")) not in CONFIG_MAPPING:
+            why = f"has the model type {str(raw.get('model_type'))[:80]!r}, which transformers does not know"
+        else:
+            said = " ".join(str(error).split())[:160]
+            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {said}"
+        raise ModelError(f"{path} {why}.") from error

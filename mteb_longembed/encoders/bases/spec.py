@@ -22,6 +22,8 @@ from mteb_longembed.names.zoo import ZOO
 
 #: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+_SHORT = {full: short for short, full in DTYPES.items()}
+_DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS)
 
@@ -51,7 +53,7 @@ class ModelSpec:
     def __post_init__(self) -> None:
         params = read_parameters(self.strategy, self.kind.declared(), self.params)
         self._keep("params", {key: value for key, value in params.items() if value is not None})
-        self._keep("dtype", _dtype(self.dtype))
+        self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype, self.dtype)))
         for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
@@ -147,16 +149,6 @@ class ModelSpec:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return {key: value for key, value in given.items() if value is not None}
-
-
-def _dtype(name: str | None) -> str | None:
-    """The short spelling of a compute type."""
-    for short, full in DTYPES.items():
-        if name in (short, full):
-            return short
-    if name is not None:
-        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r}.")
-    return None
 
 
 def _split_settings(text: str, settings: str) -> dict[str, str]:

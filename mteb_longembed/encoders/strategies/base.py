@@ -44,8 +44,11 @@ else:
     torch = _Torch()
 
 
-def parameter(default: Any, help: str, **metadata: str) -> Any:
-    """A parameter of a strategy with its help text. If the default is None, `defaults_by_length` gives the value."""
+def parameter(default: Any, help: str, **metadata: object) -> Any:
+    """A parameter of a strategy with its help text. If the default is None, `defaults_by_length` gives the value.
+
+    `least` is the smallest number that it may be; with `inside` it goes from 1 to below the trained length.
+    """
     return field(default=default, metadata={"help": help, **metadata})
 
 
@@ -87,13 +90,22 @@ class Strategy:
                 f"the target length must be at least the trained length of {self.trained_len} tokens, "
                 f"got {self.target_len}."
             )
-        for name, value in self.defaults_by_length().items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # the instance is frozen only after this method
-        for name, rule in self.declared().items():
-            if rule.choices and rule.number is None:
-                rule.read(getattr(self, name))
+        defaults = self.defaults_by_length()
+        for each in fields(self)[2:]:  # after the two lengths
+            value = getattr(self, each.name)
+            value = defaults.get(each.name) if value is None else value
+            self._keep(each.name, self.declared()[each.name].read(value), **each.metadata)
         self.check()
+
+    def _keep(
+        self, name: str, value: Any, least: float = -math.inf, inside: bool = False, **_: object
+    ) -> None:
+        object.__setattr__(self, name, value)  # the instance is frozen for others
+        low, high = (1, self.trained_len) if inside else (least, math.inf)
+        if not isinstance(value, str) and not low <= value < high:
+            unit = " token" if isinstance(value, int) else ""
+            below = f" and below the trained length of {high} tokens" if inside else ""
+            raise InputError(f"{self.key()}'s {name} must be at least {low}{unit}{below}, got {value}.")
 
     @classmethod
     def key(cls) -> str:
@@ -110,7 +122,7 @@ class Strategy:
     @classmethod
     def parameters(cls) -> dict[str, object]:
         """The strategy's own parameters and their defaults, without the two lengths."""
-        return {f.name: f.default for f in fields(cls) if f.name not in ("trained_len", "target_len")}
+        return {f.name: f.default for f in fields(cls)[2:]}
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
@@ -161,7 +173,11 @@ class Strategy:
             n: tokens of the document, special tokens and prompt included.
             hooks: the hooks that act on this model.
         """
-        return n <= self.whole_len
+        return n <= self.whole_len and getattr(self, "short", "keep") != "scale"
+
+    def extends(self, n: torch.Tensor) -> torch.Tensor:
+        """Which documents of `n` tokens are extended: long ones, and all with `short="scale"`."""
+        return (n > self.trained_len) | (getattr(self, "short", "keep") == "scale")
 
     def query_scale(self, n: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
         """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).

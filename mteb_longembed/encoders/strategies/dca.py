@@ -37,7 +37,7 @@ class DualChunkAttention(Strategy):
         >>> theirs = DualChunkAttention(trained_len=512, target_len=4096, chunk=352, limit=384)
     """
 
-    chunk: int = parameter(None, "tokens of a chunk (default 3/4 of the trained length)")
+    chunk: int = parameter(None, "tokens of a chunk (default 3/4 of the trained length)", inside=True)
     limit: int = parameter(
         None, "largest relative position (default the trained length - 1; ChunkLlama: 3/4 of it)"
     )
@@ -46,11 +46,6 @@ class DualChunkAttention(Strategy):
         return {"chunk": max(3 * self.trained_len // 4, 1), "limit": self.trained_len - 1}
 
     def check(self) -> None:
-        if not 1 <= self.chunk < self.trained_len:
-            raise InputError(
-                f"dca's chunk must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {self.chunk}."
-            )
         if not self.chunk <= self.limit < self.trained_len:
             raise InputError(
                 f"dca's limit must be at least the chunk of {self.chunk} tokens and below the trained length "

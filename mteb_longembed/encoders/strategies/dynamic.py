@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mteb_longembed.errors import InputError
-
 from .base import Strategy, parameter, torch
 
 
@@ -27,11 +25,7 @@ class DynamicNTK(Strategy):
         [[1.0, 0.0099...], [1.0, 0.0049...]]
     """
 
-    factor: float = parameter(1.0, "growth of the rope base with the length")
-
-    def check(self) -> None:
-        if not self.factor >= 1:
-            raise InputError(f"dynamic's factor must be at least 1, got {self.factor}.")
+    factor: float = parameter(1.0, "growth of the rope base with the length", least=1)
 
     def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
         pairs = len(inv_freq)

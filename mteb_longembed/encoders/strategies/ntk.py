@@ -39,7 +39,7 @@ class NTKAware(Strategy):
         [1.0, 0.00577...]
     """
 
-    factor: float = parameter(None, "multiplier of the rope base (rotary)", hook="inv_freq")
+    factor: float = parameter(None, "multiplier of the rope base (rotary)", hook="inv_freq", least=1)
     short: Literal["keep", "scale"] = parameter(
         "scale",
         "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
@@ -51,8 +51,6 @@ class NTKAware(Strategy):
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
 
     def check(self) -> None:
-        if not self.factor >= 1:
-            raise InputError(f"ntk's factor must be at least 1, got {self.factor}.")
         if not self.sigma > 0:
             raise InputError(f"ntk's sigma must be above 0 rows, got {self.sigma}.")
 

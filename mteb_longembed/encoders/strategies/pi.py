@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,14 +32,8 @@ class PositionInterpolation(Strategy):
         "keep", "inputs up to the trained length: keep their positions, or scale them"
     )
 
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
-        return n <= self.trained_len and self.short == "keep"
-
-    def _squeezed(self, n: torch.Tensor) -> torch.Tensor:
-        return (n > self.trained_len) | (self.short == "scale")
-
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(self._squeezed(n), p / self.scale, p.float())
+        return torch.where(self.extends(n), p / self.scale, p.float())
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
         # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
@@ -53,4 +46,4 @@ class PositionInterpolation(Strategy):
         return torch.lerp(table[low], table[high], weight)
 
     def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(self._squeezed(n), p, p * self.scale)
+        return torch.where(self.extends(n), p, p * self.scale)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mteb_longembed.errors import InputError
-
 from .base import Strategy, parameter
 
 if TYPE_CHECKING:
@@ -29,17 +27,10 @@ class RectifiedRoPE(Strategy):
         256
     """
 
-    w: int = parameter(None, "window of exact positions in tokens (default half of the trained length)")
+    w: int = parameter(None, "window of exact positions in tokens (default trained length // 2)", inside=True)
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"w": self.trained_len // 2}
-
-    def check(self) -> None:
-        if not 1 <= self.w < self.trained_len:
-            raise InputError(
-                f"rerope's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {self.w}."
-            )
 
     def attention(self) -> ReRoPEPlan:
         from mteb_longembed.encoders.attention.plan import ReRoPEPlan

@@ -47,9 +47,11 @@ class SelfExtend(Strategy):
     """
 
     g: int | Literal["document"] = parameter(
-        None, "tokens that share a far position (default s + 1 with s = target / trained length), or document"
+        None,
+        "tokens that share a far position (default s + 1, s = target / trained length), or document",
+        least=1,
     )
-    w: int = parameter(None, "window of exact positions in tokens (default trained length // s)")
+    w: int = parameter(None, "window of exact positions in tokens (default trained length // s)", inside=True)
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"g": self.scale + 1, "w": self._window(self.scale)}
@@ -72,14 +74,7 @@ class SelfExtend(Strategy):
                     f"with g=document, se computes w for each document itself, got w={self.w} tokens; leave w out."
                 )
             return
-        if not isinstance(self.g, int) or self.g < 1:
-            raise InputError(f"se's g must be at least 1 token, or the word document, got {self.g!r}.")
         group, window = self.sizes(self.target_len)
-        if not 1 <= window < self.trained_len:
-            raise InputError(
-                f"se's w must be at least 1 and below the trained length of {self.trained_len} tokens, "
-                f"got {window}."
-            )
         largest = max(self.relative(self.target_len - 1, 0), window - 1)
         if largest > self.trained_len:
             warnings.warn(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -37,7 +36,7 @@ class YaRN(Strategy):
 
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
-    factor: float = parameter(None, "divisor of low frequencies (default target/trained length)")
+    factor: float = parameter(None, "divisor of low frequencies (default target/trained length)", least=1)
     beta_fast: float = parameter(32.0, "frequencies with more turns are kept")
     beta_slow: float = parameter(1.0, "frequencies with fewer turns are stretched")
     short: Literal["keep", "scale"] = parameter(
@@ -48,16 +47,11 @@ class YaRN(Strategy):
         return {"factor": float(self.scale)}
 
     def check(self) -> None:
-        if not self.factor >= 1:
-            raise InputError(f"{self.key()}'s factor must be at least 1, got {self.factor}.")
         if not 0 < self.beta_slow < self.beta_fast:
             raise InputError(
                 f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and "
                 f"{self.beta_fast}."
             )
-
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
-        return n <= self.trained_len and self.short == "keep"
 
     def stretched(self, inv_freq: torch.Tensor, base: float) -> torch.Tensor:
         """The `[d/2]` frequencies of a document that is extended."""
@@ -73,11 +67,9 @@ class YaRN(Strategy):
         return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
     def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
-        changed = (n > self.trained_len) | (self.short == "scale")
-        return torch.where(changed[:, None], self.stretched(inv_freq, base), inv_freq)
+        return torch.where(self.extends(n)[:, None], self.stretched(inv_freq, base), inv_freq)
 
     def rotary_scale(self, n: torch.Tensor) -> torch.Tensor:
         if self.logn:
             return super().rotary_scale(n)
-        changed = (n > self.trained_len) | (self.short == "scale")
-        return torch.where(changed, 0.1 * math.log(self.factor) + 1, 1.0)
+        return torch.where(self.extends(n), 0.1 * math.log(self.factor) + 1, 1.0)

@@ -14,9 +14,10 @@ from torch.nn.attention.flex_attention import flex_attention
 from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.families import relative as family
 from tests import tiny
+from tests.encoders.oracle_matrix.oracle import relative
 from tests.limits import same_vectors
 
-from .test_rotary import LO, LT, extended, gap, relative, through
+from .test_rotary import LO, LT, extended, gap, through
 
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT, LT + 1)
 TEXTS = [tiny.text(n) for n in LENGTHS]

@@ -13,9 +13,10 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.attention import oracles
+from tests.encoders.oracle_matrix.oracle import frequencies, relative
 from tests.limits import same_vectors
 
-from .test_rotary import LO, LT, STRATEGY_PARAMETERS, extended, frequencies, gap, relative
+from .test_rotary import LO, LT, STRATEGY_PARAMETERS, extended, gap
 
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT)
 TEXTS = [tiny.text(n) for n in LENGTHS]
@@ -62,7 +63,7 @@ def oracle(base: SentenceTransformer, key: str, text: str) -> np.ndarray:
 
 @pytest.mark.parametrize("key", sorted(STRATEGY_PARAMETERS))
 def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
-    together = extended(base, key, logn=True, **STRATEGY_PARAMETERS[key]).encode(TEXTS)
+    together = extended(base, key, **STRATEGY_PARAMETERS[key]).encode(TEXTS)
     for text, got in zip(TEXTS, together, strict=True):
         assert gap(got, oracle(base, key, text)) < 1e-5
 

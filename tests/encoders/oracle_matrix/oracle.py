@@ -24,8 +24,11 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from tests.encoders.families.test_rotary import LO, LT, S, frequencies, relative
+from tests import tiny
+from tests.encoders.attention import oracles
 
+S = 4
+LO, LT = tiny.TRAINED, S * tiny.TRAINED
 #: label -> strategy and parameters
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("none", {"logn": True}),
@@ -50,6 +53,47 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 DENSE = "dense"
 #: Labels of strategies that act inside attention.
 RELATIVE = frozenset(label for label, (key, _) in VARIANTS.items() if key in ("se", "rerope", "dca"))
+
+
+def relative(key: str, i: int, j: int, n: int) -> float:
+    """The relative position at which token i of a document of n tokens sees token j."""
+    if n <= LO or key in ("none", "ntk", "yarn", "dynamic", "resonance"):
+        return i - j
+    if key == "gp":
+        g = math.ceil(n / LO)
+        return i // g - j // g
+    if key == "rp":
+        return i % LO - j % LO
+    if key == "pi":
+        return (i - j) / S
+    within_attention = {
+        "se": oracles.self_extend(S + 1, LO // S),
+        "rerope": oracles.rerope(LO // 2),
+        "dca": oracles.dual_chunk(3 * LO // 4, LO - 1),
+    }
+    return within_attention[key](i, j)
+
+
+def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
+    """Inverse frequencies in float64 for a document of n tokens."""
+    d = 2 * len(inv_freq)
+    two_i = torch.arange(0, d, 2, dtype=torch.float64)
+    if key == "ntk":
+        return inv_freq * (theta * (S + max(1, S / 4))) ** (-two_i / d) / theta ** (-two_i / d)
+    if n <= LO:
+        return inv_freq
+    if key == "dynamic":
+        return inv_freq * (theta * (n / LO) ** (d / (d - 2))) ** (-two_i / d) / theta ** (-two_i / d)
+    if key in ("yarn", "resonance"):
+
+        def index(turns: float) -> float:
+            return d * math.log(LO / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+        low, high = max(math.floor(index(4.0)), 0), min(math.ceil(index(1.0)), d - 1)
+        ramp = ((torch.arange(d // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        out = inv_freq / S * ramp + inv_freq * (1 - ramp)
+        return out if key == "yarn" else 2 * math.pi / (2 * math.pi / out).round()
+    return inv_freq
 
 
 def position_at(label: str, p: int, n: int) -> float:
@@ -134,6 +178,8 @@ class Oracle:
         inner: Any = self.model[0].model
         self.config = inner.config
         self.config.use_cache = False
+        if label not in ("none", DENSE) and (getattr(self.config, "sliding_window", None) or 0) >= LO:
+            self.config.sliding_window = LT  # it had no effect in training
         self.limit = inner.config.max_position_embeddings
         rotary = [
             m for m in inner.modules() if hasattr(m, "inv_freq") or hasattr(m, "full_attention_inv_freq")

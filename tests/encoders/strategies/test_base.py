@@ -137,7 +137,7 @@ def test_a_target_equal_to_the_trained_length_is_legal_and_changes_nothing(key):
 
 # ---- parameters --------------------------------------------------------------------------------------------
 
-BELOW = "must be at least 1 and below the trained length of 512 tokens, got"
+BELOW = "must be at least 1 token and below the trained length of 512 tokens, got"
 RULES = [
     ("dca", {"chunk": 0}, f"chunk {BELOW} 0"),
     ("dca", {"chunk": 512}, f"chunk {BELOW} 512"),
@@ -147,8 +147,8 @@ RULES = [
     ("rerope", {"w": 512}, f"w {BELOW} 512"),
     ("se", {"w": 0}, f"w {BELOW} 0"),
     ("se", {"w": 512}, f"w {BELOW} 512"),
-    ("se", {"g": 0}, "g must be at least 1 token, or the word document, got 0"),
-    ("se", {"g": "banana"}, "g must be at least 1 token, or the word document, got 'banana'"),
+    ("se", {"g": 0}, "g must be at least 1 token, got 0"),
+    ("se", {"g": "banana"}, "g must be a whole number or document, got 'banana'"),
     ("se", {"g": "document", "w": 5}, "with g=document, se computes w for each document itself, got w=5"),
     ("ntk", {"factor": 0.5}, "ntk's factor must be"),
     ("ntk", {"sigma": 0.0}, "ntk's sigma must be"),
