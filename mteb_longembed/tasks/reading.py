@@ -25,14 +25,13 @@ from datasets.table import InMemoryTable
 from mteb_longembed.errors import DataError
 
 #: What a column means -> its names in files: those of BEIR, of the LongEmbed data set, and plain ones. The first wins.
-DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",), "title": ("title",)}
+DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",)}
 QUERIES = {"id": ("_id", "id", "qid", "query_id"), "text": ("text", "query")}
 JUDGEMENTS = {
     "query": ("query-id", "query_id", "qid"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
     "score": ("score", "relevance", "rel", "label"),
 }
-_OPTIONAL = ("title", "score")
 #: The second column of TREC's judgements, which nothing reads.
 _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
@@ -62,7 +61,7 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for place, name, row in _named_rows(path, shown, DOCUMENTS, found):
-        title = "" if row.get("title") is None else _text(row["title"], "title", place)
+        title = "" if row["title"] is None else _text(row["title"], "title", place)
         found[name] = f"{title} {_text(row['text'], 'text', place)}".strip()
     return found
 
@@ -163,7 +162,7 @@ def _brief(value: Any) -> str:
 def _rows(
     path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For every row its place for messages, and its value by meaning. A missing optional column has no value."""
+    """For every row its place for messages, and its value by meaning; a title is None where there is none."""
     name, empty = shown or str(path), True
     unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
@@ -171,17 +170,14 @@ def _rows(
         place, empty = f"{name}, {unit} {number}", False
         if chosen is None:
             chosen = _choose(row, columns, place)
-        wanted = {
-            meaning: column for meaning, column in chosen.items() if meaning != "title" or column in row
-        }
-        if missing := [column for column in wanted.values() if column not in row]:
+        if missing := [column for column in chosen.values() if column not in row]:
             raise DataError(f"{place}: {missing[0]} is missing (found: {_names(row)}).")
         if "score" in columns and "score" not in chosen and len(row) > len(chosen):
             raise DataError(
                 f"{place}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
                 f"{_names(row)}."
             )
-        yield place, {meaning: row[column] for meaning, column in wanted.items()}
+        yield place, {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
     if empty:
         raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
 
@@ -224,9 +220,7 @@ def _choose(row: Mapping[str, Any], columns: Mapping[str, Sequence[str]], place:
         found = next((name for name in names if name in row), None)
         if found is not None:
             chosen[meaning] = found
-        elif meaning == "title":
-            chosen[meaning] = names[0]  # a later line may have it
-        elif meaning not in _OPTIONAL:
+        elif meaning != "score":
             raise DataError(f"{place}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
 
@@ -236,7 +230,7 @@ def _names(row: Mapping[str, Any]) -> str:
 
 
 def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
+    return ", ".join(names[0] for meaning, names in columns.items() if meaning != "score")
 
 
 # ---- JSON Lines ----------------------------------------------------------------------------------------
@@ -347,12 +341,7 @@ def _separated_rows(
 
 def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str) -> list[str]:
     """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
-    named = all(
-        any(name in fields for name in names)
-        for meaning, names in columns.items()
-        if meaning not in _OPTIONAL
-    )
-    if named:
+    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning != "score"):
         if len(set(fields)) < len(fields) or "" in fields:
             raise DataError(f"{place}: expected each column's name once, got {_brief(fields)}.")
         return fields

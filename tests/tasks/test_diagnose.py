@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.cutting import Counter, counter_of
-from mteb_longembed.tasks.diagnose import BM25, diagnose, find_task, load_model
+from mteb_longembed.tasks.diagnose import diagnose, find_task
 from tests.tiny import tokenizer
 
 LENGTHS = (16, 64, 1024)
@@ -169,13 +169,11 @@ def test_a_task_without_documents_is_refused() -> None:
         diagnose("Banking77Classification", [WordSearch()])
 
 
-def test_bm25_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError("bm25s is not installed")
-
-    monkeypatch.setattr("mteb_longembed.tasks.diagnose.mteb.get_model", missing)
-    with pytest.raises(ModelError, match=r"pip install 'mteb\[bm25s\]'"):
-        load_model(BM25)
+def test_a_model_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: Any) -> None:
+    missing = staticmethod(lambda groups: ["bm25s>=0.2"])
+    monkeypatch.setattr("mteb.models.model_meta.ModelMeta._missing_dependencies", missing)
+    with pytest.raises(ModelError, match=r"(?s)missing required dependencies: bm25s.*pip install"):
+        diagnose(str(beir(tmp_path, WORDS, WORDS)))
 
 
 # ---- where a document is cut
