@@ -65,7 +65,7 @@ def candidates_of(
     if is_extended_name(base) and base not in ZOO:
         return [_candidate(base)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
-        return [Candidate(base, base, is_base=True)]
+        return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
     first = _candidate(f"{base}+none")
     found = [first]
     refused: list[InputError] = []

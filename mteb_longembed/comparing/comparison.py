@@ -176,9 +176,8 @@ class _Work:
             with suppress(*_LEFT_OUT):  # `run` will say so
                 metas[name] = mteb.get_model_meta(name)
         known = {name: self.cells.find_cost(meta, self.tasks) for name, meta in metas.items()}
-        found = {name: cost for name, cost in known.items() if cost is not None}
-        if len(found) == len(metas) and len({cost.measured for cost in found.values()}) < 2:
-            self.costs = found
+        if None not in known.values() and len({cost.measured for cost in known.values() if cost}) < 2:
+            self.costs = {name: cost for name, cost in known.items() if cost}
             return
         device = torch.device(self.device or get_device_name()).type
         texts = sample([corpus for parts in self.corpora.values() for corpus in parts], device)
@@ -214,6 +213,8 @@ class _Work:
         if name in self.kept:
             return self.kept[name]
         model: Any = mteb.get_model(name, device=self.device)
+        if (store := getattr(_encoder(model), "store", None)) is not None:
+            store.keeps_windows = True
         encoders = [_encoder(each) for each in (model, *self.kept.values())]
         if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
             self.kept[name] = model
@@ -241,63 +242,43 @@ class _Work:
 
     def run(self, candidate: Candidate, say: Callable[[str], None]) -> None:
         """Run all cells of one candidate. After one of our errors, only this candidate is left out."""
-        began = time.monotonic()
+        began, model, name = time.monotonic(), None, candidate.name
         try:
-            meta = mteb.get_model_meta(candidate.name)
-            if not self._take_finished(candidate, meta, say):
-                self._cells(candidate, meta, self.load(candidate.name))
+            meta = mteb.get_model_meta(name)
+            for task, split in ((each, split) for each in self.tasks for split in each.eval_splits):
+                key, scores = (task.metadata.name, split), self.cells.find(meta, task, split)
+                if scores is None and self._fits(candidate, key):
+                    if self.cells.exists(meta, task, split):
+                        say(f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again.")
+                    model = self.load(name) if model is None else model  # not for finished cells alone
+                    scores = self.cells.run(model, meta, task, split)
+                if scores is not None:
+                    self.found.setdefault(candidate, {})[key] = scores
         except _LEFT_OUT as error:
             reason = str(error).partition("\n")[0]
-            if candidate.name == BM25 and isinstance(error, ImportError):
+            if name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
-            self.left_out.append(f"{candidate.name} is left out: {reason}")
+            self.left_out.append(f"{name} is left out: {reason}")
             self.found.pop(candidate, None)
             say(self.left_out[-1])
         finally:
-            self.seconds[candidate.name] = time.monotonic() - began
-            self.kept.pop(candidate.name, None)
-            _free_memory()
-
-    def _take_finished(self, candidate: Candidate, meta: Any, say: Callable[[str], None]) -> bool:
-        """Take all cells from an earlier run, if all are there. Then the weights need not load."""
-        found = {}
-        for task in self.tasks:
-            for split in task.eval_splits:
-                found[task.metadata.name, split] = self.cells.find(meta, task, split)
-                if self.cells.is_damaged(meta, task, split):
-                    say(
-                        f"The ranking of {candidate.name} on {task.metadata.name}, {split} is not complete, so it "
-                        "runs again."
-                    )
-        if None in found.values():
-            return False
-        self.found[candidate] = {key: scores for key, scores in found.items() if scores is not None}
-        return True
-
-    def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
-        store = getattr(_encoder(model), "store", None)
-        if store is not None:
-            store.keeps_windows = True
-        try:
-            for task in self.tasks:
-                for split in task.eval_splits:
-                    self._cell(candidate, meta, model, task, split)
-        finally:
-            if store is not None:
+            if (store := getattr(_encoder(model), "store", None)) is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
+            self.seconds[name] = time.monotonic() - began
+            self.kept.pop(name, None)
+            model = store = None
+            _free_memory()
 
-    def _cell(self, candidate: Candidate, meta: Any, model: Any, task: AbsTaskRetrieval, split: str) -> None:
-        cost, key = self.cost(candidate), (task.metadata.name, split)
-        expected = 0.0
-        if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-            expected = cost.tokens["/".join(key)] / cost.tokens_per_second
+    def _fits(self, candidate: Candidate, key: Key) -> bool:
+        """Whether the budget allows a cell that has not run; if not, it is named."""
+        cost = self.cost(candidate)
+        expected = cost.tokens["/".join(key)] / cost.tokens_per_second if cost.tokens_per_second else 0.0
         if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
-            self.found.setdefault(candidate, {})[key] = self.cells.run(model, meta, task, split)
-        else:
-            self.skipped.append(
-                f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
-            )
+            return True
+        minutes = expected / _SECONDS_PER_MINUTE
+        self.skipped.append(f"{candidate.name} on {', '.join(key)}: about {minutes:.1f} minutes.")
+        return False
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""

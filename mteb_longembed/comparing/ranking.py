@@ -52,11 +52,6 @@ class Row:
         return self.candidate.name
 
     @property
-    def is_base(self) -> bool:
-        """Whether this is a base without extension."""
-        return self.candidate.is_base and not self.is_bm25
-
-    @property
     def is_bm25(self) -> bool:
         """Whether this is BM25, which embeds nothing."""
         return self.candidate.name == BM25
@@ -95,12 +90,7 @@ def rank(
     best = next((c for c in ranked if not (proxy and c.matches_words)), ranked[0])
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
-    # The test gives all groups the same weight.
-    scaled = {
-        candidate: [group * weight * len(groups) for weight, group in zip(weights, groups, strict=True)]
-        for candidate, groups in order.items()
-    }
-    tests = [randomisation_test(scaled[bases[c.base]], scaled[c]) for c in compared]
+    tests = [randomisation_test(order[bases[c.base]], order[c], weights) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
     rows = []
     for candidate in ranked:
@@ -273,7 +263,7 @@ def recommend(
 
 def _verdict(best: Row, questions: str) -> tuple[str, str]:
     score = f"{best.score.mean:.1f}"
-    if best.is_base or best.is_bm25:
+    if best.candidate.is_base or best.is_bm25:
         return "nothing better", f"Nothing beats {best.name} on these {questions} ({score})."
     if best.gain is None:
         return "undecided", (

@@ -153,19 +153,18 @@ def tables(found: Comparison) -> list[Table]:
     return [table for table in made if table is not None]
 
 
+_SAME = (
+    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
+    "skipped",
+)  # fmt: skip
+
+
 def as_json(found: Comparison) -> str:
     """Everything that was found, as JSON."""
     plain = {
         "version": version("mteb-longembed"),
-        "written": found.written,
-        "identity": found.identity,
-        "tasks": found.tasks,
+        **{key: getattr(found, key) for key in _SAME},
         "queries": found.n_queries,
-        "metrics": found.metrics,
-        "counted": found.counted,
-        "proxy": found.proxy,
-        "tokens_encoded": found.tokens_encoded,
-        "tokens_shared": found.tokens_shared,
         "recommendation": asdict(found.recommendation),
         "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
         "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
@@ -173,8 +172,6 @@ def as_json(found: Comparison) -> str:
             {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
             for name, task, n, made in found.places
         ],
-        "left_out": found.left_out,
-        "skipped": found.skipped,
     }
     return json.dumps(plain, indent=1) + "\n"
 

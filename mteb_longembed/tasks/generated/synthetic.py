@@ -244,4 +244,4 @@ class SyntheticRetrieval(AbsTaskRetrieval):
                 f"n_queries of {name} must be from {N_QUERIES} to the number of documents, which is "
                 f"{recipe.n_documents}, got {recipe.n_queries}."
             )
-        return made() if suffix else cls()  # type: ignore[no-any-return]
+        return made() if suffix else cls()
