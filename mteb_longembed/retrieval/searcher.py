@@ -9,33 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mteb
 from datasets import Dataset
+from mteb.models.search_wrappers import SearchEncoderWrapper
 
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
+from .fusion import FusedSearch
 from .index_files import StoredIndex, read_index, write_index
 from .passages import passages_of
-from .searching import metadata_of_documents, protocol_of
 from .vector_search import VectorSearch
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a query found.
+    """A document that a query found."""
 
-    Args:
-        id: of the document.
-        score: of the document: that of its best vector, joined with BM25's if the name says so.
-        start: first character of the passage.
-        end: the character behind its last one.
-        passage: the text of the best window or span; with one vector a document, the text that was read.
-    """
-
-    id: str
-    score: float
-    start: int
-    end: int
-    passage: str
+    id: str  #: of the document
+    score: float  #: of the document: that of its best vector, joined with BM25's if the name says so
+    start: int  #: first character of the passage
+    end: int  #: the character behind its last one
+    passage: str  #: the text of the best window or span; with one vector a document, the text that was read
 
 
 class Searcher:
@@ -162,6 +158,30 @@ class Searcher:
             yield spans[min(number, len(spans) - 1)]
 
 
+def search(name: str, *, device: str | None = None) -> Searcher:
+    """A search over your own documents, by the name of a model.
+
+    `add(ids, texts)` adds documents, `search(query, k=10)` finds them, `save(folder)` and `open_search(folder)` keep
+    them. `protocol` is the same search as mteb's search protocol.
+
+    Args:
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
+            folder; or any name that mteb knows.
+        device: where the model runs; default the best device of this machine.
+
+    Raises:
+        LongEmbedError: for the same reasons as `load`.
+        ModelError: the packages for `fuse=bm25` are missing.
+
+    Example:
+        >>> found = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
+        >>> found.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
+        >>> found.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
+        'a'
+    """
+    return Searcher(mteb.get_model(name, device=device))
+
+
 def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
     """The searcher that `save` wrote. Its documents are not encoded again.
 
@@ -178,11 +198,31 @@ def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
 
 def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
     """The searcher of an index that was read. Errors as for `open_search`."""
-    import mteb
-
     searcher = Searcher(mteb.get_model(stored.name, device=device))
     stored.check(searcher.protocol.mteb_model_meta)
     if (vectors := searcher._vectors) is not None:
-        vectors.fill(list(stored.texts), stored.documents())
+        vectors.fill(list(stored.texts), stored.documents)
     searcher._texts, searcher._is_current = stored.texts, False
     return searcher
+
+
+def protocol_of(model: Any) -> Any:
+    """mteb's object for a name as a search, over vectors of ours if it has any."""
+    if isinstance(model, (LongEncoder, LongMultiVectorSearch)):
+        return VectorSearch(model)
+    if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
+        model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
+    if hasattr(model, "encode"):
+        return SearchEncoderWrapper(model)
+    return model
+
+
+def metadata_of_documents() -> dict[str, Any]:
+    """What mteb hands to searches beside the texts, for documents that belong to no task."""
+    return {
+        "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
+        "hf_split": "test",
+        "hf_subset": "default",
+        "encode_kwargs": {},
+        "num_proc": None,
+    }

@@ -35,7 +35,12 @@ class WindowIndex:
     """
 
     def __init__(self, blocks: Iterable[Block], *, exact: bool = True) -> None:
-        index, counts = flat_index(blocks)
+        index: Any = None
+        counts: list[int] = []
+        for block in blocks:
+            index = index or faiss.IndexFlatIP(block.rows.shape[1])
+            index.add(np.ascontiguousarray(block.rows, np.float32))
+            counts += block.counts.tolist()
         #: The document of each vector.
         self._owner = np.repeat(np.arange(len(counts)), counts)
         self._n_documents, self._n_vectors = len(counts), len(self._owner)
@@ -79,16 +84,6 @@ class WindowIndex:
             return self._index.search(queries, k)
         chosen = faiss.SearchParametersIVF(nprobe=min(n_probe, self._lists.nlist))  # type: ignore[call-arg]
         return self._lists.search(queries, k, params=chosen)
-
-
-def flat_index(blocks: Iterable[Block]) -> tuple[Any, list[int]]:
-    """An index that compares all vectors (None without documents), and the number of vectors of each document."""
-    index, counts = None, []
-    for block in blocks:
-        index = index or faiss.IndexFlatIP(block.rows.shape[1])
-        index.add(np.ascontiguousarray(block.rows, np.float32))
-        counts += block.counts.tolist()
-    return index, counts
 
 
 def _divided(index: Any) -> Any:

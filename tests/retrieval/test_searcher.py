@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 from pathlib import Path
 from typing import Any
 
 import mteb
 import numpy as np
+import pyarrow.parquet
 import pytest
 from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
@@ -18,8 +18,7 @@ import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError, StorageError
 from mteb_longembed.retrieval.index_files import CURRENT
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.searching import metadata_of_documents
+from mteb_longembed.retrieval.searcher import Searcher, metadata_of_documents
 from tests import tiny
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
@@ -153,22 +152,21 @@ def test_another_revision_of_the_model_and_a_broken_folder_are_refused(folder: P
     made = searcher(f"{folder}+pi@32")
     where = tmp_path / "index"
     made.save(where)
-    entry = json.loads((where / CURRENT).read_text())
+    file = where / CURRENT
+    table = pyarrow.parquet.read_table(file)
     for change, message in (
-        ({"revision": "abc-le1"}, r"at revision abc-le1, and the model is now .*: build the index again"),
-        ({"documents": 3}, "is not complete"),
-        ({"folder": "nowhere"}, "is not complete"),
-        ({"form": 99}, "has form 99 of an index"),
+        ({b"revision": "abc-le1"}, r"at revision abc-le1, and the model is now .*: build the index again"),
+        ({b"form": "99"}, "has form 99 of an index"),
     ):
-        (where / CURRENT).write_text(json.dumps({**entry, **change}))
+        pyarrow.parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, **change}), file)
         with pytest.raises(DataError, match=message):
             longembed.open_search(where, device="cpu")
-    (where / CURRENT).write_text(json.dumps(entry))
-    vectors = where / entry["folder"] / "vectors.faiss"
-    vectors.write_bytes(vectors.read_bytes()[:-40])
-    with pytest.raises(DataError, match="is not complete"):
-        longembed.open_search(where, device="cpu")
-    with pytest.raises(DataError, match=r"it has no index\.json"):
+    whole = file.read_bytes()
+    for damaged in (whole[:-40], whole[: len(whole) // 2], b"", b"no table"):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match="is not complete"):
+            longembed.open_search(where, device="cpu")
+    with pytest.raises(DataError, match=r"it has no index\.parquet"):
         longembed.open_search(tmp_path)
     with pytest.raises(InputError, match="must be new, empty or an index"):
         made.save(folder)
@@ -219,11 +217,11 @@ def test_a_write_that_fails_leaves_the_old_index(
     def full(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index_files.pq, "write_table", full)
+    monkeypatch.setattr(index_files.os, "fsync", full)
     with pytest.raises(StorageError, match=r"cannot be written .*No space left on device.*is unchanged"):
         made.save(tmp_path / "index")
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1
-    assert len([each for each in (tmp_path / "index").iterdir() if each.is_dir()]) == 1
+    assert {each.name for each in (tmp_path / "index").iterdir()} <= {CURRENT, ".lock"}
 
 
 def test_a_model_without_vectors_searches_too() -> None:
