@@ -17,6 +17,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.files import make_folder, slug, write_file
+from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
@@ -46,7 +47,11 @@ class Cells:
         return self._metrics or (main_metric(task),)
 
     def prepare(self, task: AbsTaskRetrieval) -> None:
-        """Let searches on a task keep as many documents as the metrics need."""
+        """Load a task, and let searches on it keep as many documents as the metrics need."""
+        check_text_retrieval("compare", task)
+        if not task.data_loaded:
+            task.load_data()
+            task.convert_v1_dataset_format_to_v2(None)
         ranks = {metric["cutoff"] for metric in self.metrics(task)}
         task.k_values = tuple(sorted({*task.k_values, *ranks}))
         task._top_k = max(task._top_k, *ranks)

@@ -88,8 +88,8 @@ def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> N
     def task() -> Any:
         return beir_task(folder(tmp_path))
 
-    shallow, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@2")])
-    deep, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@20"), read_metric("RR@2")])
+    shallow, _ = run(base, task(), tmp_path / "out", metric=["R@2"])
+    deep, _ = run(base, task(), tmp_path / "out", metric=["R@20", "RR@2"])
     assert score(deep) == 100 >= score(shallow) and deep.metrics == ["R@20", "RR@2"]
     assert set(deep.rows[0].others) == {"RR@2"}
     files = list((tmp_path / "out").rglob("*_predictions.json"))
@@ -245,14 +245,14 @@ GROWTH = """
 import json, resource, sys
 from pathlib import Path
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import _corpora, _loaded
+from mteb_longembed.comparing.comparison import corpora_of
 from mteb_longembed.tasks.beir import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
 cells = Cells(folder / "out")
-for split in _loaded(task, cells):
-    corpora = _corpora(task, split)
-    cells.identity(task, split)
+cells.prepare(task)
+(corpora,) = corpora_of([task]).values()
+cells.identity(task, "test")
 print(sum(map(len, corpora)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

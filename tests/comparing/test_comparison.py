@@ -11,7 +11,7 @@ import pytest
 from mteb_longembed import cli
 from mteb_longembed.comparing import candidates, tables
 from mteb_longembed.comparing import comparison as comparing
-from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
+from mteb_longembed.comparing.candidates import Candidate, candidates_of
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -123,7 +123,7 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare([*who, Candidate(BM25, "")], task, tmp_path, fuse=True)
+    found = compare(who, task, tmp_path, bm25=True)
     assert not found.left_out
     rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)

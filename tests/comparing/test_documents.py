@@ -94,7 +94,7 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     sizes = {}
     for n in (6, None):
         task = beir_task(root)
-        found = compare([Candidate(BM25, "")], task, tmp_path, sample_size=n, say=said.append)
+        found = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=said.append)
         rankings = Cells(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
         sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
     sampled = [
