@@ -150,15 +150,13 @@ def fitting(base: str) -> str:
     ]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
+    said = "We measured no model with such positions."
     if measured:
-        lines.append(
+        said = (
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
-            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
+            f"{measured['base']})."
         )
-    else:
-        lines.append(
-            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
-        )
+    lines.append(f"{said} To measure yours: `mteb-longembed compare {base} -t TASK`.")
     return "\n".join(lines)
 
 

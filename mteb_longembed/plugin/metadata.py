@@ -40,7 +40,7 @@ def load_encoder(
     from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.encoders.model import LongMultiVectorEncoder
     from mteb_longembed.retrieval.fusion import check_bm25
-    from mteb_longembed.retrieval.searching import searching
+    from mteb_longembed.retrieval.searcher import searching
 
     if unknown:
         raise InputError(
@@ -119,7 +119,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     """
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-    from mteb_longembed.retrieval.searching import search_revision
+    from mteb_longembed.retrieval.searcher import search_revision
 
     base, origin = resolved.base, resolved.base.origin
     several = resolved.vectors is not None

@@ -1,10 +1,10 @@
-"""Search over one's own documents: add them, ask, keep the index on disk."""
+"""Search over one's own documents: add them, ask, keep the index on disk; and how names become searches."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,16 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
 from .index_files import StoredIndex, read_index, write_index
 from .passages import passages_of
-from .vector_search import VectorSearch
+from .vector_search import VectorSearch, is_cosine
+
+#: Version of this room's algorithms. It is part of the revision of every name with search parameters.
+SEARCH_VERSION = "se2"
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,8 @@ class Searcher:
             raise InputError(
                 f"ids must be new, got {known[0]!r} a second time: remove it first, or give the document another id."
             )
-        new = Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
-        if len(new) and (vectors := self._vectors) is not None:
-            vectors.add(new, **metadata_of_documents())
+        if ids and (vectors := self._vectors) is not None:
+            vectors.add(_corpus(ids, texts), **metadata_of_documents())
         self._texts.update(zip(ids, texts, strict=True))
         self._is_current = False
 
@@ -140,10 +143,7 @@ class Searcher:
         if self._is_current:
             return
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
-        ids, texts = list(self._texts), list(self._texts.values())
-        refresh(
-            Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts}), **metadata_of_documents()
-        )
+        refresh(_corpus(list(self._texts), list(self._texts.values())), **metadata_of_documents())
         self._is_current = True
 
     def _spans(self, query: str, ids: list[str]) -> Iterator[tuple[int, int]]:
@@ -156,6 +156,10 @@ class Searcher:
         for key, number in zip(ids, best, strict=True):
             spans = passages_of(vectors.embedder, self._texts[key])
             yield spans[min(number, len(spans) - 1)]
+
+
+def _corpus(ids: list[str], texts: list[str]) -> Dataset:
+    return Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
 
 
 def search(name: str, *, device: str | None = None) -> Searcher:
@@ -226,3 +230,24 @@ def metadata_of_documents() -> dict[str, Any]:
         "encode_kwargs": {},
         "num_proc": None,
     }
+
+
+def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
+    """The search around an encoder that a name asks for."""
+    inner = encoder
+    if "center" in settings or "index" in settings:
+        inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
+    if "fuse" not in settings:
+        return inner
+    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if is_cosine(encoder) else None)
+
+
+def search_revision(settings: Mapping[str, Any]) -> str:
+    """The part of a revision that describes the search: our version, and that of BM25."""
+    if not settings:
+        return ""
+    if "fuse" not in settings:
+        return f"-{SEARCH_VERSION}"
+    from mteb.models.model_implementations.bm25 import bm25_s
+
+    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
