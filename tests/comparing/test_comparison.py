@@ -29,6 +29,7 @@ def test_candidates_are_the_base_and_what_fits_it(base) -> None:
     first = candidates_of(base)[0]
     assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
     assert [c.target_len for c in candidates_of(base, ["gp"], 64)] == [16, 64]
+    assert candidates_of(base, ["none"]) == [first]
 
 
 def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
@@ -50,6 +51,8 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, ["gpp"])
     with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute positions"):
         candidates_of(base, ["se"])
+    with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
+        candidates_of(base, ["none"], 64)
 
 
 def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small, tmp_path) -> None:

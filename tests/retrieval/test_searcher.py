@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError, StorageError
-from mteb_longembed.retrieval.index_files import CURRENT
+from mteb_longembed.retrieval.index_files import CURRENT, read_index
 from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.searcher import Searcher, metadata_of_documents
 from tests import tiny
@@ -172,36 +173,26 @@ def test_another_revision_of_the_model_and_a_broken_folder_are_refused(folder: P
         made.save(folder)
 
 
-def _keeps_reading(where: Path, stop: Any, seen: Any) -> None:
-    from mteb_longembed.retrieval.index_files import read_index
-
-    while not stop.is_set():
-        seen.put(len(read_index(where).texts))
-
-
 def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
     folder: Path, tmp_path: Path
 ) -> None:
     made = searcher(f"{folder}+pi@32", {"d0": "a b"})
     made.save(tmp_path / "index")
-    context = multiprocessing.get_context("fork")
-    stop, seen = context.Event(), context.Queue()
-    reader = context.Process(target=_keeps_reading, args=(tmp_path / "index", stop, seen))
-    reader.start()
-    try:
-        for n in range(1, 12):
-            made.add([f"d{n}"], [tiny.text(n + 2)])
-            made.save(tmp_path / "index")
-    finally:
-        stop.set()
-        counts = []
-        while reader.is_alive() or not seen.empty():
-            try:
-                counts.append(seen.get(timeout=0.2))
-            except Exception:
-                continue
-        reader.join()
-    assert reader.exitcode == 0 and counts == sorted(counts) and set(counts) <= set(range(1, 13))
+    stop = threading.Event()
+
+    def read() -> list[int]:
+        return [len(read_index(tmp_path / "index").texts) for _ in iter(stop.is_set, True)]
+
+    with ThreadPoolExecutor() as pool:
+        seen = pool.submit(read)
+        try:
+            for n in range(1, 12):
+                made.add([f"d{n}"], [tiny.text(n + 2)])
+                made.save(tmp_path / "index")
+        finally:
+            stop.set()
+    counts = seen.result()
+    assert counts == sorted(counts) and set(counts) <= set(range(1, 13))
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 12
 
 
