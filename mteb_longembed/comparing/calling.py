@@ -94,10 +94,10 @@ def compare(
         raise InputError("compare needs at least one candidate, got none.")
     for sentence in without:
         say(sentence)
-    chosen, counted = _tasks(
+    chosen = _tasks(
         tasks, benchmarks, eval_splits, data, (corpus, queries, qrels), make, Path(folder), language
     )
-    names = [task.metadata.name for task in chosen]  # before a sample gets its own
+    counted, names = [], [task.metadata.name for task in chosen]  # before a sample gets its own
     for task in chosen:
         cells.prepare(task)
         counted += take_sample(task, sample) if sample is not None else []
@@ -140,8 +140,7 @@ def _tasks(
     make: int | None,
     folder: Path,
     language: str,
-) -> tuple[list[AbsTaskRetrieval], list[str]]:
-    """The tasks to run, and what is missing of drawn queries."""
+) -> list[AbsTaskRetrieval]:
     given = [bool(tasks or benchmarks), data is not None, any(files)]
     if sum(given) != 1:
         raise InputError(
@@ -154,23 +153,21 @@ def _tasks(
                 "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
                 f"got N={make}."
             )
-        task, counted = _made(Path(files[0]), make, folder, language)
-        return [task], counted
+        return [_made(Path(files[0]), make, folder, language)]
     if data is not None:
-        return [beir_task(Path(data), splits or ["test"], language=language)], []
+        return [beir_task(Path(data), splits or ["test"], language=language)]
     if any(files):
         paths = [Path(file) for file in files if file is not None]
         if len(paths) < len(files):
             raise InputError(
                 "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
-        return [files_task(*paths, language=language)], []
+        return [files_task(*paths, language=language)]
     wanted = [*tasks, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
-    found = [find_task(each, splits) if isinstance(each, str) else each for each in dict.fromkeys(wanted)]
-    return found, []
+    return [find_task(each, splits) if isinstance(each, str) else each for each in dict.fromkeys(wanted)]
 
 
-def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
+def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> AbsTaskRetrieval:
     """The task with drawn queries. Its files are in the output folder, so that people can read them."""
     queries, relevant = make_queries(read_documents(corpus), n_queries, language=language)
     made = folder / "made-queries"
@@ -187,6 +184,6 @@ def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[Ab
     for path, lines in zip(paths, rows, strict=True):
         write_file(path, "\n".join(lines) + "\n")
     task = files_task(corpus, *paths, language=language)
-    if len(queries) == n_queries:
-        return task, []
-    return task, [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
+    if len(queries) < n_queries:
+        task.unjudged["test"].append(f"{len(queries):,} queries were drawn, {n_queries:,} were asked for.")
+    return task

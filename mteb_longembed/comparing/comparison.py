@@ -227,11 +227,7 @@ class Work:
     def result(
         self, names: Sequence[str], counted: list[str], asked: Sequence[Candidate], *, proxy: bool
     ) -> Comparison:
-        """The candidates, ranked on the queries that all of them answered.
-
-        `names` are those of the tasks for `mteb run`, `counted` is what was said of the data, and `asked` are the
-        candidates that did not follow from others.
-        """
+        """The candidates, ranked on the queries that all of them answered; `names` are the tasks' for `mteb run`."""
         scores, cells, tasks = self.complete(), self.cells, self.tasks
         if not scores:
             why = (self.left_out + self.skipped)[:1]

@@ -38,14 +38,6 @@ class StoredIndex:
         np.ndarray
     ]  #: vectors of each document, `[vectors, d]` float32; none for a search without vectors
 
-    def check(self, meta: Any) -> None:
-        """Raise DataError unless this model made the index."""
-        if (meta.name, meta.revision) != (self.name, self.revision):
-            raise DataError(
-                f"the index was made by {self.name} at revision {self.revision}, and the model is now {meta.name} at "
-                f"{meta.revision}: build the index again."
-            )
-
 
 def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Iterable[Block] | None) -> None:
     """Write an index; see `Searcher.save`. A process that reads meanwhile gets the state before."""

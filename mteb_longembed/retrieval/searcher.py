@@ -14,7 +14,7 @@ from datasets import Dataset
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
@@ -203,7 +203,12 @@ def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
 def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
     """The searcher of an index that was read. Errors as for `open_search`."""
     searcher = Searcher(mteb.get_model(stored.name, device=device))
-    stored.check(searcher.protocol.mteb_model_meta)
+    meta = searcher.protocol.mteb_model_meta
+    if (meta.name, meta.revision) != (stored.name, stored.revision):
+        raise DataError(
+            f"the index was made by {stored.name} at revision {stored.revision}, and the model is now {meta.name} at "
+            f"{meta.revision}: build the index again."
+        )
     if (vectors := searcher._vectors) is not None:
         vectors.fill(list(stored.texts), stored.documents)
     searcher._texts, searcher._is_current = stored.texts, False

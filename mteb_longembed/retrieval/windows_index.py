@@ -57,7 +57,11 @@ class WindowIndex:
         k = min(max(top_k, 1), self._n_vectors)
         n_probe = 0 if self._lists is None else max(self._lists.nlist // PROBED, 1)
         while len(open_queries):
-            values, found = self._nearest(queries[open_queries], k, n_probe)
+            options = {}
+            if self._lists is not None:
+                probed = min(n_probe, self._lists.nlist)
+                options["params"] = faiss.SearchParametersIVF(nprobe=probed)  # type: ignore[call-arg]
+            values, found = self._index.search(queries[open_queries], k, **options)
             missing, is_short = [], False
             for query, value, vectors in zip(open_queries, values, found, strict=True):
                 # behind the last vector of the lists stands -1
@@ -77,13 +81,6 @@ class WindowIndex:
             if is_short:
                 n_probe *= 2
         return scores, places
-
-    def _nearest(self, queries: np.ndarray, k: int, n_probe: int) -> Any:
-        """Scores and numbers of the k nearest vectors `[queries, k]`."""
-        if self._lists is None:
-            return self._index.search(queries, k)
-        chosen = faiss.SearchParametersIVF(nprobe=min(n_probe, self._lists.nlist))  # type: ignore[call-arg]
-        return self._lists.search(queries, k, params=chosen)
 
 
 def _divided(index: Any) -> Any:

@@ -29,7 +29,7 @@ ENGLISH = "eng-Latn"
 
 def beir_task(
     folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH
-) -> AbsTaskRetrieval:
+) -> LocalFiles:
     """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
@@ -60,7 +60,7 @@ def files_task(
     *,
     split: str = "test",
     language: str = ENGLISH,
-) -> AbsTaskRetrieval:
+) -> LocalFiles:
     """The task in three files: documents, queries, and which document answers which query.
 
     Its name has a hash of what was read, so that results of different data never mix.
@@ -89,7 +89,7 @@ def files_task(
 _Files = tuple[Path, Path, Mapping[str, Path]]
 
 
-class _LocalFiles(AbsTaskRetrieval):
+class LocalFiles(AbsTaskRetrieval):
     """A task from files. They are read when it is made, because its name depends on what is in them."""
 
     files: _Files
@@ -143,7 +143,7 @@ class _LocalFiles(AbsTaskRetrieval):
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
-def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
+def _task(stem: str, files: _Files, language: str) -> LocalFiles:
     try:
         check_language_code(language)
     except ValueError:
@@ -163,8 +163,8 @@ def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
         eval_langs=[language],
         main_score="ndcg_at_10",
     )
-    kind: Any = type("LocalFiles", (_LocalFiles,), {"metadata": metadata, "files": files})
-    task: _LocalFiles = kind()
+    kind: Any = type("LocalFiles", (LocalFiles,), {"metadata": metadata, "files": files})
+    task: LocalFiles = kind()
     task._read()
     digest = task.identity()
     name = f"{stem}-{digest[:8]}"

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -172,16 +172,16 @@ def _load(task: AbsTaskRetrieval) -> _Data:
     if depth.isdigit():
         task.k_values = tuple(sorted({1, int(depth)}))  # mteb itself needs the first rank
         task._top_k = int(depth)
-    data: _Data = {}
-    for subset in task.hf_subsets:
-        for split in task.eval_splits:
-            found = task.dataset[subset][split]
-            data[subset, split] = _with_texts(found, list(chain.from_iterable(texts_of(found["corpus"]))))
-    return data
+    parts = [(subset, split) for subset in task.hf_subsets for split in task.eval_splits]
+    loaded = {(subset, split): task.dataset[subset][split] for subset, split in parts}
+    return {
+        part: _with_texts(data, chain.from_iterable(texts_of(data["corpus"])))
+        for part, data in loaded.items()
+    }
 
 
-def _with_texts(data: RetrievalSplitData, texts: list[str]) -> RetrievalSplitData:
-    return {**data, "corpus": Dataset.from_dict({"id": data["corpus"]["id"][:], "text": texts})}
+def _with_texts(data: RetrievalSplitData, texts: Iterable[str]) -> RetrievalSplitData:
+    return {**data, "corpus": Dataset.from_dict({"id": data["corpus"]["id"][:], "text": list(texts)})}
 
 
 #: For each subset and split, and each of its documents: the number of tokens, and the places to cut it.
@@ -193,10 +193,10 @@ def _cut(data: _Data, measured: _Measured, place: int) -> _Data:
     return {
         part: _with_texts(
             found,
-            [
+            (
                 text[: ends[place]]
                 for text, (_, ends) in zip(found["corpus"]["text"], measured[part], strict=True)
-            ],
+            ),
         )
         for part, found in data.items()
     }

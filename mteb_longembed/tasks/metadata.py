@@ -36,11 +36,9 @@ class LongEmbedMetadata(TaskMetadata):
     @property
     def descriptive_stats(self) -> Any:
         """The statistics for each split: ours, or else mteb's for the same data, or else None."""
-        if self.descriptive_stat_path.exists():
-            return json.loads(self.descriptive_stat_path.read_text(encoding="utf-8"))
-        for name in self.adapted_from or ():
-            same_data = self.model_copy(update={"name": name})
-            path = TaskMetadata.descriptive_stat_path.fget(same_data)  # type: ignore[attr-defined]
+        same_data = (self.model_copy(update={"name": name}) for name in self.adapted_from or ())
+        theirs = (TaskMetadata.descriptive_stat_path.fget(each) for each in same_data)  # type: ignore[attr-defined]
+        for path in (self.descriptive_stat_path, *theirs):
             if path.exists():
                 return json.loads(path.read_text(encoding="utf-8"))
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -123,10 +122,7 @@ class Haystack:
         return before + gap + after
 
     def _nearest(self, depth: float) -> int:
-        target = depth * self.size
-        right = bisect_left(self.ends, target, key=lambda end: end[1])
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
-        return min(around, key=lambda i: abs(self.ends[i][1] - target))
+        return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
 
 def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:

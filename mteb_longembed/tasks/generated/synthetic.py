@@ -101,9 +101,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
         """The text that the documents of a split share. With it, documents have `length` tokens on average."""
         language = cls.language()
-        wanted = cls.n_chars(length)
         taken = sum(len(text) + len(language.space) for item in hidden for text in (item.text, *item.others))
-        size = wanted - round(taken / len(hidden))
+        size = cls.n_chars(length) - round(taken / len(hidden))
         return Haystack(cls.sentences(draws), size, "characters", language.space)
 
     @classmethod
