@@ -25,8 +25,9 @@ import mteb
 import torch
 from materials import SIZES, base_model, documents, table
 
-from mteb_longembed.comparing import comparison
+from mteb_longembed.comparing.calling import compare
 from mteb_longembed.comparing.candidates import candidates_of
+from mteb_longembed.comparing.comparison import Work
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
@@ -79,8 +80,8 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
         candidates = candidates_of(str(folder / "base"), None, target)
         os.environ[STORE_VARIABLE] = str(folder / "store")
         started = time.process_time()
-        with Watch(comparison._Work, "measure") as measuring, Watch(Engine, "_forward") as passes:
-            measure = comparison._Work.measure
+        with Watch(Work, "measure") as measuring, Watch(Engine, "_forward") as passes:
+            measure = Work.measure
             inside = 0.0
 
             def measured(*args: Any) -> None:
@@ -88,18 +89,18 @@ def measure(size: str, mix: str, n: int, n_queries: int, target: int) -> list[ob
                 measure(*args)
                 inside = passes.seconds
 
-            comparison._Work.measure = measured  # type: ignore[method-assign]
+            Work.measure = measured  # type: ignore[method-assign]
             try:
-                comparison.compare_candidates(
+                compare(
                     candidates,
-                    [files_task(*files)],
-                    folder / "results",
-                    fuse=False,
+                    tasks=[files_task(*files)],
+                    folder=folder / "results",
+                    bm25=False,
                     show=False,
                     say=lambda text: None,
                 )
             finally:
-                comparison._Work.measure = measure  # type: ignore[method-assign]
+                Work.measure = measure  # type: ignore[method-assign]
         whole = time.process_time() - started - measuring.seconds
         distinct = passes.seconds - inside
         started = time.process_time()

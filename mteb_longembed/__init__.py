@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .retrieval.center import center
-    from .retrieval.searcher import open_search
-    from .retrieval.searching import search
+    from .retrieval.searcher import open_search, search
 
 __version__ = "0.3.0"
 __all__ = [
@@ -43,7 +42,7 @@ _LATER = {
     "extend": "encoders.extend",
     "load": "encoders.extend",
     "open_search": "retrieval.searcher",
-    "search": "retrieval.searching",
+    "search": "retrieval.searcher",
 }
 
 autoload.install()

@@ -65,8 +65,7 @@ def _searcher(args: argparse.Namespace, documents: dict[str, str]) -> Any:
 
     from mteb_longembed.encoders.store.store import user_cache
     from mteb_longembed.retrieval.index_files import CURRENT, read_index
-    from mteb_longembed.retrieval.searcher import from_stored
-    from mteb_longembed.retrieval.searching import search
+    from mteb_longembed.retrieval.searcher import from_stored, search
 
     meta = mteb.get_model_meta(args.model)
     folder: Path | None = args.index

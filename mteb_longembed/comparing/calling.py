@@ -10,15 +10,17 @@ from pathlib import Path
 import mteb
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
-from mteb_longembed.comparing.comparison import Comparison, compare_candidates
-from mteb_longembed.comparing.documents import make_queries
+from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of, fused
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.comparison import Comparison, Work, corpora_of
+from mteb_longembed.comparing.documents import make_queries, take_sample
+from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.tasks.beir import beir_task, files_task
 from mteb_longembed.tasks.diagnose import find_task
 from mteb_longembed.tasks.reading import read_documents
-from mteb_longembed.tasks.scoring import read_metric
+from mteb_longembed.tasks.scoring import left_out, read_metric
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -27,9 +29,9 @@ def say_on_stderr(sentence: str) -> None:
 
 
 def compare(
-    models: str | Sequence[str],
+    models: str | Sequence[str | Candidate],
     *,
-    tasks: Sequence[str] = (),
+    tasks: Sequence[str | AbsTaskRetrieval] = (),
     benchmarks: Sequence[str] = (),
     eval_splits: Sequence[str] | None = None,
     data: str | Path | None = None,
@@ -56,7 +58,7 @@ def compare(
 
     Args:
         models: bases: aliases, hub ids or folders. A name with a strategy is one candidate.
-        tasks: retrieval tasks of mteb.
+        tasks: retrieval tasks of mteb, or their names.
         benchmarks: benchmarks of mteb.
         eval_splits: only these splits.
         data: a folder in BEIR's layout, or of the datasets library.
@@ -83,43 +85,54 @@ def compare(
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
     """
-    names = [models] if isinstance(models, str) else list(models)
     make_folder("--output-folder", Path(folder))
-    metrics = [read_metric(text) for text in metric]
-    found: list[Candidate] = []
-    without: list[str] = []
-    for name in names:
-        own = candidates_of(name, strategies, target)
-        found += own
-        missing = [key for key in strategies or () if not any(f"+{key}@" in each.name for each in own)]
-        without += [f"{key} does not fit {name} and is left out." for key in missing if len(own) > 1]
+    cells = Cells(Path(folder), [read_metric(text) for text in metric])
+    candidates, without = _candidates([models] if isinstance(models, str) else models, strategies, target)
+    if bm25:
+        candidates = list(dict.fromkeys([*candidates, Candidate(BM25, "")]))
+    if not candidates:
+        raise InputError("compare needs at least one candidate, got none.")
     for sentence in without:
         say(sentence)
-    if bm25:
-        found.append(Candidate(BM25, ""))
-    chosen, counted = _tasks(
+    chosen = _tasks(
         tasks, benchmarks, eval_splits, data, (corpus, queries, qrels), make, Path(folder), language
     )
-    result = compare_candidates(
-        list(dict.fromkeys(found)),
-        chosen,
-        Path(folder),
-        budget=budget,
-        device=device,
-        fuse=bm25,
-        proxy=make is not None,
-        metrics=metrics,
-        counted=counted,
-        sample_size=sample,
-        show=show,
-        say=say,
-    )
+    counted, names = [], [task.metadata.name for task in chosen]  # before a sample gets its own
+    for task in chosen:
+        cells.prepare(task)
+        counted += take_sample(task, sample) if sample is not None else []
+    counted += [said for task in chosen for split in task.eval_splits for said in left_out(task, split)]
+    for sentence in counted:
+        say(sentence)
+    work = Work(cells, chosen, corpora_of(chosen), budget, device, say)
+    work.measure(candidates)
+    say(work.estimate(candidates))
+    with one_bar(sum(sum(work.cost(c).tokens.values()) for c in candidates), "Comparing", show=show):
+        for candidate in candidates:
+            work.run(candidate)
+        if bm25 and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
+            work.run(joined)
+    result = work.result(names, counted, candidates, proxy=make is not None)
     result.left_out += without
     return result
 
 
+def _candidates(
+    models: Sequence[str | Candidate], strategies: Sequence[str] | None, target: int | str | None
+) -> tuple[list[Candidate], list[str]]:
+    """The candidates of all models, and sentences about strategies that do not fit one of them."""
+    found: list[Candidate] = []
+    without: list[str] = []
+    for model in models:
+        own = [model] if isinstance(model, Candidate) else candidates_of(model, strategies, target)
+        found += own
+        missing = [key for key in strategies or () if not any(f"+{key}@" in each.name for each in own)]
+        without += [f"{key} does not fit {model} and is left out." for key in missing if len(own) > 1]
+    return list(dict.fromkeys(found)), without
+
+
 def _tasks(
-    names: Sequence[str],
+    tasks: Sequence[str | AbsTaskRetrieval],
     benchmarks: Sequence[str],
     splits: Sequence[str] | None,
     data: str | Path | None,
@@ -127,9 +140,8 @@ def _tasks(
     make: int | None,
     folder: Path,
     language: str,
-) -> tuple[list[AbsTaskRetrieval], list[str]]:
-    """The tasks to run, and what is missing of drawn queries."""
-    given = [bool(names or benchmarks), data is not None, any(files)]
+) -> list[AbsTaskRetrieval]:
+    given = [bool(tasks or benchmarks), data is not None, any(files)]
     if sum(given) != 1:
         raise InputError(
             "compare needs exactly one kind of data: tasks (-t, -b), --data FOLDER, or --corpus with --queries and "
@@ -141,22 +153,21 @@ def _tasks(
                 "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
                 f"got N={make}."
             )
-        task, counted = _made(Path(files[0]), make, folder, language)
-        return [task], counted
+        return [_made(Path(files[0]), make, folder, language)]
     if data is not None:
-        return [beir_task(Path(data), splits or ["test"], language=language)], []
+        return [beir_task(Path(data), splits or ["test"], language=language)]
     if any(files):
         paths = [Path(file) for file in files if file is not None]
         if len(paths) < len(files):
             raise InputError(
                 "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
             )
-        return [files_task(*paths, language=language)], []
-    names = [*names, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
-    return [find_task(name, splits) for name in dict.fromkeys(names)], []
+        return [files_task(*paths, language=language)]
+    wanted = [*tasks, *(t.metadata.name for name in benchmarks for t in mteb.get_benchmark(name).tasks)]
+    return [find_task(each, splits) if isinstance(each, str) else each for each in dict.fromkeys(wanted)]
 
 
-def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[AbsTaskRetrieval, list[str]]:
+def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> AbsTaskRetrieval:
     """The task with drawn queries. Its files are in the output folder, so that people can read them."""
     queries, relevant = make_queries(read_documents(corpus), n_queries, language=language)
     made = folder / "made-queries"
@@ -173,6 +184,6 @@ def _made(corpus: Path, n_queries: int, folder: Path, language: str) -> tuple[Ab
     for path, lines in zip(paths, rows, strict=True):
         write_file(path, "\n".join(lines) + "\n")
     task = files_task(corpus, *paths, language=language)
-    if len(queries) == n_queries:
-        return task, []
-    return task, [f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."]
+    if len(queries) < n_queries:
+        task.unjudged["test"].append(f"{len(queries):,} queries were drawn, {n_queries:,} were asked for.")
+    return task

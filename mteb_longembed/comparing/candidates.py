@@ -65,7 +65,7 @@ def candidates_of(
     if is_extended_name(base) and base not in ZOO:
         return [_candidate(base)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
-        return [Candidate(base, base, is_base=True)]
+        return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
     first = _candidate(f"{base}+none")
     found = [first]
     refused: list[InputError] = []
@@ -150,15 +150,13 @@ def fitting(base: str) -> str:
     ]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
+    said = "We measured no model with such positions."
     if measured:
-        lines.append(
+        said = (
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
-            f"{measured['base']}). To measure yours: `mteb-longembed compare {base} -t TASK`."
+            f"{measured['base']})."
         )
-    else:
-        lines.append(
-            f"We measured no model with such positions. To measure yours: `mteb-longembed compare {base} -t TASK`."
-        )
+    lines.append(f"{said} To measure yours: `mteb-longembed compare {base} -t TASK`.")
     return "\n".join(lines)
 
 

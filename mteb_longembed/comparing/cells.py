@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.errors import DataError, StorageError
-from mteb_longembed.reports.files import slug, write_file
+from mteb_longembed.errors import DataError
+from mteb_longembed.reports.files import make_folder, slug, write_file
+from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
@@ -47,7 +47,11 @@ class Cells:
         return self._metrics or (main_metric(task),)
 
     def prepare(self, task: AbsTaskRetrieval) -> None:
-        """Let searches on a task keep as many documents as the metrics need."""
+        """Load a task, and let searches on it keep as many documents as the metrics need."""
+        check_text_retrieval("compare", task)
+        if not task.data_loaded:
+            task.load_data()
+            task.convert_v1_dataset_format_to_v2(None)
         ranks = {metric["cutoff"] for metric in self.metrics(task)}
         task.k_values = tuple(sorted({*task.k_values, *ranks}))
         task._top_k = max(task._top_k, *ranks)
@@ -69,14 +73,15 @@ class Cells:
             return None  # there is none, it is cut off, or another program wrote it
         return rankings if is_complete(task, split, rankings) else None
 
-    def is_damaged(self, meta: Any, task: AbsTaskRetrieval, split: str) -> bool:
-        """Whether there is a ranking that cannot be used, so that the cell runs again."""
-        return self._rankings(meta, task, split).exists() and self.find(meta, task, split) is None
+    def exists(self, meta: Any, task: AbsTaskRetrieval, split: str) -> bool:
+        """Whether there is a file of rankings, complete or not."""
+        return self._rankings(meta, task, split).exists()
 
     def run(self, model: Any, meta: Any, task: AbsTaskRetrieval, split: str) -> CellScores:
         """Each query's scores, from an earlier run, or else from a run of mteb now."""
         path = self._rankings(meta, task, split)
-        with _locked(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.parent / _LOCK):
             found = self.find(meta, task, split)
             if found is not None:
                 return found
@@ -118,10 +123,7 @@ class Cells:
     def keep_cost(self, meta: Any, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
         """Keep a measured cost for later runs."""
         path = self._cost(meta, tasks)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _refused(path.parent, error) from error
+        make_folder("the folder of rankings", path.parent)
         write_file(path, json.dumps(asdict(cost)))
 
     def identity(self, task: AbsTaskRetrieval, split: str) -> str:
@@ -141,21 +143,3 @@ class Cells:
 
     def _folder(self, meta: Any) -> Path:
         return self.folder / RANKINGS / slug(str(meta.name)) / slug(str(meta.revision))
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / _LOCK)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except OSError as error:
-        raise _refused(folder, error) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _refused(folder: Path, error: OSError) -> StorageError:
-    return StorageError(f"rankings cannot be written to {folder}: {error.strerror or error}.")

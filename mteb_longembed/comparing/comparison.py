@@ -9,27 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import mteb
 import torch
-from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.comparing.candidates import BM25, Candidate, fused
+from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
-from mteb_longembed.comparing.documents import take_sample
 from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend
-from mteb_longembed.encoders.engine.reading import one_bar
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
-from mteb_longembed.tasks.diagnose import check_text_retrieval
-from mteb_longembed.tasks.scoring import left_out
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
@@ -64,93 +58,17 @@ class Comparison:
     places: list[tuple[str, str, int, Sensitivity]]
 
 
-def compare_candidates(
-    candidates: Sequence[Candidate],
-    tasks: Sequence[AbsTaskRetrieval],
-    folder: Path,
-    *,
-    budget: float | None = None,
-    device: str | None = None,
-    fuse: bool = True,
-    proxy: bool = False,
-    metrics: Sequence[Measure] = (),
-    counted: Sequence[str] = (),
-    sample_size: int | None = None,
-    show: bool = True,
-    say: Callable[[str], None] = print,
-) -> Comparison:
-    """Run every candidate on every task, and rank them on the queries that all of them answered."""
-    if not candidates:
-        raise InputError("compare needs at least one candidate, got none.")
-    cells = Cells(Path(folder), metrics)
-    names = [task.metadata.name for task in tasks]  # before a sample gets its own
-    loaded = [(task, split) for task in tasks for split in _loaded(task, cells)]
-    sampled = (
-        [said for task in tasks for said in take_sample(task, sample_size)] if sample_size is not None else []
-    )
-    corpora = {(task.metadata.name, split): _corpora(task, split) for task, split in loaded}
-    sentences = [*counted, *sampled, *(said for task, split in loaded for said in left_out(task, split))]
-    for sentence in sentences:
-        say(sentence)
-    work = _Work(cells, tasks, corpora, time.monotonic(), budget, device)
-    work.measure(candidates)
-    n_queries = sum(
-        len(task.dataset[subset][split]["queries"]) for task, split in loaded for subset in task.hf_subsets
-    )
-    say(work.estimate(candidates, n_queries * max(task._top_k for task in tasks)))
-    total = sum(sum(work.cost(c).tokens.values()) for c in candidates)
-    with one_bar(total, "Comparing", show=show):
-        for candidate in candidates:
-            work.run(candidate, say)
-        if fuse and (best := work.best_dense()) is not None and (joined := fused(best)) is not None:
-            work.run(joined, say)
-    scores = work.complete()
-    if not scores:
-        why = (work.left_out + work.skipped)[:1]
-        raise InputError(
-            "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
-            f"{f' ({why[0]})' if why else ''}."
-        )
-    costs = {candidate: work.cost(candidate) for candidate in scores}
-    rows = rank(scores, costs, others=work.found, proxy=proxy)
-    # `mteb run` does not know the names of tasks from local files
-    corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
-    n_queries = sum(map(len, next(iter(scores.values())).values()))
-    able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
-    expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
-    metric_names = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
-    data = [cells.identity(task, split) for task, split in loaded]
-    advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
-    return Comparison(
-        rows,
-        advice,
-        [task.metadata.name for task in tasks],
-        n_queries,
-        work.skipped,
-        work.left_out,
-        work.seconds,
-        proxy,
-        work.tokens_encoded,
-        work.tokens_shared,
-        metric_names,
-        sentences,
-        hashlib.sha256(" ".join([*data, *metric_names, *(c.name for c in candidates)]).encode()).hexdigest(),
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        differences(cells, tasks, rows, scores, advice.best),
-        places(cells, tasks, rows),
-    )
-
-
 @dataclass
-class _Work:
+class Work:
     """The state of one comparison: what is done, and what is left."""
 
     cells: Cells
     tasks: Sequence[AbsTaskRetrieval]
     corpora: Mapping[Key, Sequence[Any]]
-    started: float
     budget: float | None
     device: str | None
+    say: Callable[[str], None]
+    started: float = field(default_factory=time.monotonic)
     found: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
@@ -176,9 +94,8 @@ class _Work:
             with suppress(*_LEFT_OUT):  # `run` will say so
                 metas[name] = mteb.get_model_meta(name)
         known = {name: self.cells.find_cost(meta, self.tasks) for name, meta in metas.items()}
-        found = {name: cost for name, cost in known.items() if cost is not None}
-        if len(found) == len(metas) and len({cost.measured for cost in found.values()}) < 2:
-            self.costs = found
+        if None not in known.values() and len({cost.measured for cost in known.values() if cost}) < 2:
+            self.costs = {name: cost for name, cost in known.items() if cost}
             return
         device = torch.device(self.device or get_device_name()).type
         texts = sample([corpus for parts in self.corpora.values() for corpus in parts], device)
@@ -214,13 +131,20 @@ class _Work:
         if name in self.kept:
             return self.kept[name]
         model: Any = mteb.get_model(name, device=self.device)
+        if (store := getattr(_encoder(model), "store", None)) is not None:
+            store.keeps_windows = True
         encoders = [_encoder(each) for each in (model, *self.kept.values())]
         if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
             self.kept[name] = model
         return model
 
-    def estimate(self, candidates: Sequence[Candidate], ranked: int) -> str:
+    def estimate(self, candidates: Sequence[Candidate]) -> str:
         """A sentence about time, memory and disk at most."""
+        places = [
+            (t, split, subset) for t in self.tasks for split in t.eval_splits for subset in t.hf_subsets
+        ]
+        n_queries = sum(len(task.dataset[subset][split]["queries"]) for task, split, subset in places)
+        ranked = n_queries * max(task._top_k for task in self.tasks)
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
@@ -239,65 +163,47 @@ class _Work:
             f"{memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
-    def run(self, candidate: Candidate, say: Callable[[str], None]) -> None:
+    def run(self, candidate: Candidate) -> None:
         """Run all cells of one candidate. After one of our errors, only this candidate is left out."""
-        began = time.monotonic()
+        began, model, name = time.monotonic(), None, candidate.name
         try:
-            meta = mteb.get_model_meta(candidate.name)
-            if not self._take_finished(candidate, meta, say):
-                self._cells(candidate, meta, self.load(candidate.name))
+            meta = mteb.get_model_meta(name)
+            for task, split in ((each, split) for each in self.tasks for split in each.eval_splits):
+                key, scores = (task.metadata.name, split), self.cells.find(meta, task, split)
+                if scores is None and self._fits(candidate, key):
+                    if self.cells.exists(meta, task, split):
+                        self.say(
+                            f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again."
+                        )
+                    model = self.load(name) if model is None else model  # not for finished cells alone
+                    scores = self.cells.run(model, meta, task, split)
+                if scores is not None:
+                    self.found.setdefault(candidate, {})[key] = scores
         except _LEFT_OUT as error:
             reason = str(error).partition("\n")[0]
-            if candidate.name == BM25 and isinstance(error, ImportError):
+            if name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
-            self.left_out.append(f"{candidate.name} is left out: {reason}")
+            self.left_out.append(f"{name} is left out: {reason}")
             self.found.pop(candidate, None)
-            say(self.left_out[-1])
+            self.say(self.left_out[-1])
         finally:
-            self.seconds[candidate.name] = time.monotonic() - began
-            self.kept.pop(candidate.name, None)
-            _free_memory()
-
-    def _take_finished(self, candidate: Candidate, meta: Any, say: Callable[[str], None]) -> bool:
-        """Take all cells from an earlier run, if all are there. Then the weights need not load."""
-        found = {}
-        for task in self.tasks:
-            for split in task.eval_splits:
-                found[task.metadata.name, split] = self.cells.find(meta, task, split)
-                if self.cells.is_damaged(meta, task, split):
-                    say(
-                        f"The ranking of {candidate.name} on {task.metadata.name}, {split} is not complete, so it "
-                        "runs again."
-                    )
-        if None in found.values():
-            return False
-        self.found[candidate] = {key: scores for key, scores in found.items() if scores is not None}
-        return True
-
-    def _cells(self, candidate: Candidate, meta: Any, model: Any) -> None:
-        store = getattr(_encoder(model), "store", None)
-        if store is not None:
-            store.keeps_windows = True
-        try:
-            for task in self.tasks:
-                for split in task.eval_splits:
-                    self._cell(candidate, meta, model, task, split)
-        finally:
-            if store is not None:
+            if (store := getattr(_encoder(model), "store", None)) is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
+            self.seconds[name] = time.monotonic() - began
+            self.kept.pop(name, None)
+            model = store = None
+            _free_memory()
 
-    def _cell(self, candidate: Candidate, meta: Any, model: Any, task: AbsTaskRetrieval, split: str) -> None:
-        cost, key = self.cost(candidate), (task.metadata.name, split)
-        expected = 0.0
-        if cost.tokens_per_second and self.cells.find(meta, task, split) is None:
-            expected = cost.tokens["/".join(key)] / cost.tokens_per_second
+    def _fits(self, candidate: Candidate, key: Key) -> bool:
+        """Whether the budget allows a cell that has not run; if not, it is named."""
+        cost = self.cost(candidate)
+        expected = cost.tokens["/".join(key)] / cost.tokens_per_second if cost.tokens_per_second else 0.0
         if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
-            self.found.setdefault(candidate, {})[key] = self.cells.run(model, meta, task, split)
-        else:
-            self.skipped.append(
-                f"{candidate.name} on {key[0]}, {split}: about {expected / _SECONDS_PER_MINUTE:.1f} minutes."
-            )
+            return True
+        minutes = expected / _SECONDS_PER_MINUTE
+        self.skipped.append(f"{candidate.name} on {', '.join(key)}: about {minutes:.1f} minutes.")
+        return False
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
@@ -318,6 +224,46 @@ class _Work:
             if len(found) == len(self.corpora)
         }
 
+    def result(
+        self, names: Sequence[str], counted: list[str], asked: Sequence[Candidate], *, proxy: bool
+    ) -> Comparison:
+        """The candidates, ranked on the queries that all of them answered; `names` are the tasks' for `mteb run`."""
+        scores, cells, tasks = self.complete(), self.cells, self.tasks
+        if not scores:
+            why = (self.left_out + self.skipped)[:1]
+            raise InputError(
+                "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks"
+                f"{f' ({why[0]})' if why else ''}."
+            )
+        costs = {candidate: self.cost(candidate) for candidate in scores}
+        rows = rank(scores, costs, others=self.found, proxy=proxy)
+        # `mteb run` does not know the names of tasks from local files
+        corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
+        n_queries = sum(map(len, next(iter(scores.values())).values()))
+        able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
+        expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
+        metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
+        data = [cells.identity(task, split) for task in tasks for split in task.eval_splits]
+        advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
+        return Comparison(
+            rows,
+            advice,
+            [task.metadata.name for task in tasks],
+            n_queries,
+            self.skipped,
+            self.left_out,
+            self.seconds,
+            proxy,
+            self.tokens_encoded,
+            self.tokens_shared,
+            metrics,
+            counted,
+            hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            differences(cells, tasks, rows, scores, advice.best),
+            places(cells, tasks, rows),
+        )
+
 
 def _free_memory() -> None:
     gc.collect()
@@ -331,17 +277,12 @@ def _encoder(model: Any) -> Any:
     return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
 
 
-def _loaded(task: AbsTaskRetrieval, cells: Cells) -> Sequence[str]:
-    check_text_retrieval("compare", task)
-    if not task.data_loaded:
-        task.load_data()
-        task.convert_v1_dataset_format_to_v2(None)
-    cells.prepare(task)
-    return task.eval_splits
-
-
-def _corpora(task: AbsTaskRetrieval, split: str) -> list[Any]:
-    found = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
-    if not any(map(len, found)):
-        raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
-    return found
+def corpora_of(tasks: Sequence[AbsTaskRetrieval]) -> dict[Key, Sequence[Any]]:
+    """The documents of each split, one table for each subset; a `DataError` if a split has none."""
+    corpora: dict[Key, Sequence[Any]] = {}
+    for task, split in ((each, split) for each in tasks for split in each.eval_splits):
+        found = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
+        if not any(map(len, found)):
+            raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
+        corpora[task.metadata.name, split] = found
+    return corpora

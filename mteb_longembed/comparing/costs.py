@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -17,6 +17,7 @@ from mteb_longembed.encoders.engine.tokenizing import cutter_of
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.retrieval.passages import pools_vectors, tokens_of_vectors
 from mteb_longembed.tasks.cutting import counter_of
+from mteb_longembed.tasks.scoring import texts_of
 
 #: How often the speed of every candidate is measured. Below that, two speeds never count as different.
 ROUNDS = 3
@@ -53,16 +54,6 @@ class Cost:
         both = (self, other)
         together = self.measured == other.measured and all(len(cost.speeds) >= ROUNDS for cost in both)
         return together and min(self.speeds) > max(other.speeds)
-
-
-def texts_of(rows: Any) -> Iterator[list[str]]:
-    """The documents of a corpus in batches, as models read them: title first."""
-    columns = [name for name in ("title", "text") if name in rows.column_names]
-    for batch in rows.select_columns(columns).iter(batch_size=64):
-        yield [
-            " ".join(value or "" for value in values).strip()
-            for values in zip(*(batch[name] for name in columns), strict=True)
-        ]
 
 
 def sample(corpora: Sequence[Any], device_type: str) -> list[str]:

@@ -61,7 +61,9 @@ def differences(
     """
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
-    plain = [row for row in others if row.is_bm25 or (row.is_base and row.candidate.base == best.base)]
+    plain = [
+        row for row in others if row.is_bm25 or (row.candidate.is_base and row.candidate.base == best.base)
+    ]
     read = functools.cache(functools.partial(_rankings, cells))  # many queries share one file
     return {
         row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))

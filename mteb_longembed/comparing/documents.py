@@ -14,6 +14,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.candidates import BM25
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.retrieval.fusion import check_bm25
 
 #: The smallest and largest number of words of a sentence that becomes a query; of characters, where no spaces are.
 _WORDS = (6, 40)
@@ -123,8 +124,6 @@ def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list
 def _chosen(
     task: AbsTaskRetrieval, subset: str, split: str, judged: set[str], n_documents: int, seed: int
 ) -> set[str]:
-    from mteb_longembed.retrieval.fusion import check_bm25
-
     check_bm25()
     data = task.dataset[subset][split]
     corpus, queries = data["corpus"], data["queries"]

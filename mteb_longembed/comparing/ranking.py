@@ -52,11 +52,6 @@ class Row:
         return self.candidate.name
 
     @property
-    def is_base(self) -> bool:
-        """Whether this is a base without extension."""
-        return self.candidate.is_base and not self.is_bm25
-
-    @property
     def is_bm25(self) -> bool:
         """Whether this is BM25, which embeds nothing."""
         return self.candidate.name == BM25
@@ -87,40 +82,35 @@ def rank(
     """
     order = {candidate: _groups(found) for candidate, found in scores.items()}
     weights = _weights(next(iter(scores.values())))
-    means = {
-        candidate: float(sum(weight * group.mean() for weight, group in zip(weights, groups, strict=True)))
-        for candidate, groups in order.items()
-    }
-    ranked = sorted(order, key=lambda candidate: -means[candidate])
+    means = {candidate: mean_of_means_interval(groups, weights) for candidate, groups in order.items()}
+    ranked = sorted(order, key=lambda candidate: -means[candidate].mean)
     best = next((c for c in ranked if not (proxy and c.matches_words)), ranked[0])
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
-    # The test gives all groups the same weight.
-    scaled = {
-        candidate: [group * weight * len(groups) for weight, group in zip(weights, groups, strict=True)]
-        for candidate, groups in order.items()
-    }
-    tests = [randomisation_test(scaled[bases[c.base]], scaled[c]) for c in compared]
+    tests = [randomisation_test(order[bases[c.base]], order[c], weights) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
-    rows = []
-    for candidate in ranked:
-        base = bases.get(candidate.base)
-        rows.append(
-            Row(
-                candidate,
-                score=mean_of_means_interval(order[candidate], weights).scaled(100),
-                gain=_difference(order, weights, base, candidate),
-                p_value=p_values.get(candidate),
-                loss=_difference(order, weights, best, candidate),
-                cost=costs[candidate],
-                by_split={
-                    key: mean_interval(list(by_query.values())).scaled(100)
-                    for key, by_query in scores[candidate].items()
-                },
-                others=_others((others or {}).get(candidate, {}), weights),
-            )
+
+    def difference(first: Candidate | None, second: Candidate) -> Interval | None:
+        if first is None or first is second:
+            return None
+        return difference_interval(order[first], order[second], weights).scaled(100)
+
+    return [
+        Row(
+            candidate,
+            score=means[candidate].scaled(100),
+            gain=difference(bases.get(candidate.base), candidate),
+            p_value=p_values.get(candidate),
+            loss=difference(best, candidate),
+            cost=costs[candidate],
+            by_split={
+                key: mean_interval(list(by_query.values())).scaled(100)
+                for key, by_query in scores[candidate].items()
+            },
+            others=_others((others or {}).get(candidate, {}), weights),
         )
-    return rows
+        for candidate in ranked
+    ]
 
 
 @dataclass(frozen=True)
@@ -159,17 +149,6 @@ def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
     chosen = [max(half, key=half.__getitem__) for half in means]
     score = (means[1][chosen[0]] + means[0][chosen[1]]) / 2
     return Expected(100 * score, (chosen[0].name, chosen[1].name))
-
-
-def _difference(
-    order: Mapping[Candidate, list[NDArray[np.float64]]],
-    weights: list[float],
-    first: Candidate | None,
-    second: Candidate,
-) -> Interval | None:
-    if first is None or first is second:
-        return None
-    return difference_interval(order[first], order[second], weights).scaled(100)
 
 
 def _others(
@@ -230,7 +209,7 @@ def recommend(
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
     were all faster than those of the best, and the one with the smallest vectors.
     """
-    able = [row for row in rows if not (proxy and row.candidate.matches_words)]
+    able = [row for row in rows if not (proxy and row.candidate.matches_words)] or list(rows)
     best = able[0]
     near = [row for row in able[1:] if row.loss is None or row.loss.low > -LOSS]
     faster = [row for row in near if row.is_bm25 or row.cost.is_faster_than(best.cost)]
@@ -257,10 +236,11 @@ def recommend(
     longest = max(
         (r.candidate.target_len or 0 for r in rows if r.candidate.base == best.candidate.base), default=0
     )
-    if best.cost.share_read < ENOUGH and best.cost.enough_len > longest:
+    enough = best.cost.enough_len
+    if best.cost.share_read < ENOUGH and enough > longest:
         sentences.append(
             f"{best.name} reads {best.cost.share_read:.0%} of the text: raise --target to "
-            f"{_length(best.cost.enough_len)} to read {ENOUGH:.0%} or more."
+            f"{f'{enough // 1024}k' if enough >= 1024 else enough} to read {ENOUGH:.0%} or more."
         )
     if proxy:
         sentences.append(
@@ -273,7 +253,7 @@ def recommend(
 
 def _verdict(best: Row, questions: str) -> tuple[str, str]:
     score = f"{best.score.mean:.1f}"
-    if best.is_base or best.is_bm25:
+    if best.candidate.is_base or best.is_bm25:
         return "nothing better", f"Nothing beats {best.name} on these {questions} ({score})."
     if best.gain is None:
         return "undecided", (
@@ -312,10 +292,6 @@ def _against(loss: Interval) -> str:
     if loss.low <= 0 <= loss.high:
         return f"{loss.mean:+.1f} points ({ends}), so these queries cannot tell it from"
     return f"{loss.mean:+.1f} points ({ends}) against"
-
-
-def _length(tokens: int) -> str:
-    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
 
 
 def _speed(row: Row) -> str:

@@ -17,7 +17,6 @@ from mteb_longembed.errors import DataError
 from mteb_longembed.reports.files import make_folder, read_json, slug
 from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,28 +152,32 @@ def tables(found: Comparison) -> list[Table]:
     return [table for table in made if table is not None]
 
 
+_SAME = (
+    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
+    "skipped",
+)  # fmt: skip
+
+
 def as_json(found: Comparison) -> str:
     """Everything that was found, as JSON."""
     plain = {
         "version": version("mteb-longembed"),
-        "written": found.written,
-        "identity": found.identity,
-        "tasks": found.tasks,
+        **{key: getattr(found, key) for key in _SAME},
         "queries": found.n_queries,
-        "metrics": found.metrics,
-        "counted": found.counted,
-        "proxy": found.proxy,
-        "tokens_encoded": found.tokens_encoded,
-        "tokens_shared": found.tokens_shared,
         "recommendation": asdict(found.recommendation),
         "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
         "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
         "places": [
-            {"candidate": name, "task": task, "queries": n, **_plain_sensitivity(made)}
+            {
+                "candidate": name,
+                "task": task,
+                "queries": n,
+                "thirds": [100 * third for third in made.thirds],
+                "sensitivity": _ends(made.index.scaled(100)),
+                "noise": 100 * made.noise,
+            }
             for name, task, n, made in found.places
         ],
-        "left_out": found.left_out,
-        "skipped": found.skipped,
     }
     return json.dumps(plain, indent=1) + "\n"
 
@@ -215,11 +218,6 @@ def _difference(interval: Interval | None) -> Cell:
     if interval.is_known:
         shown += f" [{interval.low:+.0f},{interval.high:+.0f}]"
     return Cell(shown, interval.mean)
-
-
-def _plain_sensitivity(made: Sensitivity) -> dict[str, Any]:
-    thirds = [100 * third for third in made.thirds]
-    return {"thirds": thirds, "sensitivity": _ends(made.index.scaled(100)), "noise": 100 * made.noise}
 
 
 def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:

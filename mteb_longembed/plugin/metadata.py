@@ -39,7 +39,8 @@ def load_encoder(
     from mteb_longembed.encoders.building import build
     from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.encoders.model import LongMultiVectorEncoder
-    from mteb_longembed.retrieval.searching import check_settings, searching
+    from mteb_longembed.retrieval.fusion import check_bm25
+    from mteb_longembed.retrieval.searcher import searching
 
     if unknown:
         raise InputError(
@@ -52,7 +53,8 @@ def load_encoder(
             f"code of {resolved.base.name} changes its embeddings, so it is part of the name: add "
             ":trust_remote_code=on to the name."
         )
-    check_settings(resolved.spec.search)
+    if resolved.spec.fuse:
+        check_bm25()  # before weights load
     model = build(resolved, device=_device(device))
     if embed_dim is not None:
         width = model.get_embedding_dimension()
@@ -121,7 +123,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     """
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-    from mteb_longembed.retrieval.searching import search_revision
+    from mteb_longembed.retrieval.searcher import search_revision
 
     base, origin = resolved.base, resolved.base.origin
     several = resolved.vectors is not None or base.late_interaction

@@ -71,13 +71,9 @@ class FusedSearch(DescribedNow, HybridSearch):
         encoder: one of mteb's encoders, or one of our searches.
         weight: the encoder's share, between 0 and 1.
         lowest: the least score that the encoder's similarity can give: -1 for the cosine; None if there is none.
-
-    Raises:
-        ModelError: if BM25's packages are not installed.
     """
 
     def __init__(self, encoder: Any, weight: float, lowest: float | None) -> None:
-        check_bm25()
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
         bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)

@@ -1,41 +1,41 @@
-"""Search over one's own documents: add them, ask, keep the index on disk."""
+"""Search over one's own documents: add them, ask, keep the index on disk; and how names become searches."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mteb
 from datasets import Dataset
+from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.names.parameters import DEFAULT_WEIGHT
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
+from .fusion import FusedSearch
 from .index_files import StoredIndex, read_index, write_index
 from .passages import passages_of
-from .searching import metadata_of_documents, protocol_of
-from .vector_search import VectorSearch
+from .vector_search import VectorSearch, is_cosine
+
+#: Version of this room's algorithms. It is part of the revision of every name with search parameters.
+SEARCH_VERSION = "se2"
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a query found.
+    """A document that a query found."""
 
-    Args:
-        id: of the document.
-        score: of the document: that of its best vector, joined with BM25's if the name says so.
-        start: first character of the passage.
-        end: the character behind its last one.
-        passage: the text of the best window or span; with one vector a document, the text that was read.
-    """
-
-    id: str
-    score: float
-    start: int
-    end: int
-    passage: str
+    id: str  #: of the document
+    score: float  #: of the document: that of its best vector, joined with BM25's if the name says so
+    start: int  #: first character of the passage
+    end: int  #: the character behind its last one
+    passage: str  #: the text of the best window or span; with one vector a document, the text that was read
 
 
 class Searcher:
@@ -81,9 +81,8 @@ class Searcher:
             raise InputError(
                 f"ids must be new, got {known[0]!r} a second time: remove it first, or give the document another id."
             )
-        new = Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
-        if len(new) and (vectors := self._vectors) is not None:
-            vectors.add(new, **metadata_of_documents())
+        if ids and (vectors := self._vectors) is not None:
+            vectors.add(_corpus(ids, texts), **metadata_of_documents())
         self._texts.update(zip(ids, texts, strict=True))
         self._is_current = False
 
@@ -144,10 +143,7 @@ class Searcher:
         if self._is_current:
             return
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
-        ids, texts = list(self._texts), list(self._texts.values())
-        refresh(
-            Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts}), **metadata_of_documents()
-        )
+        refresh(_corpus(list(self._texts), list(self._texts.values())), **metadata_of_documents())
         self._is_current = True
 
     def _spans(self, query: str, ids: list[str]) -> Iterator[tuple[int, int]]:
@@ -160,6 +156,34 @@ class Searcher:
         for key, number in zip(ids, best, strict=True):
             spans = passages_of(vectors.embedder, self._texts[key])
             yield spans[min(number, len(spans) - 1)]
+
+
+def _corpus(ids: list[str], texts: list[str]) -> Dataset:
+    return Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
+
+
+def search(name: str, *, device: str | None = None) -> Searcher:
+    """A search over your own documents, by the name of a model.
+
+    `add(ids, texts)` adds documents, `search(query, k=10)` finds them, `save(folder)` and `open_search(folder)` keep
+    them. `protocol` is the same search as mteb's search protocol.
+
+    Args:
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
+            folder; or any name that mteb knows.
+        device: where the model runs; default the best device of this machine.
+
+    Raises:
+        LongEmbedError: for the same reasons as `load`.
+        ModelError: the packages for `fuse=bm25` are missing.
+
+    Example:
+        >>> found = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
+        >>> found.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
+        >>> found.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
+        'a'
+    """
+    return Searcher(mteb.get_model(name, device=device))
 
 
 def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
@@ -178,11 +202,57 @@ def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
 
 def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
     """The searcher of an index that was read. Errors as for `open_search`."""
-    import mteb
-
     searcher = Searcher(mteb.get_model(stored.name, device=device))
-    stored.check(searcher.protocol.mteb_model_meta)
+    meta = searcher.protocol.mteb_model_meta
+    if (meta.name, meta.revision) != (stored.name, stored.revision):
+        raise DataError(
+            f"the index was made by {stored.name} at revision {stored.revision}, and the model is now {meta.name} at "
+            f"{meta.revision}: build the index again."
+        )
     if (vectors := searcher._vectors) is not None:
-        vectors.fill(list(stored.texts), stored.documents())
+        vectors.fill(list(stored.texts), stored.documents)
     searcher._texts, searcher._is_current = stored.texts, False
     return searcher
+
+
+def protocol_of(model: Any) -> Any:
+    """mteb's object for a name as a search, over vectors of ours if it has any."""
+    if isinstance(model, LongEncoder) or (isinstance(model, LongMultiVectorSearch) and model.model.grouping):
+        return VectorSearch(model)
+    if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
+        model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
+    if hasattr(model, "encode"):
+        return SearchEncoderWrapper(model)
+    return model
+
+
+def metadata_of_documents() -> dict[str, Any]:
+    """What mteb hands to searches beside the texts, for documents that belong to no task."""
+    return {
+        "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
+        "hf_split": "test",
+        "hf_subset": "default",
+        "encode_kwargs": {},
+        "num_proc": None,
+    }
+
+
+def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
+    """The search around an encoder that a name asks for."""
+    inner = encoder
+    if "center" in settings or "index" in settings:
+        inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
+    if "fuse" not in settings:
+        return inner
+    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if is_cosine(encoder) else None)
+
+
+def search_revision(settings: Mapping[str, Any]) -> str:
+    """The part of a revision that describes the search: our version, and that of BM25."""
+    if not settings:
+        return ""
+    if "fuse" not in settings:
+        return f"-{SEARCH_VERSION}"
+    from mteb.models.model_implementations.bm25 import bm25_s
+
+    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"

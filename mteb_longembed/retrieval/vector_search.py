@@ -71,18 +71,18 @@ class VectorSearch(DescribedNow):
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)
 
-    def index(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
-        """Encode the corpus."""
+    def index(self, corpus: Any, **where: Any) -> None:
+        """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
         self._forget()
-        self.add(corpus, encode_kwargs=encode_kwargs, num_proc=num_proc, **where)
+        self.add(corpus, **where)
         self.refresh(corpus)
 
-    def add(self, corpus: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any) -> None:
+    def add(self, corpus: Any, **where: Any) -> None:
         """Encode further documents. `refresh` must follow before a search. Arguments as for `index`."""
         size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
             part = corpus.select(range(start, min(start + size, len(corpus))))
-            self._vectors.add(self._encode(part, PromptType.document, encode_kwargs, num_proc, where))
+            self._vectors.add(self._encode(part, PromptType.document, **where))
         self._ids += list(corpus["id"])
 
     def keep(self, places: Sequence[int]) -> None:
@@ -109,22 +109,14 @@ class VectorSearch(DescribedNow):
             self._sentences = sentences_of(corpus["text"])
 
     def search(
-        self,
-        queries: Any,
-        *,
-        top_k: int,
-        encode_kwargs: Any,
-        top_ranked: Any = None,
-        num_proc: int | None = None,
-        timer: Any = None,
-        **where: Any,
+        self, queries: Any, *, top_k: int, top_ranked: Any = None, **where: Any
     ) -> dict[str, dict[str, float]]:
         """The best documents of each query with their scores; if `top_ranked` is given, the best of its candidates.
 
         Raises:
             InputError: if `index` was not called.
         """
-        vectors = self._queries(queries, encode_kwargs=encode_kwargs, num_proc=num_proc, **where)
+        vectors = self._queries(queries, **where)
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
@@ -151,40 +143,27 @@ class VectorSearch(DescribedNow):
                     best[place] = int((documents[place - block.first] @ asked).argmax())
         return [best[wanted[key]] for key in ids]
 
-    def _queries(
-        self, queries: Any, *, encode_kwargs: Any, num_proc: int | None = None, **where: Any
-    ) -> np.ndarray:
+    def _queries(self, queries: Any, **where: Any) -> np.ndarray:
         """The vectors of queries `[n, d]`, centred if that was asked for."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
-        vectors = np.concatenate(self._encode(queries, PromptType.query, encode_kwargs, num_proc, where))
+        vectors = np.concatenate(self._encode(queries, PromptType.query, **where))
         if self._sentences:
             dataset = Dataset.from_dict(
                 {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
             )
-            mean = np.concatenate(self._encode(dataset, PromptType.query, encode_kwargs, num_proc, where))
+            mean = np.concatenate(self._encode(dataset, PromptType.query, **where))
             vectors = subtract(vectors, mean.mean(0), normalize=self._unit)
         return vectors
 
-    def _encode(
-        self, texts: Any, kind: PromptType, encode_kwargs: Any, num_proc: int | None, where: Any
-    ) -> list[np.ndarray]:
+    def _encode(self, texts: Any, kind: PromptType, *, encode_kwargs: Any, **where: Any) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text."""
-        loader = create_dataloader(
-            texts,
-            task_metadata=where["task_metadata"],
-            prompt_type=kind,
-            num_proc=num_proc,
-            batch_size=encode_kwargs.get("batch_size", 32),
-        )
+        task = {"task_metadata": where["task_metadata"], "prompt_type": kind}
+        size = encode_kwargs.get("batch_size", 32)
+        loader = create_dataloader(texts, **task, num_proc=where.get("num_proc"), batch_size=size)
         encode = self._encoder._encode if self._several else self._encoder.encode
         found = encode(
-            loader,
-            task_metadata=where["task_metadata"],
-            hf_split=where["hf_split"],
-            hf_subset=where["hf_subset"],
-            prompt_type=kind,
-            **encode_kwargs,
+            loader, **task, hf_split=where["hf_split"], hf_subset=where["hf_subset"], **encode_kwargs
         )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in found]
         if self._unit and not self._several:

@@ -37,11 +37,6 @@ class CorpusVectors:
     def __len__(self) -> int:
         return len(self._counts)
 
-    @property
-    def n_vectors(self) -> int:
-        """Number of vectors of all documents."""
-        return sum(self._counts)
-
     def add(self, documents: Sequence[np.ndarray]) -> None:
         """Append documents, each `[d]` or `[vectors, d]`."""
         for document in documents:
@@ -56,7 +51,7 @@ class CorpusVectors:
         """The mean of all vectors, `[d]`."""
         if self._sum is None:
             return np.zeros(self._width, np.float32)
-        return (self._sum / self.n_vectors).astype(np.float32)
+        return (self._sum / sum(self._counts)).astype(np.float32)
 
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""

@@ -35,7 +35,12 @@ class WindowIndex:
     """
 
     def __init__(self, blocks: Iterable[Block], *, exact: bool = True) -> None:
-        index, counts = flat_index(blocks)
+        index: Any = None
+        counts: list[int] = []
+        for block in blocks:
+            index = index or faiss.IndexFlatIP(block.rows.shape[1])
+            index.add(np.ascontiguousarray(block.rows, np.float32))
+            counts += block.counts.tolist()
         #: The document of each vector.
         self._owner = np.repeat(np.arange(len(counts)), counts)
         self._n_documents, self._n_vectors = len(counts), len(self._owner)
@@ -52,7 +57,11 @@ class WindowIndex:
         k = min(max(top_k, 1), self._n_vectors)
         n_probe = 0 if self._lists is None else max(self._lists.nlist // PROBED, 1)
         while len(open_queries):
-            values, found = self._nearest(queries[open_queries], k, n_probe)
+            options = {}
+            if self._lists is not None:
+                probed = min(n_probe, self._lists.nlist)
+                options["params"] = faiss.SearchParametersIVF(nprobe=probed)  # type: ignore[call-arg]
+            values, found = self._index.search(queries[open_queries], k, **options)
             missing, is_short = [], False
             for query, value, vectors in zip(open_queries, values, found, strict=True):
                 # behind the last vector of the lists stands -1
@@ -72,23 +81,6 @@ class WindowIndex:
             if is_short:
                 n_probe *= 2
         return scores, places
-
-    def _nearest(self, queries: np.ndarray, k: int, n_probe: int) -> Any:
-        """Scores and numbers of the k nearest vectors `[queries, k]`."""
-        if self._lists is None:
-            return self._index.search(queries, k)
-        chosen = faiss.SearchParametersIVF(nprobe=min(n_probe, self._lists.nlist))  # type: ignore[call-arg]
-        return self._lists.search(queries, k, params=chosen)
-
-
-def flat_index(blocks: Iterable[Block]) -> tuple[Any, list[int]]:
-    """An index that compares all vectors (None without documents), and the number of vectors of each document."""
-    index, counts = None, []
-    for block in blocks:
-        index = index or faiss.IndexFlatIP(block.rows.shape[1])
-        index.add(np.ascontiguousarray(block.rows, np.float32))
-        counts += block.counts.tolist()
-    return index, counts
 
 
 def _divided(index: Any) -> Any:

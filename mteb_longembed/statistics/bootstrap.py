@@ -155,10 +155,16 @@ def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list
     ]
 
 
-def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, seed: int = 0) -> float:
+def randomisation_test(
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    weights: Sequence[float] | None = None,
+    *,
+    seed: int = 0,
+) -> float:
     """The two-sided p-value of a mean difference: how often do random signs give a difference as large?
 
-    If there are at most 9,999 sign patterns, all are tried; otherwise 9,999 random ones.
+    By default all groups have the same weight. At most 9,999 sign patterns are all tried; of more, 9,999 random ones.
 
     >>> randomisation_test([[0, 0, 0]], [[1, 1, 1]])  # 2 of the 2 ** 3 patterns are as extreme
     0.25
@@ -166,8 +172,9 @@ def randomisation_test(first: Sequence[ArrayLike], second: Sequence[ArrayLike], 
     found = differences(first, second)
     if all(not group.any() for group in found):
         return 1.0
-    # One row of weighted differences. Their sum is the mean of the groups' means.
-    weighted = np.concatenate([group / (len(group) * len(found)) for group in found])
+    # one row of weighted differences, whose sum is the weighted mean of the groups' means
+    weights = weights or [1 / len(found)] * len(found)
+    weighted = np.concatenate([w * group / len(group) for w, group in zip(weights, found, strict=True)])
     result = stats.permutation_test(
         (weighted,),
         lambda sample, axis: np.sum(sample, axis=axis),

@@ -29,7 +29,7 @@ ENGLISH = "eng-Latn"
 
 def beir_task(
     folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH
-) -> AbsTaskRetrieval:
+) -> LocalFiles:
     """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
@@ -60,7 +60,7 @@ def files_task(
     *,
     split: str = "test",
     language: str = ENGLISH,
-) -> AbsTaskRetrieval:
+) -> LocalFiles:
     """The task in three files: documents, queries, and which document answers which query.
 
     Its name has a hash of what was read, so that results of different data never mix.
@@ -89,11 +89,11 @@ def files_task(
 _Files = tuple[Path, Path, Mapping[str, Path]]
 
 
-class _LocalFiles(AbsTaskRetrieval):
+class LocalFiles(AbsTaskRetrieval):
     """A task from files. They are read when it is made, because its name depends on what is in them."""
 
     files: _Files
-    unjudged: Mapping[str, Sequence[str]]
+    unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
     k_values = K_VALUES
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
@@ -104,17 +104,16 @@ class _LocalFiles(AbsTaskRetrieval):
         """
         if self.data_loaded:
             return
-        self.unjudged = self._read()
+        self._read()
         if self.identity() != self.metadata.dataset["revision"]:
             raise DataError(
                 f"{self.files[0]}: expected unchanged files, but they have changed since they were read."
             )
 
-    def _read(self) -> dict[str, list[str]]:
-        """Read the data. Returns sentences about queries that are left out, by split."""
+    def _read(self) -> None:
         documents, queries = read_documents(self.files[0]), read_queries(self.files[1])
         corpus = text_table(documents)
-        self.dataset, unjudged = {"default": {}}, {}
+        self.dataset, self.unjudged = {"default": {}}, {}
         for split, path in self.files[2].items():
             judged = {
                 query: scores
@@ -133,11 +132,10 @@ class _LocalFiles(AbsTaskRetrieval):
                 top_ranked=None,
             )
             n = len(queries) - len(asked)
-            unjudged[split] = [
+            self.unjudged[split] = [
                 f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
             ] * bool(n)
         self.data_loaded = True
-        return unjudged
 
     def identity(self) -> str:
         """A hash of everything that was read."""
@@ -145,7 +143,7 @@ class _LocalFiles(AbsTaskRetrieval):
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
-def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
+def _task(stem: str, files: _Files, language: str) -> LocalFiles:
     try:
         check_language_code(language)
     except ValueError:
@@ -153,26 +151,25 @@ def _task(stem: str, files: _Files, language: str) -> AbsTaskRetrieval:
             f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
         ) from None
 
-    def metadata(name: str, revision: str) -> LongEmbedMetadata:
-        return LongEmbedMetadata(
-            name=name,
-            description="Read from local files.",
-            dataset={"path": name, "revision": revision},
-            type="Retrieval",
-            category="t2t",
-            modalities=["text"],
-            eval_splits=list(files[2]),
-            eval_langs=[language],
-            main_score="ndcg_at_10",
-        )
-
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
-    body = {"metadata": metadata(stem, "unread"), "files": files}
-    kind: Any = type("LocalFiles", (_LocalFiles,), body)
-    task: _LocalFiles = kind()
-    task.unjudged = task._read()
+    metadata = LongEmbedMetadata(
+        name=stem,
+        description="Read from local files.",
+        dataset={"path": stem, "revision": "unread"},
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=list(files[2]),
+        eval_langs=[language],
+        main_score="ndcg_at_10",
+    )
+    kind: Any = type("LocalFiles", (LocalFiles,), {"metadata": metadata, "files": files})
+    task: LocalFiles = kind()
+    task._read()
     digest = task.identity()
-    kind.metadata = metadata(f"{stem}-{digest[:8]}", digest)
+    name = f"{stem}-{digest[:8]}"
+    dataset = {"path": name, "revision": digest}
+    kind.metadata = metadata.model_copy(update={"name": name, "dataset": dataset})
     return task
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from mteb.abstasks import AbsTask
 from mteb.benchmarks.benchmark import Benchmark, BenchmarkAggregation, CustomGroup, CustomGrouping
 from mteb.get_tasks import get_task
 
@@ -20,6 +23,20 @@ _MEANS = (
 )
 
 
+def _benchmark(
+    name: str, kind: str, tasks: Iterable[AbsTask], description: str, *more: CustomGrouping
+) -> Benchmark:
+    return Benchmark(
+        name=name,
+        display_name=f"Long-context Retrieval, {kind}",
+        tasks=tuple(tasks),
+        description=description,
+        reference=PAPER,
+        citation=CITATION,
+        aggregations=(*_MEANS, *more),
+    )
+
+
 def make_benchmark() -> Benchmark:
     """A new `LongEmbed+`: the mean over six tasks of Acc@1 (mean of the lengths) or nDCG@10.
 
@@ -36,17 +53,13 @@ def make_benchmark() -> Benchmark:
         )
         for length in LENGTHS
     )
-    return Benchmark(
-        name=NAME,
-        display_name="Long-context Retrieval, generated and real",
-        tasks=tuple(task() for task in TASKS),
-        description=(
-            "Retrieval over documents of 256 to 32,768 tokens and more: two generated tasks at eight "
-            "lengths, where only the length differs, and four tasks with real documents."
-        ),
-        reference=PAPER,
-        citation=CITATION,
-        aggregations=(*_MEANS, CustomGrouping(name="Context Length", groups=lengths)),
+    return _benchmark(
+        NAME,
+        "generated and real",
+        (task() for task in TASKS),
+        "Retrieval over documents of 256 to 32,768 tokens and more: two generated tasks at eight "
+        "lengths, where only the length differs, and four tasks with real documents.",
+        CustomGrouping(name="Context Length", groups=lengths),
     )
 
 
@@ -55,15 +68,8 @@ def make_quick_benchmark() -> Benchmark:
 
     Source: LongEmbed, table 2 (https://arxiv.org/abs/2404.12096); the choice of queries is ours.
     """
-    return Benchmark(
-        name=QUICK_NAME,
-        display_name="Long-context Retrieval, quick",
-        tasks=tuple(task() for task in QUICK_TASKS),
-        description="A tenth of the queries of LongEmbed+ among fewer documents: to compare, not to publish.",
-        reference=PAPER,
-        citation=CITATION,
-        aggregations=_MEANS,
-    )
+    description = "A tenth of the queries of LongEmbed+ among fewer documents: to compare, not to publish."
+    return _benchmark(QUICK_NAME, "quick", (task() for task in QUICK_TASKS), description)
 
 
 # For each task, the subsets that follow the rule; None if it has no subsets. MultiLongDocRetrieval has up to 200,000
@@ -88,15 +94,10 @@ def make_wider_benchmark() -> Benchmark:
     Source: the tasks' own papers (see their metadata). LongEmbed, section 3, says why documents must be long
     (https://arxiv.org/abs/2404.12096).
     """
-    return Benchmark(
-        name=WIDER_NAME,
-        display_name="Long-context Retrieval, wider",
-        tasks=tuple(get_task(name, hf_subsets=subsets) for name, subsets in WIDER_TASKS.items()),
-        description=(
-            "Retrieval and reranking over real documents of 8,000 characters and more on average: laws, court "
-            "decisions, government reports, papers, encyclopaedias and web pages, in eleven languages."
-        ),
-        reference=PAPER,
-        citation=CITATION,
-        aggregations=_MEANS,
+    return _benchmark(
+        WIDER_NAME,
+        "wider",
+        (get_task(name, hf_subsets=subsets) for name, subsets in WIDER_TASKS.items()),
+        "Retrieval and reranking over real documents of 8,000 characters and more on average: laws, court "
+        "decisions, government reports, papers, encyclopaedias and web pages, in eleven languages.",
     )

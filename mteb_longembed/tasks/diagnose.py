@@ -10,8 +10,9 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import counter_of
-from mteb_longembed.tasks.scoring import left_out, score_queries
+from mteb_longembed.tasks.scoring import left_out, score_queries, texts_of
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BM25 = "mteb/baseline-bm25s"
@@ -34,28 +35,21 @@ BM25 = "mteb/baseline-bm25s"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The diagnosis of one task with one or more models.
-
-    Args:
-        task: name of the task.
-        score: name of the score, e.g. `nDCG@10`.
-        curves: for each model, the score in percent by the number of tokens read of each document, with its 95 %
-            interval over queries.
-        whole: for each model, the score in percent on documents that we do not cut, with its interval.
-        document_lens: the length of every document in tokens, counted for the first model.
-        counted_by: for each model, how tokens are counted.
-        counted: one sentence for each kind of query or document that is not scored.
-        stops_at: for each model that does not read the longest documents to their end, the tokens that it reads at
-            most, special tokens and prompts included.
-    """
+    """The diagnosis of one task with one or more models; scores in percent, with their 95 % intervals over queries."""
 
     task: str
-    score: str
-    curves: dict[str, dict[int, Interval]]
-    whole: dict[str, Interval]
-    document_lens: list[int]
-    counted_by: dict[str, str]
-    counted: list[str] = field(default_factory=list)
+    score: str  # the name of the score, such as `nDCG@10`
+    curves: dict[
+        str, dict[int, Interval]
+    ]  # for each model, the score by the number of tokens read of each document
+    whole: dict[str, Interval]  # for each model, the score on documents that we do not cut
+    document_lens: list[int]  # the length of every document in tokens, counted for the first model
+    counted_by: dict[str, str]  # for each model, how tokens are counted
+    counted: list[str] = field(
+        default_factory=list
+    )  # one sentence for each kind of query or document not scored
+    #: for each model that does not read the longest documents to their end, the tokens that it reads at most, special
+    #: tokens and prompts included.
     stops_at: dict[str, int] = field(default_factory=dict)
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
@@ -82,19 +76,17 @@ def diagnose(
         task: an mteb retrieval task or its name, or a folder in BEIR's file format.
         models: names that `mteb.get_model` knows (ours among them), or loaded models.
         lengths: tokens of a document's own text, without special tokens and prompts.
-        splits: splits of the task; by default all splits that are scored.
+        splits: splits of a task that is given by its name; by default all splits that are scored.
 
     Raises:
         InputError: a length below one token, an unknown task, or a task that is not text retrieval.
         DataError: a damaged BEIR folder.
-        ModelError: BM25 without the package it needs.
+        ModelError: a model without the packages that it needs.
     """
     if not lengths or min(lengths) < 1:
         raise InputError(f"lengths must be whole numbers of at least 1 token, got {list(lengths)}.")
     chosen = find_task(task, splits) if isinstance(task, str) else task
     check_text_retrieval("diagnose", chosen)
-    if splits and not isinstance(task, str):
-        chosen.filter_eval_splits(splits)
     whole, tried = _load(chosen), sorted(set(lengths))
     counted = [sentence for split in chosen.eval_splits for sentence in left_out(chosen, split)]
     curves: dict[str, dict[int, Interval]] = {}
@@ -103,7 +95,10 @@ def diagnose(
     counted_by: dict[str, str] = {}
     stops_at: dict[str, int] = {}
     for given in models:
-        model = load_model(given) if isinstance(given, str) else given
+        try:
+            model = mteb.get_model(given) if isinstance(given, str) else given
+        except ImportError as error:  # mteb's message says what to install
+            raise ModelError(str(error)) from error
         name = given if isinstance(given, str) else _name(given)
         counter = counter_of(model, name)
         measured = {
@@ -153,22 +148,6 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
         ) from None
 
 
-def load_model(name: str) -> Any:
-    """The model that mteb knows by that name.
-
-    Raises:
-        ModelError: BM25 without the package it needs.
-    """
-    try:
-        return mteb.get_model(name)
-    except ImportError as error:
-        if name != BM25:
-            raise
-        raise ModelError(
-            f"{BM25} needs packages that are not installed: pip install 'mteb[bm25s]'."
-        ) from error
-
-
 # subset and split -> documents, queries and judgements, as mteb keeps them
 _Data = dict[tuple[str, str], RetrievalSplitData]
 
@@ -193,21 +172,16 @@ def _load(task: AbsTaskRetrieval) -> _Data:
     if depth.isdigit():
         task.k_values = tuple(sorted({1, int(depth)}))  # mteb itself needs the first rank
         task._top_k = int(depth)
-    data: _Data = {}
-    for subset in task.hf_subsets:
-        for split in task.eval_splits:
-            found = task.dataset[subset][split]
-            corpus = found["corpus"]
-            titles = corpus["title"] if "title" in corpus.column_names else [""] * len(corpus)
-            texts = [
-                f"{title or ''} {text}".strip() for title, text in zip(titles, corpus["text"], strict=True)
-            ]
-            data[subset, split] = _with_texts(found, texts)
-    return data
+    parts = [(subset, split) for subset in task.hf_subsets for split in task.eval_splits]
+    loaded = {(subset, split): task.dataset[subset][split] for subset, split in parts}
+    return {
+        part: _with_texts(data, chain.from_iterable(texts_of(data["corpus"])))
+        for part, data in loaded.items()
+    }
 
 
-def _with_texts(data: RetrievalSplitData, texts: list[str]) -> RetrievalSplitData:
-    return {**data, "corpus": Dataset.from_dict({"id": data["corpus"]["id"][:], "text": texts})}
+def _with_texts(data: RetrievalSplitData, texts: Iterable[str]) -> RetrievalSplitData:
+    return {**data, "corpus": Dataset.from_dict({"id": data["corpus"]["id"][:], "text": list(texts)})}
 
 
 #: For each subset and split, and each of its documents: the number of tokens, and the places to cut it.
@@ -219,10 +193,10 @@ def _cut(data: _Data, measured: _Measured, place: int) -> _Data:
     return {
         part: _with_texts(
             found,
-            [
+            (
                 text[: ends[place]]
                 for text, (_, ends) in zip(found["corpus"]["text"], measured[part], strict=True)
-            ],
+            ),
         )
         for part, found in data.items()
     }
@@ -261,5 +235,4 @@ def _reads_at_most(model: Any) -> int | None:
 
 def _name(model: Any) -> str:
     meta = getattr(model, "mteb_model_meta", None)
-    card = getattr(model, "model_card_data", None)
-    return getattr(meta, "name", None) or getattr(card, "model_name", None) or type(model).__name__
+    return getattr(meta, "name", None) or type(model).__name__

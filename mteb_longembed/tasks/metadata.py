@@ -36,11 +36,9 @@ class LongEmbedMetadata(TaskMetadata):
     @property
     def descriptive_stats(self) -> Any:
         """The statistics for each split: ours, or else mteb's for the same data, or else None."""
-        if self.descriptive_stat_path.exists():
-            return json.loads(self.descriptive_stat_path.read_text(encoding="utf-8"))
-        for name in self.adapted_from or ():
-            same_data = self.model_copy(update={"name": name})
-            path = TaskMetadata.descriptive_stat_path.fget(same_data)  # type: ignore[attr-defined]
+        same_data = (self.model_copy(update={"name": name}) for name in self.adapted_from or ())
+        theirs = (TaskMetadata.descriptive_stat_path.fget(each) for each in same_data)  # type: ignore[attr-defined]
+        for path in (self.descriptive_stat_path, *theirs):
             if path.exists():
                 return json.loads(path.read_text(encoding="utf-8"))
         return None
@@ -48,20 +46,20 @@ class LongEmbedMetadata(TaskMetadata):
 
 def generated(module: str, revision: str, splits: list[str], **fields: Any) -> LongEmbedMetadata:
     """The metadata of a task whose documents this package makes, from what it does not share with the others."""
-    shared: dict[str, Any] = {
-        "dataset": {"path": module, "revision": revision},
-        "reference": PAPER,
-        "type": "Retrieval",
-        "category": "t2t",
-        "modalities": ["text"],
-        "eval_splits": splits,
-        "eval_langs": ["eng-Latn"],
-        "main_score": "ndcg_at_1",
-        "date": ("2026-01-01", "2026-11-21"),
-        "license": "apache-2.0",
-        "annotations_creators": "algorithmic",
-        "dialect": [],
-        "sample_creation": "created",
-        "bibtex_citation": CITATION,
-    }
-    return LongEmbedMetadata(**shared, **fields)
+    return LongEmbedMetadata(
+        dataset={"path": module, "revision": revision},
+        reference=PAPER,
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=splits,
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_1",
+        date=("2026-01-01", "2026-11-21"),
+        license="apache-2.0",
+        annotations_creators="algorithmic",
+        dialect=[],
+        sample_creation="created",
+        bibtex_citation=CITATION,
+        **fields,
+    )

@@ -25,14 +25,13 @@ from datasets.table import InMemoryTable
 from mteb_longembed.errors import DataError
 
 #: What a column means -> its names in files: those of BEIR, of the LongEmbed data set, and plain ones. The first wins.
-DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",), "title": ("title",)}
+DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",)}
 QUERIES = {"id": ("_id", "id", "qid", "query_id"), "text": ("text", "query")}
 JUDGEMENTS = {
     "query": ("query-id", "query_id", "qid"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
     "score": ("score", "relevance", "rel", "label"),
 }
-_OPTIONAL = ("title", "score")
 #: The second column of TREC's judgements, which nothing reads.
 _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
@@ -61,9 +60,9 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
     """
     found: dict[str, str] = {}
-    for place, name, row in _named_rows(path, shown, DOCUMENTS, found):
-        title = "" if row.get("title") is None else _text(row["title"], "title", place)
-        found[name] = f"{title} {_text(row['text'], 'text', place)}".strip()
+    for place, row in _rows(path, shown, DOCUMENTS):
+        title = "" if row["title"] is None else _text(row["title"], "title", place)
+        found[row["id"]] = f"{title} {_text(row['text'], 'text', place)}".strip()
     return found
 
 
@@ -74,9 +73,9 @@ def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
         DataError: as there, and for a query without text.
     """
     found: dict[str, str] = {}
-    for place, name, row in _named_rows(path, shown, QUERIES, found):
-        found[name] = _text(row["text"], "text", place)
-        if not found[name].strip():
+    for place, row in _rows(path, shown, QUERIES):
+        found[row["id"]] = _text(row["text"], "text", place)
+        if not row["text"].strip():
             raise DataError(f"{place}: expected a query, got an empty text.")
     return found
 
@@ -129,12 +128,12 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
 
 
 def _id(value: Any, what: str, place: str) -> str:
-    rule = f"{place}: the {what} must be a text or an integer, not empty and without control characters"
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise DataError(f"{rule}, got {_brief(value)}.")
-    name = str(value)
+    name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name.strip() or _CONTROL.search(name):
-        raise DataError(f"{rule}, got {_brief(name)}.")
+        raise DataError(
+            f"{place}: the {what} must be a text or an integer, not empty and without control characters, got "
+            f"{_brief(value)}."
+        )
     return name
 
 
@@ -163,38 +162,34 @@ def _brief(value: Any) -> str:
 def _rows(
     path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For every row its place for messages, and its value by meaning. A missing optional column has no value."""
+    """For every row its place for messages, and its value by meaning; a title is None where there is none.
+
+    An id is checked here, and whether it comes once.
+    """
     name, empty = shown or str(path), True
+    known: set[str] = set()
     unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
     for number, row in _raw_rows(path, name, columns):
         place, empty = f"{name}, {unit} {number}", False
         if chosen is None:
             chosen = _choose(row, columns, place)
-        wanted = {
-            meaning: column for meaning, column in chosen.items() if meaning != "title" or column in row
-        }
-        if missing := [column for column in wanted.values() if column not in row]:
+        if missing := [column for column in chosen.values() if column not in row]:
             raise DataError(f"{place}: {missing[0]} is missing (found: {_names(row)}).")
         if "score" in columns and "score" not in chosen and len(row) > len(chosen):
             raise DataError(
                 f"{place}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
                 f"{_names(row)}."
             )
-        yield place, {meaning: row[column] for meaning, column in wanted.items()}
+        found = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
+        if "id" in found:
+            found["id"] = _id(found["id"], "id", place)
+            if found["id"] in known:
+                raise DataError(f"{place}: expected each id once, got {found['id']!r} again.")
+            known.add(found["id"])
+        yield place, found
     if empty:
         raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
-
-
-def _named_rows(
-    path: Path, shown: str | None, columns: Mapping[str, Sequence[str]], known: Mapping[str, str]
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """For every row its place, its id, which is not among the known ones, and its value by meaning."""
-    for place, row in _rows(path, shown, columns):
-        name = _id(row["id"], "id", place)
-        if name in known:
-            raise DataError(f"{place}: expected each id once, got {name!r} again.")
-        yield place, name, row
 
 
 def _raw_rows(
@@ -224,9 +219,7 @@ def _choose(row: Mapping[str, Any], columns: Mapping[str, Sequence[str]], place:
         found = next((name for name in names if name in row), None)
         if found is not None:
             chosen[meaning] = found
-        elif meaning == "title":
-            chosen[meaning] = names[0]  # a later line may have it
-        elif meaning not in _OPTIONAL:
+        elif meaning != "score":
             raise DataError(f"{place}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
 
@@ -236,7 +229,7 @@ def _names(row: Mapping[str, Any]) -> str:
 
 
 def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
+    return ", ".join(names[0] for meaning, names in columns.items() if meaning != "score")
 
 
 # ---- JSON Lines ----------------------------------------------------------------------------------------
@@ -275,11 +268,7 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             raise DataError(f"{place}: {error}") from None
         except (ValueError, RecursionError) as error:
             cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
-            reason = (
-                f"{error.msg} (character {error.colno})"
-                if isinstance(error, json.JSONDecodeError)
-                else str(error)
-            )
+            reason = str(error).replace("line 1 ", "")  # json knows only this line
             raise DataError(f"{place}: {wanted}, got invalid JSON: {reason}{cut}.") from None
         if not isinstance(row, dict):
             raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
@@ -299,19 +288,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line for _, line in _lines(path, name)), strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            record = next(reader, None)
-        except csv.Error as error:
-            raise DataError(
-                f"{name}, line {number}: expected CSV with quotes as in RFC 4180, got: {error}."
-            ) from None
-        if record is None:
-            return
-        if any(map(str.strip, record)):
-            yield number, record
+    reader, number = csv.reader((line for _, line in _lines(path, name)), strict=True), 1
+    try:
+        for record in reader:
+            if any(map(str.strip, record)):
+                yield number, record
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{name}, line {number}: expected CSV with quotes as in RFC 4180, got: {error}."
+        ) from None
 
 
 def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, list[str]]]:
@@ -347,12 +333,7 @@ def _separated_rows(
 
 def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str) -> list[str]:
     """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
-    named = all(
-        any(name in fields for name in names)
-        for meaning, names in columns.items()
-        if meaning not in _OPTIONAL
-    )
-    if named:
+    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning != "score"):
         if len(set(fields)) < len(fields) or "" in fields:
             raise DataError(f"{place}: expected each column's name once, got {_brief(fields)}.")
         return fields
@@ -399,7 +380,6 @@ def find_table(root: Path, name: str, split: str) -> Path | None:
 
 
 def _table_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
     try:
         if path.is_dir() and not any(path.rglob(_PARQUET)):
             # the datasets library cannot load an empty table that it has saved
@@ -414,10 +394,7 @@ def _table_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             batches = saved.with_format("arrow")[:].to_batches(max_chunksize=1024)
         else:
             batches = pyarrow.dataset.dataset(str(path), format="parquet").to_batches(batch_size=1024)
-        for batch in batches:
-            for row in batch.to_pylist():
-                number += 1
-                yield number, row
+        yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
     except (OSError, ValueError, LookupError, pyarrow.ArrowException) as error:
         if isinstance(error, DataError):
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ir_measures
@@ -158,6 +158,16 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
     return digest.hexdigest()
 
 
+def texts_of(rows: Any) -> Iterator[list[str]]:
+    """The documents of a corpus in batches, as models read them: title first."""
+    columns = [name for name in ("title", "text") if name in rows.column_names]
+    for batch in rows.select_columns(columns).iter(batch_size=64):
+        yield [
+            " ".join(value or "" for value in values).strip()
+            for values in zip(*(batch[name] for name in columns), strict=True)
+        ]
+
+
 def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
     """Sentences about queries that are not scored and documents without text; none if there are none."""
     found = list(getattr(task, "unjudged", {}).get(split, ()))
@@ -165,12 +175,7 @@ def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
         data = task.dataset[subset][split]
         name = f"{task.metadata.name}, {split}" + (f", {subset}" if len(task.hf_subsets) > 1 else "")
         corpus = data["corpus"]
-        columns = [column for column in ("title", "text") if column in corpus.column_names]
-        empty = sum(
-            not any(value and value.strip() for value in values)
-            for batch in corpus.select_columns(columns).iter(batch_size=256)
-            for values in zip(*(batch[column] for column in columns), strict=True)
-        )
+        empty = sum(not text for texts in texts_of(corpus) for text in texts)
         judged = sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
         asked = len(data["queries"])
         for n, of, sentence in (

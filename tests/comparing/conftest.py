@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
+import mteb_longembed
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.comparison import Comparison, compare_candidates
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.tasks.beir import files_task
 from tests import tiny
 
 
 def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: Any) -> Comparison:
     """Compare on one task, without fusion and without a word, unless the options say more."""
-    quiet = {"fuse": False, "show": False, "say": lambda text: None}
-    return compare_candidates(candidates, [task], out, **{**quiet, **options})
+    quiet = {"bm25": False, "show": False, "say": lambda text: None}
+    return mteb_longembed.compare(candidates, tasks=[task], folder=out, **{**quiet, **options})
 
 
 @pytest.fixture(scope="module")

@@ -29,25 +29,17 @@ from mteb_longembed.tasks.beir import beir_task, files_task
 from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
 from tests import tiny
 from tests.comparing.conftest import compare
+from tests.own_data import beir, bm25
 
 
-def folder(root: Path, change: Callable[[list[dict]], None] = lambda rows: None, name: str = "mine") -> Path:
+def folder(root: Path, change: Callable[[list[str]], list[str]] = list) -> Path:
     """Eight documents of 40 tokens; each query is the beginning of one."""
-    made = root / name
-    (made / "qrels").mkdir(parents=True, exist_ok=True)
-    rows = [{"_id": f"d{i}", "text": tiny.text(40, i)} for i in range(8)]
-    queries = [{"_id": f"q{i}", "text": " ".join(row["text"].split()[:3])} for i, row in enumerate(rows)]
-    change(rows)
-    (made / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (made / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
-    (made / "qrels" / "test.tsv").write_text("".join(f"q{i}\td{i}\t1\n" for i in range(8)))
-    return made
+    texts = [tiny.text(40, i) for i in range(8)]
+    return beir(root / "mine", change(texts), [" ".join(text.split()[:3]) for text in texts])
 
 
-def rotate(rows: list[dict]) -> None:
-    texts = [row["text"] for row in rows]
-    for row, text in zip(rows, texts[1:] + texts[:1], strict=True):
-        row["text"] = text
+def rotate(texts: list[str]) -> list[str]:
+    return texts[1:] + texts[:1]
 
 
 def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
@@ -88,20 +80,12 @@ def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> N
     def task() -> Any:
         return beir_task(folder(tmp_path))
 
-    shallow, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@2")])
-    deep, _ = run(base, task(), tmp_path / "out", metrics=[read_metric("R@20"), read_metric("RR@2")])
+    shallow, _ = run(base, task(), tmp_path / "out", metric=["R@2"])
+    deep, _ = run(base, task(), tmp_path / "out", metric=["R@20", "RR@2"])
     assert score(deep) == 100 >= score(shallow) and deep.metrics == ["R@20", "RR@2"]
     assert set(deep.rows[0].others) == {"RR@2"}
     files = list((tmp_path / "out").rglob("*_predictions.json"))
     assert len(files) == 2
-
-
-def test_a_folder_called_like_a_task_is_never_that_task(base, tmp_path) -> None:
-    own = beir_task(folder(tmp_path, name="LongEmbedPasskey"))
-    found, _ = run(base, own, tmp_path / "out")
-    assert found.tasks[0].startswith("LongEmbedPasskey-")
-    meta = mteb.get_model_meta(found.rows[0].name)
-    assert mteb.ResultCache(tmp_path / "out").load_task_result("LongEmbedPasskey", meta) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +112,7 @@ def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_pa
 
 
 def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
-    root = folder(tmp_path, lambda rows: rows[7].update(text=" "))
+    root = folder(tmp_path, lambda texts: [*texts[:7], " "])
     (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t0\n")
     assert cli.main(command(base, root, tmp_path / "out")) == 0
     shown = capsys.readouterr()
@@ -207,7 +191,6 @@ def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:
 
 
 def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
-    pytest.importorskip("bm25s")
     rows = ["北京的冬天很冷经常下雪", "上海的夏天又热又潮湿", "我们昨天去山上看红叶了"]
     (tmp_path / "c.jsonl").write_text(
         "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(rows))
@@ -217,15 +200,7 @@ def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
     found = {}
     for language in ("eng-Latn", "zho-Hans"):
         task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
-        model = mteb.get_model("mteb/baseline-bm25s")
-        mteb.evaluate(
-            model,
-            task,
-            cache=None,
-            prediction_folder=tmp_path / language,
-            co2_tracker=False,
-            show_progress_bar=False,
-        )
+        bm25(task, prediction_folder=tmp_path / language)
         (path,) = (tmp_path / language).glob("*.json")
         found[language] = json.loads(path.read_text())["default"]["test"]["a"]
     assert max(found["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
@@ -245,14 +220,14 @@ GROWTH = """
 import json, resource, sys
 from pathlib import Path
 from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.comparison import _corpora, _loaded
+from mteb_longembed.comparing.comparison import corpora_of
 from mteb_longembed.tasks.beir import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
 cells = Cells(folder / "out")
-for split in _loaded(task, cells):
-    corpora = _corpora(task, split)
-    cells.identity(task, split)
+cells.prepare(task)
+(corpora,) = corpora_of([task]).values()
+cells.identity(task, "test")
 print(sum(map(len, corpora)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -321,12 +296,6 @@ def test_a_target_below_the_trained_length_is_refused(base, tmp_path, capsys, bm
     assert (
         "the target length must be at least the trained length of 16 tokens, got 8" in capsys.readouterr().err
     )
-
-
-def test_the_strategy_none_alone_is_the_base(base) -> None:
-    assert [c.is_base for c in candidates_of(base, ["none"])] == [True]
-    with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
-        candidates_of(base, ["none"], 64)
 
 
 def test_folders_that_cannot_be_are_said(base, tmp_path, capsys) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mteb_longembed import cli
 from mteb_longembed.comparing import candidates, tables
 from mteb_longembed.comparing import comparison as comparing
-from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
+from mteb_longembed.comparing.candidates import Candidate, candidates_of
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -29,6 +29,7 @@ def test_candidates_are_the_base_and_what_fits_it(base) -> None:
     first = candidates_of(base)[0]
     assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
     assert [c.target_len for c in candidates_of(base, ["gp"], 64)] == [16, 64]
+    assert candidates_of(base, ["none"]) == [first]
 
 
 def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
@@ -50,6 +51,8 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, ["gpp"])
     with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute positions"):
         candidates_of(base, ["se"])
+    with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
+        candidates_of(base, ["none"], 64)
 
 
 def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small, tmp_path) -> None:
@@ -123,7 +126,7 @@ def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare([*who, Candidate(BM25, "")], task, tmp_path, fuse=True)
+    found = compare(who, task, tmp_path, bm25=True)
     assert not found.left_out
     rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)

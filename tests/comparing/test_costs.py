@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mteb_longembed
 from mteb_longembed.comparing import comparison, costs
-from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -122,7 +122,7 @@ def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encod
     monkeypatch.setattr(comparison, "speed", recorded)
     tails = ("none@16", "gp@128", "gp@128,center=corpus")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare([*who, Candidate(BM25, "")], task, tmp_path, fuse=True)
+    found = compare(who, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] * 3 and len({texts for _, texts in calls}) == 1
     assert new == [True] * 2 + [False] * 4
     by_name = {row.name: row.cost for row in found.rows}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import mteb
@@ -15,6 +14,7 @@ from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task
 from tests import tiny
 from tests.comparing.conftest import compare
+from tests.own_data import beir
 
 
 def story(n: int, start: int = 0) -> str:
@@ -59,15 +59,9 @@ def test_documents_without_a_sentence_say_so() -> None:
 def folder(root: Path) -> Path:
     """40 documents and two queries, each the beginning of one; d2 and d3 repeat much of what d0 and d1 say."""
     pytest.importorskip("bm25s")
-    (root / "qrels").mkdir()
     texts = [tiny.text(40, seed) for seed in range(40)]
     texts[2:4] = [f"{texts[0][:80]} {texts[2]}", f"{texts[1][:80]} {texts[3]}"]
-    rows = [{"_id": f"d{i}", "text": text} for i, text in enumerate(texts)]
-    queries = [{"_id": f"q{i}", "text": texts[i][:80]} for i in range(2)]
-    for name, lines in (("corpus", rows), ("queries", queries)):
-        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t1\n")
-    return root
+    return beir(root, texts, [text[:80] for text in texts[:2]])
 
 
 def kept(root: Path, n: int, seed: int = 0) -> list[str]:
@@ -94,7 +88,7 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     sizes = {}
     for n in (6, None):
         task = beir_task(root)
-        found = compare([Candidate(BM25, "")], task, tmp_path, sample_size=n, say=said.append)
+        found = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=said.append)
         rankings = Cells(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
         sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
     sampled = [

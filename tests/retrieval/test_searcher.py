@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import mteb
 import numpy as np
+import pyarrow.parquet
 import pytest
 from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
@@ -16,10 +17,9 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError, StorageError
-from mteb_longembed.retrieval.index_files import CURRENT
+from mteb_longembed.retrieval.index_files import CURRENT, read_index
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.searching import metadata_of_documents
+from mteb_longembed.retrieval.searcher import Searcher, metadata_of_documents
 from tests import tiny
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
@@ -153,32 +153,24 @@ def test_another_revision_of_the_model_and_a_broken_folder_are_refused(folder: P
     made = searcher(f"{folder}+pi@32")
     where = tmp_path / "index"
     made.save(where)
-    entry = json.loads((where / CURRENT).read_text())
+    file = where / CURRENT
+    table = pyarrow.parquet.read_table(file)
     for change, message in (
-        ({"revision": "abc-le1"}, r"at revision abc-le1, and the model is now .*: build the index again"),
-        ({"documents": 3}, "is not complete"),
-        ({"folder": "nowhere"}, "is not complete"),
-        ({"form": 99}, "has form 99 of an index"),
+        ({b"revision": "abc-le1"}, r"at revision abc-le1, and the model is now .*: build the index again"),
+        ({b"form": "99"}, "has form 99 of an index"),
     ):
-        (where / CURRENT).write_text(json.dumps({**entry, **change}))
+        pyarrow.parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, **change}), file)
         with pytest.raises(DataError, match=message):
             longembed.open_search(where, device="cpu")
-    (where / CURRENT).write_text(json.dumps(entry))
-    vectors = where / entry["folder"] / "vectors.faiss"
-    vectors.write_bytes(vectors.read_bytes()[:-40])
-    with pytest.raises(DataError, match="is not complete"):
-        longembed.open_search(where, device="cpu")
-    with pytest.raises(DataError, match=r"it has no index\.json"):
+    whole = file.read_bytes()
+    for damaged in (whole[:-40], whole[: len(whole) // 2], b"", b"no table"):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match="is not complete"):
+            longembed.open_search(where, device="cpu")
+    with pytest.raises(DataError, match=r"it has no index\.parquet"):
         longembed.open_search(tmp_path)
     with pytest.raises(InputError, match="must be new, empty or an index"):
         made.save(folder)
-
-
-def _keeps_reading(where: Path, stop: Any, seen: Any) -> None:
-    from mteb_longembed.retrieval.index_files import read_index
-
-    while not stop.is_set():
-        seen.put(len(read_index(where).texts))
 
 
 def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
@@ -186,24 +178,21 @@ def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
 ) -> None:
     made = searcher(f"{folder}+pi@32", {"d0": "a b"})
     made.save(tmp_path / "index")
-    context = multiprocessing.get_context("fork")
-    stop, seen = context.Event(), context.Queue()
-    reader = context.Process(target=_keeps_reading, args=(tmp_path / "index", stop, seen))
-    reader.start()
-    try:
-        for n in range(1, 12):
-            made.add([f"d{n}"], [tiny.text(n + 2)])
-            made.save(tmp_path / "index")
-    finally:
-        stop.set()
-        counts = []
-        while reader.is_alive() or not seen.empty():
-            try:
-                counts.append(seen.get(timeout=0.2))
-            except Exception:
-                continue
-        reader.join()
-    assert reader.exitcode == 0 and counts == sorted(counts) and set(counts) <= set(range(1, 13))
+    stop = threading.Event()
+
+    def read() -> list[int]:
+        return [len(read_index(tmp_path / "index").texts) for _ in iter(stop.is_set, True)]
+
+    with ThreadPoolExecutor() as pool:
+        seen = pool.submit(read)
+        try:
+            for n in range(1, 12):
+                made.add([f"d{n}"], [tiny.text(n + 2)])
+                made.save(tmp_path / "index")
+        finally:
+            stop.set()
+    counts = seen.result()
+    assert counts == sorted(counts) and set(counts) <= set(range(1, 13))
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 12
 
 
@@ -219,11 +208,11 @@ def test_a_write_that_fails_leaves_the_old_index(
     def full(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index_files.pq, "write_table", full)
+    monkeypatch.setattr(index_files.os, "fsync", full)
     with pytest.raises(StorageError, match=r"cannot be written .*No space left on device.*is unchanged"):
         made.save(tmp_path / "index")
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1
-    assert len([each for each in (tmp_path / "index").iterdir() if each.is_dir()]) == 1
+    assert {each.name for each in (tmp_path / "index").iterdir()} <= {CURRENT, ".lock"}
 
 
 def test_a_model_without_vectors_searches_too() -> None:

@@ -24,13 +24,6 @@ def test_one_share_has_wilsons_interval(right):
         assert (found.low, found.high) == pytest.approx(_wilson(right, 50), abs=1e-6)
 
 
-def test_the_mean_of_equal_shares_is_narrower_by_the_root_of_their_number():
-    one = proportion_interval(0.5, 50)
-    eight = mean_of_intervals([one] * 8)
-    assert eight.high - 0.5 == pytest.approx((one.high - 0.5) / math.sqrt(8))
-    assert 0.5 - eight.low == pytest.approx((0.5 - one.low) / math.sqrt(8))
-
-
 def test_the_mean_of_nothing_is_an_error():
     with pytest.raises(InputError, match="at least one"):
         mean_of_intervals([])

@@ -15,10 +15,6 @@ def test_the_index_is_one_minus_the_least_over_the_greatest_third() -> None:
     assert found.index.low <= found.index.mean <= found.index.high
 
 
-def test_a_depth_of_one_is_in_the_last_third() -> None:
-    assert position_sensitivity([1, 1, 0], [0, 0.5, 1]).thirds == (1, 1, 0)
-
-
 @pytest.mark.parametrize(("scores", "depths"), [([1, 1], [0, 0.5]), ([0, 0, 0], [0, 0.5, 1])])
 def test_without_a_third_or_a_hit_there_is_no_index(scores, depths) -> None:
     assert position_sensitivity(scores, depths) is None

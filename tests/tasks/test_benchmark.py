@@ -12,6 +12,7 @@ from mteb.results import TaskResult
 from mteb_longembed.tasks import TASKS, LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
 from mteb_longembed.tasks.benchmark import NAME, make_benchmark
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
+from tests.tiny import sentence_transformer
 
 
 def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
@@ -96,13 +97,8 @@ def test_hub_tasks_have_the_statistics_of_the_same_data_in_mteb() -> None:
 
 def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
     """Our extra columns pass through mteb's data loaders, and its cache knows our splits."""
-    import mteb
-    from mteb.cache import ResultCache
-
-    from tests.tiny import sentence_transformer
-
     model = sentence_transformer("bert", tmp_path / "model")
-    cache = ResultCache(tmp_path / "results")
+    cache = mteb.ResultCache(tmp_path / "results")
     seen = []
     for splits in (["test_256"], ["test_256", "test_512"]):
         task = LongEmbedPasskey().filter_eval_splits(splits)
@@ -116,11 +112,8 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
 
 def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
     """They share the result file with the eight lengths, which alone are the task."""
-    import mteb
-    from mteb.cache import ResultCache
-
     benchmark = make_benchmark()
-    cache = ResultCache(tmp_path)
+    cache = mteb.ResultCache(tmp_path)
     model = mteb.get_model_meta("mteb/baseline-bm25s")
     for task in benchmark.tasks:
         scores = dict.fromkeys(task.metadata.eval_splits, 1.0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mteb_longembed.commands.diagnose import to_table
 from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.cutting import Counter, counter_of
-from mteb_longembed.tasks.diagnose import BM25, diagnose, find_task, load_model
-from tests.tiny import tokenizer
+from mteb_longembed.tasks.diagnose import diagnose, find_task
+from tests.own_data import beir
+from tests.tiny import sentence_transformer, tokenizer
+from tests.tiny import text as some_text
 
 LENGTHS = (16, 64, 1024)
 
@@ -49,27 +50,17 @@ class WordSearch:
         return found
 
 
-def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
-    """A folder where query i is answered by document i alone."""
-    (root / "qrels").mkdir(parents=True)
-    rows = [json.dumps({"_id": f"d{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
-    (root / "corpus.jsonl").write_text("\n".join(rows))
-    rows = [json.dumps({"_id": f"q{i}", "text": text}) for i, text in enumerate(queries)]
-    (root / "queries.jsonl").write_text("\n".join(rows))
-    pairs = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
-    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + pairs)
-    return root
-
-
 WORDS = [f"word{i}" for i in range(20)]
 PADDING = "and so on " * 30
 
 
-def test_answers_at_the_beginning_need_no_long_context(tmp_path: Path) -> None:
-    found = diagnose(
-        str(beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)), [WordSearch()], LENGTHS
-    )
+def test_answers_at_the_beginning_need_no_long_context_whatever_the_model(tmp_path: Path) -> None:
+    folder = beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)
+    one, two = WordSearch(), WordSearch()
+    two.mteb_model_meta = two.mteb_model_meta.model_copy(update={"name": "ours/other"})
+    found = diagnose(str(folder), [one, two], LENGTHS)
     curve = found.curves["ours/word-search"]
+    assert curve == found.curves["ours/other"]
     assert {length: score.mean for length, score in curve.items()} == {16: 100, 64: 100, 1024: 100}
     assert found.enough("ours/word-search") == 16 and found.counted == []
 
@@ -100,14 +91,6 @@ def test_a_model_never_sees_more_than_was_asked_for(tmp_path: Path) -> None:
     assert model.longest_read == [91, 12, 48]  # whole first; 1,024 tokens cut nothing, so need no second run
 
 
-def test_several_models_are_compared_on_the_same_task(tmp_path: Path) -> None:
-    folder = beir(tmp_path / "x", [f"{w} {PADDING}" for w in WORDS], WORDS)
-    one, two = WordSearch(), WordSearch()
-    two.mteb_model_meta = two.mteb_model_meta.model_copy(update={"name": "ours/other"})
-    found = diagnose(str(folder), [one, two], (16,))
-    assert found.curves["ours/word-search"] == found.curves["ours/other"]
-
-
 def test_a_loaded_task_is_left_as_it_was() -> None:
     task = LongEmbedPasskey().filter_eval_splits(["test_256"])
     task.load_data()
@@ -120,8 +103,6 @@ def test_a_loaded_task_is_left_as_it_was() -> None:
 
 
 def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
-    from tests.tiny import sentence_transformer
-
     folder = beir(tmp_path / "data", ["aa ab ac ad ae af"] * 3 + ["aa"], ["aa"] * 4)
     found = diagnose(str(folder), [sentence_transformer("bert", tmp_path / "model")], (4,))
     assert found.document_lens == [6, 6, 6, 1]
@@ -129,12 +110,9 @@ def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
 
 
 def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path) -> None:
-    from mteb_longembed.commands.diagnose import to_table
-    from tests.tiny import sentence_transformer, text
-
     sentence_transformer("bert", tmp_path / "base")
     name = f"{tmp_path / 'base' / 'model'}+none"
-    texts = [text(n, n) for n in (5, 30, 60)]
+    texts = [some_text(n, n) for n in (5, 30, 60)]
     found = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
     assert found.stops_at == {name: 16} and set(found.curves[name]) == {4, 16}
     said = " ".join(to_table(found).notes)
@@ -169,13 +147,11 @@ def test_a_task_without_documents_is_refused() -> None:
         diagnose("Banking77Classification", [WordSearch()])
 
 
-def test_bm25_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError("bm25s is not installed")
-
-    monkeypatch.setattr("mteb_longembed.tasks.diagnose.mteb.get_model", missing)
-    with pytest.raises(ModelError, match=r"pip install 'mteb\[bm25s\]'"):
-        load_model(BM25)
+def test_a_model_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: Any) -> None:
+    missing = staticmethod(lambda groups: ["bm25s>=0.2"])
+    monkeypatch.setattr("mteb.models.model_meta.ModelMeta._missing_dependencies", missing)
+    with pytest.raises(ModelError, match=r"(?s)missing required dependencies: bm25s.*pip install"):
+        diagnose(str(beir(tmp_path, WORDS, WORDS)))
 
 
 # ---- where a document is cut

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -123,10 +122,7 @@ class Haystack:
         return before + gap + after
 
     def _nearest(self, depth: float) -> int:
-        target = depth * self.size
-        right = bisect_left(self.ends, target, key=lambda end: end[1])
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
-        return min(around, key=lambda i: abs(self.ends[i][1] - target))
+        return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
 
 def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
@@ -137,7 +133,7 @@ def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
     return sentence[:size].rpartition(space)[0]
 
 
-class Corpus:
+class Corpus(Sequence[dict[str, Any]]):
     """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
@@ -158,10 +154,7 @@ class Corpus:
     def __len__(self) -> int:
         return len(self._hidden)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self[place] for place in range(len(self)))
-
-    def __getitem__(self, place: int) -> dict[str, Any]:
+    def __getitem__(self, place: Any) -> dict[str, Any]:  # type: ignore[override]  # no slices
         number = range(len(self))[place]
         item = self._hidden[number]
         return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._places[number])}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,12 @@ ENGLISH = "eng"
 
 @dataclass(frozen=True)
 class Passkey:
-    """The sentences of Passkey.
+    """The sentences of Passkey."""
 
-    Args:
-        filler: sentences that are repeated, each with the white space after it.
-        text: the hidden text, with `{person}` and `{key}`.
-        query: the question, with `{person}`.
-        chars_per_token: characters per token of a document; None in English, where words are counted.
-    """
-
-    filler: tuple[str, ...]
-    text: str
-    query: str
-    chars_per_token: float | None
+    filler: Sequence[str]  # sentences that are repeated, each with the white space after it
+    text: str  # the hidden text, with `{person}` and `{key}`
+    query: str  # the question, with `{person}`
+    chars_per_token: float | None  # of a document; None in English, where words are counted
 
 
 @dataclass(frozen=True)
@@ -47,16 +41,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Prose:
-    """Sentences made of parts: take any text from each part, and the sentence makes sense.
+    """Sentences made of parts: take any text from each part, and the sentence makes sense."""
 
-    Args:
-        pattern: how the parts are joined, with `{0}`, `{1}` and so on.
-        parts: for each part, the texts to choose from.
-        chars_per_token: characters per token of such a text.
-    """
-
-    pattern: str
-    parts: tuple[tuple[str, ...], ...]
+    pattern: str  # how the parts are joined, with `{0}`, `{1}` and so on
+    parts: Sequence[Sequence[str]]  # for each part, the texts to choose from
     chars_per_token: float
 
     @property
@@ -80,51 +68,30 @@ class Prose:
 
 @dataclass(frozen=True)
 class Harder:
-    """The sentences of the harder needles; see `harder.py`.
+    """The sentences of the harder needles; see `harder.py`."""
 
-    Args:
-        places: towns; their number is a multiple of four.
-        things: things that people can own, with an article if the language has one; a multiple of four.
-        distractors: `fact` with `{person}` and `{place}`, `query` with `{person}`.
-        twohop: `fact` with `{thing}` and `{person}`, `second` with `{person}` and `{place}`, `query` with
-            `{thing}` and `{place}`.
-        negation: `fact` and its opposite `denied` with `{person}` and `{place}`, `query` with both.
-    """
-
-    places: tuple[str, ...]
-    things: tuple[str, ...]
-    distractors: dict[str, str]
+    places: Sequence[str]  # towns; their number is a multiple of four
+    things: Sequence[str]  # things that people can own, with an article if there is one; a multiple of four
+    distractors: dict[str, str]  # `fact` with `{person}` and `{place}`, `query` with `{person}`
+    #: `fact` with `{thing}` and `{person}`, `second` with `{person}` and `{place}`, `query` with `{thing}`, `{place}`
     twohop: dict[str, str]
-    negation: dict[str, str]
+    negation: dict[str, str]  # `fact`, its opposite `denied` and `query`, each with `{person}` and `{place}`
 
 
 @dataclass(frozen=True)
 class Language:
-    """One language's data file.
+    """One language's data file."""
 
-    Args:
-        code: language and script as in mteb, such as `deu-Latn`.
-        space: the text between sentences: a space, or nothing.
-        person: the pattern of a name, with `{first}` and `{last}`.
-        first_names: first names of invented people.
-        last_names: last names of invented people.
-        passkey: the sentences of Passkey.
-        harder: the sentences of the harder needles.
-        facts: the facts that Needle hides; those of English are in another file.
-        prose: the sentences around the facts of Needle; None in English, which has essays.
-        digest: hash of the file, without what was mended later.
-    """
-
-    code: str
-    space: str
-    person: str
-    first_names: tuple[str, ...]
-    last_names: tuple[str, ...]
+    code: str  # language and script as in mteb, such as `deu-Latn`
+    space: str  # the text between sentences: a space, or nothing
+    person: str  # the pattern of a name, with `{first}` and `{last}`
+    first_names: Sequence[str]  # of invented people
+    last_names: Sequence[str]
     passkey: Passkey
     harder: Harder
-    facts: tuple[Fact, ...]
-    prose: Prose | None
-    digest: str
+    facts: Sequence[Fact]  # what Needle hides; those of English are in another file
+    prose: Prose | None  # the sentences around the facts of Needle; None in English, which has essays
+    digest: str  # hash of the file, without what was mended later
 
     def name(self, first: str, last: str) -> str:
         """A person's name."""
@@ -163,19 +130,14 @@ def find_language(code: str) -> Language:
     mended = data.pop("mended", {})
     # hash the parsed data, so that line ends do not change the hash
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    hard: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in data.pop("harder").items()
-    }
-    passkey = data.pop("passkey")
-    prose = data.pop("prose", None)
-    hard["things"] = tuple(mended.get(thing, thing) for thing in hard["things"])
+    harder, prose = Harder(**data.pop("harder")), data.pop("prose", None)
     return Language(
-        first_names=tuple(data.pop("first_names").split()),
-        last_names=tuple(data.pop("last_names").split()),
-        passkey=Passkey(**{**passkey, "filler": tuple(passkey["filler"])}),
-        harder=Harder(**hard),
-        facts=tuple(Fact(*row) for row in data.pop("facts", ())),
-        prose=Prose(**{**prose, "parts": tuple(map(tuple, prose["parts"]))}) if prose else None,
+        first_names=data.pop("first_names").split(),
+        last_names=data.pop("last_names").split(),
+        passkey=Passkey(**data.pop("passkey")),
+        harder=replace(harder, things=[mended.get(thing, thing) for thing in harder.things]),
+        facts=[Fact(*row) for row in data.pop("facts", ())],
+        prose=prose and Prose(**prose),
         digest=digest,
         **data,
     )

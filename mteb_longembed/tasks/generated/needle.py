@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
 
-from mteb_longembed.errors import DataError, UnknownNameError
 from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documents
 from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
@@ -18,7 +16,6 @@ from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticR
 from mteb_longembed.tasks.metadata import generated
 
 DATA = Path(__file__).parent / "data"
-ESSAYS = DATA / "essays"
 #: The kind of needles whose question shares no word with the fact.
 PARAPHRASE = "paraphrase"
 
@@ -61,49 +58,14 @@ class LongEmbedNeedle(SyntheticRetrieval):
         task_subtypes=["Article retrieval", "Question answering"],
     )
     generator = "g2"
-    essays: ClassVar[Path] = ESSAYS
+    kinds = (PARAPHRASE, *KINDS)
 
     @classmethod
-    def variant(
-        cls,
-        *,
-        seed: int = 0,
-        n_documents: int = 100,
-        depth: float | None = None,
-        language: str = ENGLISH,
-        kind: str = "",
-        n_queries: int = 50,
-        haystack: str | Path | None = None,
-    ) -> SyntheticRetrieval:
-        """The task with another kind of needle, seed, depth, language or essays, and its own name and revision.
-
-        Args:
-            seed: seed of all draws; the benchmark has 0.
-            n_documents: documents of a split, 50 to 100 (there are a hundred facts).
-            depth: place of the fact, from 0 (the beginning) to 1 (the end); None means a random place.
-            n_queries: queries of a split, from 50 to the number of documents.
-            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
-            kind: `distractors`, `twohop` or `negation`: documents in groups of four with the same words; or
-                `paraphrase`: questions that share no word with the fact that answers them.
-            haystack: a folder of your own essays: `*.txt` files in UTF-8 with blank lines between paragraphs.
-
-        Raises:
-            InputError: a value is outside its range.
-            UnknownNameError: the language has no data file, or the kind does not exist.
-            DataError: the haystack has no text, or text that is not UTF-8.
-
-        >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
-        'LongEmbedNeedle-twohop-seed7'
-        """
-        if kind and kind not in (PARAPHRASE, *KINDS):
-            raise UnknownNameError("kind of needle", kind, (PARAPHRASE, *KINDS))
-        recipe = Recipe(seed, n_documents, depth, language, kind, n_queries)
-        told = _digest(map(repr, facts(language, kind))) if kind == PARAPHRASE else ""
-        if haystack is None:
-            return cls._variant(recipe, {}, recipe.suffix(), told)
-        folder = Path(haystack)
-        text = _digest(paragraphs(folder))
-        return cls._variant(recipe, {"essays": folder}, f"{recipe.suffix()}-haystack{text[:8]}", text + told)
+    def digest_of(cls, recipe: Recipe) -> str:
+        if recipe.kind != PARAPHRASE:
+            return ""
+        texts = map(repr, facts(recipe.language, recipe.kind))
+        return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()
 
     @classmethod
     def most_documents(cls) -> int:
@@ -128,11 +90,10 @@ class LongEmbedNeedle(SyntheticRetrieval):
         A language without essays has sentences made of parts. No sentence comes again before all have been used.
         """
         prose = cls.language().prose
-        if prose is not None and cls.essays == ESSAYS:
+        if prose is not None:
             yield from made_sentences(prose, cls.language().space, draws)
-        known = paragraphs(cls.essays)
         while True:
-            for paragraph in draws.shuffled(known):
+            for paragraph in draws.shuffled(paragraphs()):
                 yield from split_sentences(paragraph)
 
     @classmethod
@@ -142,10 +103,6 @@ class LongEmbedNeedle(SyntheticRetrieval):
         if prose is not None:
             return round(length * prose.chars_per_token)
         return round(PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length))
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()
 
 
 def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
@@ -165,7 +122,7 @@ def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
 
 
 @cache
-def facts(language: str = ENGLISH, kind: str = "") -> tuple[Fact, ...]:
+def facts(language: str = ENGLISH, kind: str = "") -> Sequence[Fact]:
     """The hundred facts of a language, or its hundred paraphrases.
 
     Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
@@ -181,25 +138,12 @@ def facts(language: str = ENGLISH, kind: str = "") -> tuple[Fact, ...]:
 
 
 @cache
-def paragraphs(folder: Path) -> tuple[str, ...]:
-    """The paragraphs of a folder's `*.txt` files, sorted by file name.
-
-    Raises:
-        DataError: the folder does not exist or has no text, or a file is not UTF-8.
-    """
-    found: list[str] = []
-    for path in sorted(folder.glob("*.txt")):
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            where = f"{path}, byte {error.start}"
-            raise DataError(f"{where}: expected UTF-8 text, got other bytes; save it as UTF-8.") from None
-        # one space for any white space inside a paragraph: line ends must not change the content hash
-        found += [" ".join(part.split()) for part in re.split(r"\n\s*\n", text.replace("\r\n", "\n"))]
-    found = [part for part in found if part]
-    if not found:
-        raise DataError(f"haystack {folder}: expected *.txt files with text in that folder, found none.")
-    return tuple(found)
+def paragraphs() -> list[str]:
+    """The paragraphs of the essays."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
+    # one space for any white space inside a paragraph: line ends must not change the content hash
+    found = (" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text))
+    return [part for part in found if part]
 
 
 def split_sentences(paragraph: str) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
-from mteb_longembed.tasks.generated.languages import ENGLISH
-from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 from mteb_longembed.tasks.metadata import generated
 
 _WORDS_PER_TOKEN = 0.75
@@ -36,35 +35,6 @@ class LongEmbedPasskey(SyntheticRetrieval):
         task_subtypes=["Article retrieval"],
     )
     generator = "g1"
-
-    @classmethod
-    def variant(
-        cls,
-        *,
-        seed: int = 0,
-        n_documents: int = 100,
-        depth: float | None = None,
-        language: str = ENGLISH,
-        n_queries: int = 50,
-    ) -> SyntheticRetrieval:
-        """The task with another seed, language, number of documents or depth, under its own name and revision.
-
-        Args:
-            seed: seed of all draws; the benchmark has 0.
-            n_documents: documents of a split, 50 to 10,000.
-            depth: place of the pass key, from 0 (the beginning) to 1 (the end); None means a random place.
-            language: three letters, such as `deu` or `zho`, of a file in `data/languages`.
-            n_queries: queries of a split, from 50 to the number of documents.
-
-        Raises:
-            InputError: a value is outside its range.
-            UnknownNameError: the language has no data file.
-
-        >>> LongEmbedPasskey.variant(seed=7, depth=0.5).metadata.name
-        'LongEmbedPasskey-seed7-depth0.5'
-        """
-        recipe = Recipe(seed, n_documents, depth, language, n_queries=n_queries)
-        return cls._variant(recipe, {}, recipe.suffix(), "")
 
     @classmethod
     def most_documents(cls) -> int:

@@ -41,23 +41,14 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a generated task.
+    """The settings of a generated task."""
 
-    Args:
-        seed: seed of all draws.
-        n_documents: documents of a split.
-        depth: place of the hidden text, from 0 (the beginning) to 1 (the end); None means a random place.
-        language: three letters of a language with a data file (`languages.py`).
-        kind: kind of a harder needle (`harder.py`); "" means a plain one.
-        n_queries: queries of a split.
-    """
-
-    seed: int = 0
-    n_documents: int = 100
-    depth: float | None = None
-    language: str = ENGLISH
-    kind: str = ""
-    n_queries: int = N_QUERIES
+    seed: int = 0  # of all draws
+    n_documents: int = 100  # of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
+    depth: float | None = None  # of the hidden text, 0 (the beginning) to 1 (the end); None: a random place
+    language: str = ENGLISH  # three letters, such as `deu` or `zho`, of a file in `data/languages`
+    kind: str = ""  # of a needle: a key of `harder.KINDS`, or `paraphrase`; "" means a plain one
+    n_queries: int = N_QUERIES  # of a split, from 50 to the number of documents
 
     def suffix(self) -> str:
         """The end of the task's name: the settings that differ from the default.
@@ -82,6 +73,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     metadata: LongEmbedMetadata
     generator: ClassVar[str]  # raise it when the same recipe gives other documents
     recipe: ClassVar[Recipe] = Recipe()
+    kinds: ClassVar[Sequence[str]] = ()
     k_values = K_VALUES
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -89,6 +81,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @abstractmethod
     def most_documents(cls) -> int:
         """How many documents a split can have at most."""
+
+    @classmethod
+    def digest_of(cls, recipe: Recipe) -> str:
+        """A hash of texts that only this recipe has, outside the data files of languages."""
+        return ""
 
     @classmethod
     @abstractmethod
@@ -104,9 +101,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
         """The text that the documents of a split share. With it, documents have `length` tokens on average."""
         language = cls.language()
-        wanted = cls.n_chars(length)
         taken = sum(len(text) + len(language.space) for item in hidden for text in (item.text, *item.others))
-        size = wanted - round(taken / len(hidden))
+        size = cls.n_chars(length) - round(taken / len(hidden))
         return Haystack(cls.sentences(draws), size, "characters", language.space)
 
     @classmethod
@@ -207,33 +203,44 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return digest.hexdigest()[:12]
 
     @classmethod
-    def _variant(cls, recipe: Recipe, extra: dict[str, Any], suffix: str, told: str) -> SyntheticRetrieval:
-        """An instance of a new class with its own name and revision, different from those of the default task."""
+    def variant(cls, **settings: Any) -> SyntheticRetrieval:
+        """The task with other settings, the fields of `Recipe`, under a name and a revision of its own.
+
+        Raises:
+            InputError: a value is outside its range.
+            UnknownNameError: the language has no data file, or the task has no such kind.
+
+        >>> from mteb_longembed.tasks import LongEmbedNeedle
+        >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
+        'LongEmbedNeedle-twohop-seed7'
+        """
+        recipe = Recipe(**settings)
+        if recipe.kind not in ("", *cls.kinds):
+            raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
-        language = find_language(recipe.language)
+        language, suffix, told = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
         if recipe.language != ENGLISH or recipe.kind:
             told += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
-        made = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
         metadata = cls.metadata.model_copy(
             update={
                 "name": cls.metadata.name + suffix,
                 "eval_langs": [language.code],
                 "description": f"{cls.metadata.description} Variant: {suffix.strip('-').replace('-', ', ')}.",
-                "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{made}"},
+                "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{digest}"},
             }
         )
-        body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__, **extra}
-        made_class: Any = type(cls.__name__, (cls,), body)
-        if not N_QUERIES <= recipe.n_documents <= made_class.most_documents():
+        body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
+        made: Any = type(cls.__name__, (cls,), body)
+        name, most = cls.metadata.name, made.most_documents()
+        if not N_QUERIES <= recipe.n_documents <= most:
             raise InputError(
-                f"n_documents of {cls.metadata.name} must be from {N_QUERIES} to {made_class.most_documents()} "
-                f"documents, got {recipe.n_documents}."
+                f"n_documents of {name} must be from {N_QUERIES} to {most} documents, got {recipe.n_documents}."
             )
         if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
             raise InputError(
-                f"n_queries of {cls.metadata.name} must be from {N_QUERIES} to the number of documents, which is "
+                f"n_queries of {name} must be from {N_QUERIES} to the number of documents, which is "
                 f"{recipe.n_documents}, got {recipe.n_queries}."
             )
-        variant: SyntheticRetrieval = made_class() if suffix else cls()
-        return variant
+        return made() if suffix else cls()

@@ -53,10 +53,13 @@ class TaskRegistry(dict[str, Any]):
     """
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or _variant(name) is not None
+        return self.get(str(name)) is not None
 
     def __missing__(self, name: str) -> type[SyntheticRetrieval]:
-        made = _variant(name)
+        try:
+            made = find_variant(name)
+        except InputError:  # a ValueError, and mteb ignores a task that raises one
+            made = None
         if made is None:
             raise KeyError(name)
         return made
@@ -67,11 +70,3 @@ class TaskRegistry(dict[str, Any]):
             return self[name]
         except KeyError:
             return default
-
-
-def _variant(name: object) -> type[SyntheticRetrieval] | None:
-    # InputError is a ValueError, and mteb ignores a task that raises ValueError: an impossible variant does not exist
-    try:
-        return find_variant(name) if isinstance(name, str) else None
-    except InputError:
-        return None

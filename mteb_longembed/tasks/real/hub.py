@@ -75,23 +75,17 @@ class HubRetrieval(AbsTaskRetrieval):
             if asked != split:
                 raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
         folder = self.metadata.dataset["name"]
-        data = read_folder(folder)
+        corpus, queries, judged = read_folder(folder)
         if self.size is not None:
-            self.size.check(f"{REPOSITORY}/{folder}", data["corpus"], data["queries"])
-        self.dataset = {
-            "default": {
-                split: RetrievalSplitData(
-                    corpus=text_table(data["corpus"]),
-                    queries=text_table(data["queries"]),
-                    relevant_docs=data["qrels"],
-                    top_ranked=None,
-                )
-            }
-        }
+            self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
+        found = RetrievalSplitData(
+            corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
+        )
+        self.dataset = {"default": {split: found}}
         self.data_loaded = True
 
 
-def read_folder(folder: str) -> dict[str, dict[str, Any]]:
+def read_folder(folder: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
     """Documents and queries by id, and for each query its relevant documents with score 1.
 
     Raises:
@@ -108,7 +102,7 @@ def read_folder(folder: str) -> dict[str, dict[str, Any]]:
             f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
             f"the first one is {unanswered[0]!r}."
         )
-    return {"corpus": corpus, "queries": queries, "qrels": qrels}
+    return corpus, queries, qrels
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:
@@ -118,19 +112,14 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
         DataError: MTEB_LONGEMBED_DATA is set and has no such file.
         HubError: the hub cannot be reached, or has no such file.
     """
-    local = os.environ.get(DATA_VARIABLE)
-    if local:
-        for ending in _ENDINGS:
-            path = Path(local).expanduser() / folder / (kind + ending)
+    names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
+    if local := os.environ.get(DATA_VARIABLE):
+        for path in (Path(local).expanduser() / name for name in names):
             if path.is_file():
                 return path, str(path)
-        wanted = f"{folder}/{kind}.jsonl or .jsonl.gz"
-        raise DataError(f"{DATA_VARIABLE}={local}: expected {wanted} in that folder, found neither of them.")
-    return _hub_file(folder, kind)
-
-
-def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
-    names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
+        raise DataError(
+            f"{DATA_VARIABLE}={local}: expected {names[0]} or .jsonl.gz in that folder, found neither of them."
+        )
     reason = f"does not exist at {REVISION[:7]}"
     for name in names:
         try:
@@ -142,14 +131,10 @@ def _hub_file(folder: str, kind: str) -> tuple[Path, str]:
             reason = "is not in the cache, and the hub cannot be reached"
             continue
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
-            reason = f"cannot be downloaded: {_first_line(error)}"
+            first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
+            reason = f"cannot be downloaded: {type(error).__name__}: {first}"
         break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
         f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('. ') if lines else 'no reason given'}"

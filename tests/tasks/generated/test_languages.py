@@ -33,7 +33,7 @@ HASHES = {
 
 
 def made(task: type[SyntheticRetrieval], code: str) -> type[SyntheticRetrieval]:
-    return type(task.variant(language=code))  # type: ignore[attr-defined]
+    return type(task.variant(language=code))
 
 
 @EACH

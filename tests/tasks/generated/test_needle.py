@@ -1,37 +1,28 @@
-"""LongEmbedNeedle: facts in essays, each query answered by one document; one's own essays."""
+"""LongEmbedNeedle: facts in essays, each query answered by one document."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from statistics import mean
 
 import pytest
 
-from mteb_longembed.errors import DataError
 from mteb_longembed.tasks import LongEmbedNeedle
-from mteb_longembed.tasks.generated.needle import ESSAYS, facts, paragraphs, split_sentences
+from mteb_longembed.tasks.generated.needle import PUBLISHED_CHARS, facts, paragraphs, split_sentences
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
+from tests.own_data import bm25
 
-# Mean characters of the published documents and queries (mteb, LEMBNeedleRetrieval).
-PUBLISHED = {
-    256: (1013.1, 60.48),
-    512: (2009.93, 57.3),
-    1024: (4069.87, 58.28),
-    2048: (8453.82, 59.92),
-    4096: (17394.8, 55.86),
-    8192: (35202.82, 59.6),
-    16384: (72054.8, 59.12),
-    32768: (141769.8, 58.34),
-}
+# Mean characters of the published queries (mteb, LEMBNeedleRetrieval).
+QUERIES = (60.48, 57.3, 58.28, 59.92, 55.86, 59.6, 59.12, 58.34)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_character_statistics_are_near_the_published_ones(length: int) -> None:
+@pytest.mark.parametrize(("length", "query"), zip(LENGTHS, QUERIES, strict=True))
+def test_character_statistics_are_near_the_published_ones(length: int, query: float) -> None:
     """Documents within one percent."""
     data = LongEmbedNeedle.generate(f"test_{length}")
-    document, query = PUBLISHED[length]
-    assert mean(len(row["text"]) for row in data["corpus"]) == pytest.approx(document, rel=0.01)
+    assert mean(len(row["text"]) for row in data["corpus"]) == pytest.approx(
+        PUBLISHED_CHARS[length], rel=0.01
+    )
     assert mean(len(row["text"]) for row in data["queries"]) == pytest.approx(query, rel=0.1)
 
 
@@ -46,7 +37,7 @@ def test_a_fact_is_in_the_relevant_document_and_in_no_other(length: int) -> None
 
 
 def test_no_essay_gives_a_needles_answer_away() -> None:
-    text = " ".join(paragraphs(ESSAYS))
+    text = " ".join(paragraphs())
     assert [item.answer for item in facts() if re.search(rf"\b{re.escape(item.answer)}\b", text)] == []
 
 
@@ -65,7 +56,7 @@ def test_a_hundred_different_facts_are_one_sentence_each_that_holds_its_answer()
 
 
 def test_the_essays_repeat_no_sentence() -> None:
-    found = [sentence.strip() for text in paragraphs(ESSAYS) for sentence in split_sentences(text)]
+    found = [sentence.strip() for text in paragraphs() for sentence in split_sentences(text)]
     assert len(found) == len(set(found)) > 1_500
 
 
@@ -93,60 +84,7 @@ def test_splits_have_the_paragraphs_in_another_order() -> None:
 
 def test_bm25_scores_as_the_paper_says() -> None:
     """The paper's table: 95.3 as the mean of the eight lengths."""
-    pytest.importorskip("bm25s")
-    import mteb
-
-    result = mteb.evaluate(
-        mteb.get_model("mteb/baseline-bm25s"),
-        LongEmbedNeedle(),
-        cache=None,
-        co2_tracker=False,
-        show_progress_bar=False,
-    )
-    assert 0.93 <= result.task_results[0].get_score() <= 0.97
-
-
-def write(folder: Path, **texts: str) -> Path:
-    for name, text in texts.items():
-        (folder / f"{name}.txt").write_bytes(text.encode())
-    return folder
-
-
-OWN = "First page here. It goes on.\n\nSecond page! Does it end?"
-
-
-def test_ones_own_essays_make_a_task_of_its_own(tmp_path: Path) -> None:
-    task = LongEmbedNeedle.variant(haystack=write(tmp_path, a=OWN)).filter_eval_splits(["test_256"])
-    task.load_data()
-    text = task.dataset["default"]["test_256"]["corpus"]["text"][0]
-    assert "First page here." in text
-    assert task.metadata.name.startswith("LongEmbedNeedle-haystack")
-    assert task.metadata.revision != LongEmbedNeedle.metadata.revision
-
-
-def test_other_essays_are_another_task_and_line_ends_do_not_matter(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("one", "two", "three")]
-    for folder, text in zip(folders, (OWN, OWN.replace("\n", "\r\n"), OWN + " More."), strict=True):
-        folder.mkdir()
-        write(folder, a=text)
-    one, two, three = (LongEmbedNeedle.variant(haystack=folder).metadata for folder in folders)
-    assert one.name == two.name
-    assert one.revision == two.revision
-    assert one.name != three.name
-    assert one.revision != three.revision
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b" \n", r"haystack .*: expected \*\.txt files with text"),
-        (b"caf\xe9 au lait", r"a\.txt, byte 3: expected UTF-8 text"),
-    ],
-)
-def test_a_haystack_without_text_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        LongEmbedNeedle.variant(haystack=tmp_path)
+    assert 0.93 <= bm25(LongEmbedNeedle()).get_score() <= 0.97
 
 
 @pytest.mark.parametrize(

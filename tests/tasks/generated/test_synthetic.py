@@ -102,12 +102,12 @@ def test_an_unknown_split_suggests_the_nearest_length(
 def test_variants_have_names_revisions_and_data_of_their_own(task: type[SyntheticRetrieval]) -> None:
     made = [
         task(),
-        task.variant(seed=1),  # type: ignore[attr-defined]
-        task.variant(seed=2),  # type: ignore[attr-defined]
-        task.variant(depth=0.5),  # type: ignore[attr-defined]
-        task.variant(depth=0.0),  # type: ignore[attr-defined]
-        task.variant(n_documents=60),  # type: ignore[attr-defined]
-        task.variant(seed=1, depth=0.5),  # type: ignore[attr-defined]
+        task.variant(seed=1),
+        task.variant(seed=2),
+        task.variant(depth=0.5),
+        task.variant(depth=0.0),
+        task.variant(n_documents=60),
+        task.variant(seed=1, depth=0.5),
     ]
     assert len({one.metadata.name for one in made}) == len(made)
     assert len({one.metadata.revision for one in made}) == len(made)
@@ -118,12 +118,12 @@ def test_variants_have_names_revisions_and_data_of_their_own(task: type[Syntheti
 
 @BOTH
 def test_a_variant_with_the_defaults_is_the_task_itself(task: type[SyntheticRetrieval]) -> None:
-    assert type(task.variant()) is task  # type: ignore[attr-defined]
+    assert type(task.variant()) is task
 
 
 @BOTH
 def test_a_variant_keeps_its_name_after_its_data_are_unloaded(task: type[SyntheticRetrieval]) -> None:
-    variant = task.variant(depth=0.25).filter_eval_splits(["test_256"])  # type: ignore[attr-defined]
+    variant = task.variant(depth=0.25).filter_eval_splits(["test_256"])
     variant.load_data()
     assert all(abs(depth - 0.25) < 0.1 for depth in variant.dataset["default"]["test_256"]["corpus"]["depth"])
     variant.unload_data()

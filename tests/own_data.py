@@ -1,0 +1,31 @@
+"""Own data on the disk, and BM25's result on a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+from mteb.results import TaskResult
+
+
+def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
+    """A folder where query i is answered by document i alone."""
+    (root / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, sign, rows in (("corpus", "d", texts), ("queries", "q", queries)):
+        lines = [json.dumps({"_id": f"{sign}{i}", "text": text}) for i, text in enumerate(rows)]
+        (root / f"{name}.jsonl").write_text("\n".join(lines))
+    pairs = "".join(f"q{i}\td{i}\t1\n" for i in range(len(queries)))
+    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + pairs)
+    return root
+
+
+def bm25(task: Any, **options: Any) -> TaskResult:
+    """The result of mteb's BM25."""
+    pytest.importorskip("bm25s")
+    model = mteb.get_model("mteb/baseline-bm25s")
+    options = {"cache": None, "co2_tracker": False, "show_progress_bar": False, **options}
+    return mteb.evaluate(model, task, **options).task_results[0]
