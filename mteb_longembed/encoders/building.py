@@ -35,7 +35,7 @@ from .bases.spec import DTYPES, ModelSpec
 from .int8 import check_int8, in_int8
 from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
-from .span_pooling import RaggedVectors, SpanPooling
+from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
@@ -230,6 +230,8 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     elif pools:
         modules[1] = WindowPooling.from_pooling(modules[1])
+    if resolved.spec.max_vectors is not None:
+        modules.append(FewerVectors(int(resolved.spec.max_vectors)))
     return _model_of(modules, resolved, str(base.device), settings)
 
 

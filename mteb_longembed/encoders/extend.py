@@ -24,10 +24,11 @@ StrategyName = Literal[
 
 
 class StrategyParameters(TypedDict, total=False):
-    """The parameters of all strategies. `docs/strategies.md` says which strategy has which."""
+    """The parameters of all strategies, and `max_vectors`. `docs/strategies.md` says which strategy has which."""
 
     logn: bool
     past_target: Literal["cut", "read"]
+    max_vectors: int
     short: Literal["keep", "scale", "cut"]
     size: int
     overlap: int
@@ -105,7 +106,7 @@ def extend(
         trust_remote_code: run the base repository's own model code.
         vectors: content tokens for each vector, or `window` for one vector for each window of `pcw`. Default: one
             vector for each document.
-        params: the strategy's parameters, in Python types: `logn=False`, `g=9`.
+        params: the strategy's parameters, in Python types: `logn=False`, `g=9`. Also `max_vectors=8`, with `vectors`.
 
     Returns:
         A new model. `model_card_data.model_name` is its canonical name.
@@ -120,7 +121,7 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    searched = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
+    general = {key: params.pop(key) for key in ("max_vectors", *SEARCH_PARAMETERS) if key in params}
     loaded = base if isinstance(base, SentenceTransformer) else None
     spec = ModelSpec(
         "" if loaded is not None else str(base),
@@ -132,7 +133,7 @@ def extend(
         trust_remote_code,
         vectors,
         params=params,
-        **searched,
+        **general,
     )
     _check_no_search(spec)
     if loaded is None:

@@ -13,7 +13,7 @@ from sentence_transformers.multi_vector_encoder.modules import HierarchicalToken
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
-from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.encoders.strategies.test_pcw import finished, slow_windows
@@ -140,22 +140,24 @@ def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
         export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")
 
 
-def test_vectors_can_be_pooled_further_by_similarity(base, tmp_path: Path):
-    """With sentence-transformers' own module: for one call, behind the model's modules, and in a saved model."""
-    model = longembed.extend(base, "pi", vectors=4)
-    pooling = HierarchicalTokenPooling(3, num_protected_tokens=0)
-    expected = [pooling.pool_one(vectors).numpy() for vectors in model.encode_document(TEXTS)]
-    assert len(expected[-1]) < len(model.encode_document(TEXTS[-1]))
-    for got, one in zip(model.encode_document(TEXTS, token_pooling=pooling), expected, strict=True):
-        same_vectors(got, one)
-    name = model.identity().name
-    model.append(pooling)
-    assert model.identity().name == f"local/{name.rpartition('/')[2]}"
-    model.save_pretrained(str(tmp_path / "pooled"))
-    loaded = longembed.load(str(tmp_path / "pooled"))
-    for changed in (model, loaded):
-        for got, one in zip(changed.encode_document(TEXTS), expected, strict=True):
-            same_vectors(got, one)
-        assert changed.encode_query("t1").shape[0] == 1
+def test_at_most_so_many_vectors_pooled_by_similarity(base, tmp_path: Path):
+    """As sentence-transformers' own module pools them, which also serves for one call."""
+    model, fewer = (longembed.extend(base, "pi", vectors=4, max_vectors=n) for n in (None, 2))
+    assert fewer.identity().name.endswith(",max_vectors=2,vectors=4")
+    fewer.save_pretrained(str(tmp_path / "fewer"))
+    loaded = longembed.load(str(tmp_path / "fewer"))
+    for number, vectors in enumerate(model.encode_document(TEXTS)):
+        pooling = HierarchicalTokenPooling(max(0.99999 * len(vectors) / 2, 1), num_protected_tokens=0)
+        expected = pooling.pool_one(vectors)
+        assert len(expected) == min(len(vectors), 2)
+        same_vectors(model.encode_document(TEXTS[number], token_pooling=pooling), expected)
+        for pooled in (fewer, loaded):
+            same_vectors(pooled.encode_document(TEXTS[number]), expected)
+    for pooled in (fewer, loaded):
+        assert pooled.encode_query("t1").shape[0] == 1
         # such a vector stands for several places
-        assert len(passages_of(changed, TEXTS[-1])) == 1
+        assert len(passages_of(pooled, TEXTS[-1])) == 1
+    with pytest.raises(InputError, match=r"^max_vectors needs several vectors"):
+        longembed.extend(base, "pi", max_vectors=2)
+    with pytest.raises(InputError, match=r"^max_vectors must be at least 1 vector"):
+        longembed.extend(base, "pi", vectors=4, max_vectors=0)

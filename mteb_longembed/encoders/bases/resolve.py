@@ -54,6 +54,15 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
         _check_late_interaction(spec, base)
     else:
         _check_pooling(spec.vectors, strategy, base)
+        if spec.max_vectors is not None and spec.vectors is None:
+            raise InputError(
+                f"max_vectors needs several vectors to pool, got max_vectors={spec.max_vectors} with one: add "
+                "vectors=N, or vectors=window."
+            )
+        if spec.max_vectors is not None and base.similarity == "dot":
+            raise IncompatibleError(
+                f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
+            )
     canonical = replace(
         spec,
         base=base.name,

@@ -22,6 +22,7 @@ OUR_CLASSES = frozenset(
             for module in ("span_pooling", "several")
             for kind in ("SpanPooling", "RaggedVectors")
         ),
+        "span_pooling.FewerVectors",
     )
 )
 #: The file beside the weights with the strategy and its parameters.

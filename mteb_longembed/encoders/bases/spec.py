@@ -11,6 +11,7 @@ from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameErro
 from mteb_longembed.names.grammar import MAX_LENGTH, holds_model, is_folder, split_name, target_alone
 from mteb_longembed.names.parameters import (
     DEFAULT_WEIGHT,
+    MAX_VECTORS,
     SEARCH_PARAMETERS,
     VECTORS,
     Parameter,
@@ -25,7 +26,9 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int
 _SHORT = {full: short for short, full in DTYPES.items()}
 _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
-OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS)
+OF_EVERY_NAME = (
+    "dtype", "revision", "trained_len", "trust_remote_code", "vectors", "max_vectors", *SEARCH_PARAMETERS
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ModelSpec:
     dtype: str | None = None
     trust_remote_code: bool | str = False
     vectors: int | str | None = None
+    max_vectors: int | str | None = None
     center: Literal["corpus", "corpus+queries"] | None = None
     fuse: Literal["bm25"] | None = None
     weight: float | str | None = None
@@ -53,12 +57,13 @@ class ModelSpec:
     def __post_init__(self) -> None:
         params = read_parameters(self.strategy, self.kind.declared(), self.params)
         self._keep("params", {key: value for key, value in params.items() if value is not None})
-        self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype, self.dtype)))
+        self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype or "", self.dtype)))
         for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
-        for name, rule in {"trust_remote_code": trusted, "vectors": VECTORS, **SEARCH_PARAMETERS}.items():
+        own = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
+        for name, rule in {**own, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
         self._check_vectors()
         self._check_weight()
@@ -69,6 +74,10 @@ class ModelSpec:
     def _check_vectors(self) -> None:
         if isinstance(self.vectors, int) and self.vectors < 1:
             raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
+        if isinstance(self.max_vectors, int) and self.max_vectors < 1:
+            raise InputError(
+                f"max_vectors must be at least 1 vector for each document, got {self.max_vectors}."
+            )
         if self.vectors == "window" and "windows" not in self.kind.hooks():
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."

@@ -37,7 +37,8 @@ class RowKeys:
         # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
         files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
         common = (ALGORITHM, files, _how_it_runs(device))
-        self._short = _digest("rows", *common, resolved.vectors, form, sorted(kwargs.items()))
+        vectors = resolved.vectors, resolved.spec.max_vectors
+        self._short = _digest("rows", *common, vectors, form, sorted(kwargs.items()))
         self._long = _digest(
             self._short, _source(strategy), _source(self.first.family), dataclasses.asdict(strategy)
         )
