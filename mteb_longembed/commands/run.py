@@ -198,10 +198,10 @@ def _reading(model: Any, task: str, cache: Any) -> str:
 
 def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     """Print the scores, what was cut, what failed, and what to type next."""
-    from mteb_longembed.reports.tables.table import Scored, run_table
+    from mteb_longembed.reports.tables.table import run_table
 
     rows = [
-        Scored(str(result.model_name), task.task_name, split, float(entry["main_score"]))
+        (str(result.model_name), task.task_name, split, float(entry["main_score"]))
         for result in outcome.results
         for task in result.task_results
         for split, entries in task.scores.items()
@@ -209,7 +209,8 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
     ]
     failures = {name: str(error) for name, error in outcome.failures.items()}
     if own.json:
-        found = {"scores": [row._asdict() for row in rows], "failed": failures, "results": folder}
+        scores = [dict(zip(("model", "task", "split", "score"), row, strict=True)) for row in rows]
+        found = {"scores": scores, "failed": failures, "results": folder}
         print(json.dumps(found, indent=2))
     elif rows:
         from rich.console import Console

@@ -7,23 +7,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
-from .mteb_parts import change, change_function, part
-
-
-def register_names(mteb: ModuleType) -> None:
-    """Make mteb find results by any spelling of a name, our models on the hub, and the names of saved models."""
-    meta = part("mteb.models.model_meta", "ModelMeta")
-    cached = part("mteb.models.cache_wrappers", "CachedEmbeddingWrapper")
-    change(part(mteb.__name__, "ResultCache"), "get_cache_paths", find_by_canonical_name)
-    change(meta, "from_sentence_transformer_model", describe_saved)
-    change(cached, "_experiment_name", name_with_identity)
-    change_function("mteb.models.get_model_meta", "get_model_meta", ask_hub)
+from .mteb_parts import part
 
 
 def ask_hub(

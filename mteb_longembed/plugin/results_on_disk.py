@@ -16,27 +16,19 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from filelock import FileLock
 
 from mteb_longembed.errors import StorageError
 
-from .mteb_parts import change, part
+from .mteb_parts import part
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
 LOCK = ".mteb-longembed.lock"
 #: The ending of what is not finished yet. Neither mteb nor our code looks for it.
 PART = ".part"
-
-
-def register_writers(mteb: ModuleType) -> None:
-    """Make mteb write and read its result and prediction files as described in this module."""
-    change(part(mteb.__name__, "ResultCache"), "save_to_cache", save_results)
-    change(part(mteb.__name__, "ResultCache"), "load_task_result", load_results)
-    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", save_predictions)
 
 
 def save_results(

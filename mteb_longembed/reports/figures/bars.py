@@ -75,7 +75,7 @@ def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, d
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
     """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
-    pairs = {key: (before.score(key).measured, after.score(key).measured) for key in SCORE_HEADER}
+    pairs = {key: (before.score(key).whole, after.score(key).whole) for key in SCORE_HEADER}
     return {key: difference_of_intervals(a, b) for key, (a, b) in pairs.items() if a and b}
 
 

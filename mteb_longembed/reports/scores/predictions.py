@@ -51,10 +51,9 @@ def load_task(name: str, splits: tuple[str, ...]) -> Any:
     import mteb
 
     try:
-        task = mteb.get_task(name, eval_splits=list(splits))
+        task: Any = mteb.get_task(name, eval_splits=list(splits))
         task.load_data()
-        if hasattr(task, "convert_v1_dataset_format_to_v2"):
-            task.convert_v1_dataset_format_to_v2(None)
+        task.convert_v1_dataset_format_to_v2(None)
     except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
@@ -112,7 +111,9 @@ def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> Qu
     task = load_task(predictions.task, tuple(predictions.rankings))
     scores = {}
     for split, rankings in predictions.rankings.items():
-        relevant = _split_data(task, predictions, split)["relevant_docs"]
+        if split not in task.dataset["default"]:
+            raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.")
+        relevant = task.dataset["default"][split]["relevant_docs"]
         evaluator = pytrec_eval.RelevanceEvaluator(relevant, {f"ndcg_cut.{cut}"})
         if getattr(task, "ignore_identical_ids", False):
             rankings = {
@@ -125,13 +126,6 @@ def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> Qu
             raise DataError(f"{predictions.path}: no query of split {split!r} is one of the task's.")
         _check(predictions, split, fmean(scores[split].values()), results)
     return scores
-
-
-def _split_data(task: Any, predictions: Predictions, split: str) -> Any:
-    try:
-        return task.dataset["default"][split]
-    except KeyError:
-        raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.") from None
 
 
 def _check(predictions: Predictions, split: str, mean: float, results: Iterable[Result]) -> None:

@@ -149,26 +149,20 @@ def published_lines() -> tuple[PublishedLine, ...]:
 
 def position_kind(base: str) -> str | None:
     """`absolute`, `rotary` or `relative` for the paper's models, None for others."""
-    kind = _data()["models"].get(base, {}).get("positions")
-    return None if kind is None else str(kind)
+    kind: str | None = _data()["models"].get(base, {}).get("positions")
+    return kind
 
 
 def trained_len(base: str) -> int | None:
     """The trained length in tokens of the paper's models, None for others."""
-    length = _data()["models"].get(base, {}).get("trained_len")
-    return None if length is None else int(length)
+    length: int | None = _data()["models"].get(base, {}).get("trained_len")
+    return length
 
 
-def task_words(column: str) -> Mapping[str, int | None]:
-    """The paper's counts and average words of one column's task (`n_queries`, `query_words`, ...)."""
-    row: Mapping[str, int | None] = _data()["task_words"]["rows"][column]
-    return row
-
-
-def task_chars(task: str) -> Mapping[str, Mapping[str, Any]]:
-    """Counts and average characters by split of a published `LEMB*` task."""
-    row: Mapping[str, Mapping[str, Any]] = _data()["task_chars"]["rows"][task]
-    return row
+def task_statistics(kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """Published counts: with average words by column (`task_words`), or with characters by task (`task_chars`)."""
+    rows: Mapping[str, Mapping[str, Any]] = _data()[kind]["rows"]
+    return rows
 
 
 @dataclass(frozen=True)
