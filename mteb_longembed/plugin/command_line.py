@@ -81,8 +81,6 @@ def check_tasks(names: Iterable[str]) -> None:
 
 def check_benchmarks(names: Collection[str]) -> None:
     """Raise InputError if one of the benchmarks does not exist."""
-    if not names:
-        return
     import mteb
 
     for name in names:

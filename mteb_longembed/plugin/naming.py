@@ -40,12 +40,8 @@ def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
     """
     found = key(cache, *args)
-    if "mteb_longembed.encoders.modules" not in sys.modules:
-        return found
-    from mteb_longembed.encoders.building import identity_of
-
     model = getattr(cache._model, "model", None)
-    who = identity_of(model) if hasattr(model, "_modules") else None
+    who = _identity(model) if hasattr(model, "_modules") else None
     if who is None:
         return found
     return "__".join(filter(None, (results_folder(who.name), who.revision, found)))
@@ -82,15 +78,11 @@ def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: A
         # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
         kwargs = {"fill_missing": None, **kwargs}
     meta = described(cls, model, *args, **kwargs)
-    # before this module is imported, no model can contain a class of ours
-    if "mteb_longembed.encoders.modules" not in sys.modules:
-        return meta
-    from mteb_longembed.encoders.building import identity_of
-    from mteb_longembed.encoders.encoder import current_meta
-
-    who = identity_of(model)
+    who = _identity(model)
     if who is None:
         return meta
+    from mteb_longembed.encoders.encoder import current_meta
+
     same = {"embed_dim": meta.embed_dim, "max_tokens": meta.max_tokens, "loader": meta.loader}
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
@@ -100,3 +92,12 @@ def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: A
     origin = model[0].origin
     same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
     return current_meta(meta.model_copy(update=same), model, who)
+
+
+def _identity(model: Any) -> Any:
+    # before this module is imported, no model can contain a class of ours
+    if "mteb_longembed.encoders.modules" not in sys.modules:
+        return None
+    from mteb_longembed.encoders.building import identity_of
+
+    return identity_of(model)

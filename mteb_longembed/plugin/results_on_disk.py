@@ -88,11 +88,11 @@ def load_results(load: Callable[..., Any], cache: Any, task_name: str, *args: An
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
     """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay."""
-    known = {**_lines(path), **lines}
-    if lines:
-        with _staged(path) as made:
-            known = {**_lines(path), **lines}  # another process may have written meanwhile
-            made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
+    if not lines:
+        return _lines(path)
+    with _staged(path) as made:  # locked, so that lines of other processes stay
+        known = {**_lines(path), **lines}
+        made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
     return known
 
 

@@ -46,8 +46,8 @@ def overview(
             f"{n_mismatches(public)} of {n_public} public rows score as if the model had read far fewer or far more "
             "tokens than it advertises (marked ‡): compare these with care."
         )
-    none = ("There are too few whole scores to conclude anything.",)
-    return Overview(tuple(facts), tuple(conclusions) or none)
+    none = "There are too few whole scores to conclude anything."
+    return Overview(tuple(facts), tuple(conclusions or [none]))
 
 
 def _best(lines: Sequence[Line]) -> list[str]:

@@ -108,7 +108,10 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     Only the paper's models with absolute or rotary positions count, and of these the most common trained length.
     """
     groups = group_by_base(lines)
-    kinds = _known_kinds({group.base for group in groups})
+    bases = sorted({group.base for group in groups})
+    papers = {base: kind for base in bases if (kind := position_kind(base)) and kind in _NAMES}
+    usual = Counter(map(trained_len, papers)).most_common(1)
+    kinds = {base: kind for base, kind in papers.items() if trained_len(base) == usual[0][0]}
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):
@@ -121,12 +124,6 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
                 best[target] = (known, line.model.name.full)
     both = {ABSOLUTE, ROTARY}
     return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
-
-
-def _known_kinds(bases: set[str]) -> dict[str, str]:
-    kinds = {base: kind for base in sorted(bases) if (kind := position_kind(base)) and kind in _NAMES}
-    usual = Counter(trained_len(base) for base in kinds).most_common(1)
-    return {base: kind for base, kind in kinds.items() if trained_len(base) == usual[0][0]}
 
 
 def draw_positions(data: Positions) -> Drawing:

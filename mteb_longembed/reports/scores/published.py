@@ -40,23 +40,20 @@ class Column:
         return len(self.splits) > 1
 
 
-def _by_length(name: str) -> Column:
-    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{name}Retrieval"}
-    return Column(name, tasks, _LENGTH_SPLITS, "ndcg_at_1")
-
-
-def _real(name: str, published: str, split: str = "test") -> Column:
+def _column(
+    name: str, published: str, splits: tuple[str, ...] = ("test",), metric: str = "ndcg_at_10"
+) -> Column:
     tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{published}Retrieval"}
-    return Column(name, tasks, (split,), "ndcg_at_10")
+    return Column(name, tasks, splits, metric)
 
 
 COLUMNS = (
-    _by_length("Passkey"),
-    _by_length("Needle"),
-    _real("NarrativeQA", "NarrativeQA"),
-    _real("QMSum", "QMSum"),
-    _real("SummScreenFD", "SummScreenFD", split="validation"),
-    _real("2WikiMultihopQA", "WikimQA"),
+    _column("Passkey", "Passkey", _LENGTH_SPLITS, "ndcg_at_1"),
+    _column("Needle", "Needle", _LENGTH_SPLITS, "ndcg_at_1"),
+    _column("NarrativeQA", "NarrativeQA"),
+    _column("QMSum", "QMSum"),
+    _column("SummScreenFD", "SummScreenFD", ("validation",)),
+    _column("2WikiMultihopQA", "WikimQA"),
 )
 COLUMN_BY_KEY = {column.key: column for column in COLUMNS}
 

@@ -308,6 +308,5 @@ def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval 
 
 def _average(values: list[Interval | None]) -> Cell:
     done = [value for value in values if value is not None]
-    if len(done) == len(values):
-        return interval_cell(mean_of_intervals(done))
-    return Cell(f"({len(done)}/{len(values)})", is_partial=True)
+    mean = mean_of_intervals(done) if len(done) == len(values) else None
+    return score_cell(Score(mean, len(done), len(values)))

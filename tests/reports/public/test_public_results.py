@@ -5,12 +5,7 @@ from statistics import median
 
 import pytest
 
-from mteb_longembed.reports.scores.public_results import (
-    Window,
-    public_results,
-    reference_curves,
-    window,
-)
+from mteb_longembed.reports.scores.public_results import Window, public_results, reference_curves, window
 from mteb_longembed.reports.scores.published import LENGTHS
 
 # Ten models whose window is known from elsewhere than these scores: 512 where a learned table of positions has 512 or
