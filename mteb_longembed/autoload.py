@@ -51,15 +51,10 @@ def install() -> None:
             _tell(name, wait=True)
 
 
-def remove() -> None:
-    """Stop watching. mteb keeps what it has learnt."""
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
-
-
 def start() -> None:
     """The entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
     if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
-        remove()
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
         # Python forgets the package here, so that `import mteb_longembed` still switches it on by hand
         for name in [name for name in sys.modules if name.partition(".")[0] == "mteb_longembed"]:
             del sys.modules[name]

@@ -6,7 +6,6 @@ import argparse
 import logging
 import re
 from pathlib import Path
-from typing import Any
 
 from mteb_longembed.commands import DEVICE, JSON, Options, silence
 from mteb_longembed.errors import InputError
@@ -83,7 +82,6 @@ def main(args: argparse.Namespace) -> int:
     """Compare, print and write; return the exit status."""
     from mteb_longembed.reports.files import write_file
 
-    folder: Path = args.folder
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
     # silence is first, because its imports say that the working folder is gone before torch ends the process
     with silence():
@@ -94,9 +92,15 @@ def main(args: argparse.Namespace) -> int:
         # the table says how much each candidate reads
         logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         found = compare(**given, show=not args.json)
-    own = tables.folder_of(found, folder)
+    own = tables.folder_of(found, args.folder)
     write_file(own / tables.MACHINE, tables.as_json(found))
-    pictures = _pictures(found, say_on_stderr, asked=args.figures is not None)
+    try:
+        pictures = tables.drawings(found)
+    except InputError as error:  # matplotlib is an extra
+        if args.figures:
+            raise
+        say_on_stderr(f"The page has no figures: {error}")
+        pictures = []
     write_file(own / tables.PAGE, tables.page(found, pictures, tables.siblings(own)))
     for picture in pictures if args.figures else ():
         picture.save(args.figures / own.name)
@@ -115,17 +119,5 @@ def main(args: argparse.Namespace) -> int:
             f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
             "already, from other candidates or earlier runs."
         )
-    print(f"Written: {own / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {folder}.")
+    print(f"Written: {own / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
     return 0
-
-
-def _pictures(found: Any, say: Any, *, asked: bool) -> list[Any]:
-    from mteb_longembed.comparing import tables
-
-    try:
-        return tables.drawings(found)
-    except InputError as error:  # matplotlib is an extra
-        if asked:
-            raise
-        say(f"The page has no figures: {error}")
-        return []

@@ -17,15 +17,9 @@ from mteb_longembed.commands import JSON, Options
 Section = dict[str, Any]
 
 _PACKAGES = (
-    "mteb-longembed",
-    "mteb",
-    "sentence-transformers",
-    "transformers",
-    "torch",
-    "huggingface-hub",
-    "datasets",
+    "mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch", "huggingface-hub", "datasets",
     "faiss-cpu",
-)
+)  # fmt: skip
 DESCRIPTION = (
     "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention kernels, "
     "the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."

@@ -141,10 +141,9 @@ def _fit_data() -> list[dict[str, Any]]:
     from mteb_longembed.encoders.strategies import STRATEGIES
 
     # families with the same kind of positions have the same strategies
-    by_name: dict[str, list[str]] = {}
-    for family in FAMILIES:
-        by_name.setdefault(family.name, [key for key, kind in STRATEGIES.items() if family.fits(kind)])
-    return [{"positions": name, "strategies": keys} for name, keys in by_name.items()]
+    families = {family.name: family for family in FAMILIES}
+    fits = {name: [k for k, kind in STRATEGIES.items() if each.fits(kind)] for name, each in families.items()}
+    return [{"positions": name, "strategies": keys} for name, keys in fits.items()]
 
 
 #: Part -> its text, and its data for JSON.

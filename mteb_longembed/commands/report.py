@@ -53,9 +53,6 @@ DESCRIPTION = (
 EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
 
 
-_UNITS = {"k": 1024, "M": 1e6, "B": 1e9}
-
-
 def _range(text: str) -> tuple[float, float]:
     """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
 
@@ -75,7 +72,8 @@ def _range(text: str) -> tuple[float, float]:
 
 
 def _number(text: str) -> float:
-    return float(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else float(text)
+    unit = {"k": 1024, "M": 1e6, "B": 1e9}.get(text[-1])
+    return float(text) if unit is None else float(text[:-1]) * unit
 
 
 def _warn(sentence: str) -> None:
@@ -217,12 +215,9 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _places(found: Sequence[_Depths]) -> Table:
-    rows = []
-    for item, points in found:
-        known = position_sensitivity([p.score for p in points], [p.depth for p in points])
-        if known is not None:
-            rows.append((item.model, item.task, len(points), known))
-    return places_table(rows)
+    made = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in found)
+    known = ((item, len(scores), position_sensitivity(scores, depths)) for item, scores, depths in made)
+    return places_table((item.model, item.task, n, each) for item, n, each in known if each)
 
 
 def _by_query(

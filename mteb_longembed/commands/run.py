@@ -9,9 +9,8 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,15 +32,6 @@ options that only mteb-longembed run has:
 """
 
 
-@dataclass
-class Outcome:
-    """The outcome of a run."""
-
-    results: list[ModelResult] = field(default_factory=list)
-    readings: list[str] = field(default_factory=list)
-    failures: dict[str, LongEmbedError] = field(default_factory=dict)
-
-
 def run(arguments: list[str]) -> int:
     """Run models on tasks; return the exit status.
 
@@ -52,7 +42,6 @@ def run(arguments: list[str]) -> int:
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
         check_model(name)
-    outcome = Outcome()
     with ExitStack() as stack:
         if not own.verbosity:
             stack.enter_context(silence())
@@ -63,9 +52,9 @@ def run(arguments: list[str]) -> int:
             raise InputError(
                 "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
             )
-        _run_all(models, args, own, outcome)
-    _tell(outcome, str(args.output_folder), own)
-    return 2 if outcome.failures else 0
+        results, readings, failures = _run_all(models, args, own)
+    _tell(results, readings, failures, str(args.output_folder), own)
+    return 2 if failures else 0
 
 
 def _own_parser() -> argparse.ArgumentParser:
@@ -91,9 +80,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def _run_all(
-    models: Sequence[str], args: argparse.Namespace, own: argparse.Namespace, outcome: Outcome
-) -> None:
-    """Run each model on each task by itself, as `mteb run` runs one model on all."""
+    models: Sequence[str], args: argparse.Namespace, own: argparse.Namespace
+) -> tuple[list[ModelResult], list[str], dict[str, str]]:
+    """Run each model on each task by itself: the results, what was read, and what went wrong by model or task."""
     import mteb
     import torch
 
@@ -116,6 +105,7 @@ def _run_all(
         "num_proc": args.num_proc,
         "show_progress_bar": bool(own.verbosity),
     }
+    results, readings, failures = [], [], {}
     device = args.device if args.device is not None else "cuda" if torch.cuda.is_available() else "cpu"
     for name in models:
         tasks = _tasks(args)
@@ -124,23 +114,22 @@ def _run_all(
         except LongEmbedError as error:
             if len(models) == 1:
                 raise
-            outcome.failures[name] = error
+            failures[name] = str(error)
             continue
         for task in tasks:
             which = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
             lines = own.verbosity is None and not sys.stderr.isatty()
             try:
                 with one_bar(None, which, show=lines) if lines else nullcontext():
-                    outcome.results.append(
-                        mteb.evaluate(_searching(model, task, own.index), [task], **options)
-                    )
+                    results.append(mteb.evaluate(_searching(model, task, own.index), [task], **options))
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:
                     raise
-                outcome.failures[which] = error
+                failures[which] = str(error)
                 continue
             if line := _reading(model, task.metadata.name, options["cache"]):
-                outcome.readings.append(f"{name} on {line}" if len(models) > 1 else line)
+                readings.append(f"{name} on {line}" if len(models) > 1 else line)
+    return results, readings, failures
 
 
 def _tasks(args: argparse.Namespace) -> list[Any]:
@@ -196,20 +185,26 @@ def _reading(model: Any, task: str, cache: Any) -> str:
     return "\n".join(f"{task}, {split}: {line}" for split, line in found.items())
 
 
-def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
+def _tell(
+    results: Sequence[ModelResult],
+    readings: Sequence[str],
+    failures: Mapping[str, str],
+    folder: str,
+    own: argparse.Namespace,
+) -> None:
     """Print the scores, what was cut, what failed, and what to type next."""
-    from mteb_longembed.reports.tables.table import Scored, run_table
+    from mteb_longembed.reports.tables.table import run_table
 
     rows = [
-        Scored(str(result.model_name), task.task_name, split, float(entry["main_score"]))
-        for result in outcome.results
+        (str(result.model_name), task.task_name, split, float(entry["main_score"]))
+        for result in results
         for task in result.task_results
         for split, entries in task.scores.items()
         for entry in entries[:1]
     ]
-    failures = {name: str(error) for name, error in outcome.failures.items()}
     if own.json:
-        found = {"scores": [row._asdict() for row in rows], "failed": failures, "results": folder}
+        scores = [dict(zip(("model", "task", "split", "score"), row, strict=True)) for row in rows]
+        found = {"scores": scores, "failed": failures, "results": folder}
         print(json.dumps(found, indent=2))
     elif rows:
         from rich.console import Console
@@ -218,15 +213,14 @@ def _tell(outcome: Outcome, folder: str, own: argparse.Namespace) -> None:
 
         show([run_table(rows)], Console(highlight=False))
         if own.verbosity != 0:
-            print("\n".join(outcome.readings), end="\n\n" if outcome.readings else "")
+            print("\n".join(readings), end="\n\n" if readings else "")
             print(f"Next: mteb-longembed report {Path(folder)}")
     for name, told in failures.items():
         print(f"mteb-longembed: {name}: {told}", file=sys.stderr)
     if failures:
-        what = (
-            f"{len(failures)} {'task' if len(failures) == 1 else 'tasks'} did not run ({', '.join(failures)})"
-        )
+        tasks = "task" if len(failures) == 1 else "tasks"
         print(
-            f"mteb-longembed: {what}, all others did: the same command again runs only the missing ones.",
+            f"mteb-longembed: {len(failures)} {tasks} did not run ({', '.join(failures)}), all others did: the same "
+            "command again runs only the missing ones.",
             file=sys.stderr,
         )

@@ -8,31 +8,50 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from typing import Any
 
-from .mteb_parts import moved
+from .mteb_parts import change, change_function, moved, part
 
-#: Module of mteb -> the functions of this room that are called with it after it has run. They are imported then.
-#: `autoload` watches exactly these modules, in this order.
-_REGISTER = {
+#: Module of mteb -> what is done after it has run. `autoload` watches exactly these modules, in this order.
+#: A function of this room is called with the module. A pair names a function or method of mteb's, and ours that is
+#: called in its place. Ours are imported only then.
+_REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
     "mteb.models.model_implementations": ("registries:register_models",),
     "mteb": (
         "registries:register_tasks",
-        "results_on_disk:register_writers",
-        "naming:register_names",
-        "leaderboard.shown:register_summaries",
+        ("mteb:ResultCache.save_to_cache", "results_on_disk:save_results"),
+        ("mteb:ResultCache.load_task_result", "results_on_disk:load_results"),
+        ("mteb:AbsTask._save_task_predictions", "results_on_disk:save_predictions"),
+        ("mteb:ResultCache.get_cache_paths", "naming:find_by_canonical_name"),
+        ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "naming:describe_saved"),
+        ("mteb.models.cache_wrappers:CachedEmbeddingWrapper._experiment_name", "naming:name_with_identity"),
+        ("mteb.models.get_model_meta:get_model_meta", "naming:ask_hub"),
+        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.shown:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
     "mteb.benchmarks._leaderboard_menu": ("leaderboard.shown:register_in_menu",),
-    "mteb.leaderboard": ("leaderboard.shown:register_shown_models",),
-    "mteb.cli": ("command_line:register_command",),
+    "mteb.leaderboard": (("mteb.leaderboard:get_leaderboard_app", "leaderboard.shown:make_app_with_ours"),),
+    "mteb.cli": (("mteb.cli:main", "command_line:main_in_one_sentence"),),
 }
 
 
 def after_import(name: str) -> None:
     """Register our parts for a module of mteb that has just been imported."""
     for place in _REGISTER[name]:
-        module, _, register = place.partition(":")
-        getattr(importlib.import_module(f".{module}", __name__), register)(sys.modules[name])
+        if isinstance(place, str):
+            _ours(place)(sys.modules[name])
+            continue
+        module, _, changed = place[0].partition(":")
+        owner, _, function = changed.rpartition(".")
+        if owner:
+            change(part(module, owner), function, _ours(place[1]))
+        else:
+            change_function(module, function, _ours(place[1]))
     for watched in _REGISTER if name == "mteb" else ():
         if importlib.util.find_spec(watched) is None:
             raise moved(watched)
+
+
+def _ours(place: str) -> Any:
+    module, _, function = place.partition(":")
+    return getattr(importlib.import_module(f".{module}", __name__), function)

@@ -7,21 +7,15 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.names.grammar import is_extended_name
 
-from .mteb_parts import change_function, part
+from .mteb_parts import part
 
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
-
-
-def register_command(cli: ModuleType) -> None:
-    """Make the `mteb` command report our errors in one sentence."""
-    change_function(cli.__name__, "main", main_in_one_sentence)
 
 
 def main_in_one_sentence(main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -87,8 +81,6 @@ def check_tasks(names: Iterable[str]) -> None:
 
 def check_benchmarks(names: Collection[str]) -> None:
     """Raise InputError if one of the benchmarks does not exist."""
-    if not names:
-        return
     import mteb
 
     for name in names:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
 
@@ -55,29 +55,25 @@ def load_encoder(
         )
     if resolved.spec.fuse:
         check_bm25()  # before weights load
-    model = build(resolved, device=_device(device))
+    model: Any = build(resolved, device=_device(device))
+    several = isinstance(model, LongMultiVectorEncoder)
     if embed_dim is not None:
         width = model.get_embedding_dimension()
         if not 1 <= embed_dim <= (width or embed_dim):
             raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
-    encoder: Any
-    if isinstance(model, LongMultiVectorEncoder):
-        if embed_dim is not None:
-            if model.grouping is None:
-                raise InputError(
-                    f"{resolved.name} has a vector for each token, which cannot be cut: leave out embed_dim."
-                )
+        if resolved.base.late_interaction:
+            raise InputError(
+                f"{resolved.name} has a vector for each token, which cannot be cut: leave out embed_dim."
+            )
+        if several:
             model.grouping.dims = embed_dim
-        encoder = LongMultiVectorSearch(model)
-    else:
-        if embed_dim is not None:
+        else:
             model.truncate_dim = embed_dim
-        encoder = LongEncoder(model)
-    if not resolved.spec.search:
-        return cast("MTEBModels", encoder)
-    found = searching(encoder, resolved.spec.search)
-    found.embedder = model
-    return cast("MTEBModels", found)
+    encoder: Any = LongMultiVectorSearch(model) if several else LongEncoder(model)
+    if resolved.spec.search:
+        encoder = searching(encoder, resolved.spec.search)
+        encoder.embedder = model
+    return encoder
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
@@ -139,6 +135,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     if several:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
+    width = fields.get("embed_dim")
     return (known or ModelMeta.create_empty()).model_copy(
         update={
             **_OF_ANY_MODEL,
@@ -148,7 +145,8 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
             "model_type": [kind],
             "loader": functools.partial(load_encoder, resolved),
             "max_tokens": resolved.strategy.max_tokens,
-            "embed_dim": _widths(fields.get("embed_dim")),
+            # mteb may cut embeddings to any width, as sentence-transformers does
+            "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
             "adapted_from": origin.name if origin else None,
             "use_instructions": bool(fields.get("use_instructions")) or prompts,
         }
@@ -202,8 +200,3 @@ def _languages(said: Any) -> list[str] | None:
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
     found = None if convert is None or not isinstance(said, (str, list)) else convert(said)
     return list(found) if found else None
-
-
-def _widths(known: int | Sequence[int] | None) -> Sequence[int] | int | None:
-    """The widths to which mteb may cut embeddings: any width up to the full one, as in sentence-transformers."""
-    return range(1, known + 1) if isinstance(known, int) else known

@@ -7,23 +7,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
-from .mteb_parts import change, change_function, part
-
-
-def register_names(mteb: ModuleType) -> None:
-    """Make mteb find results by any spelling of a name, our models on the hub, and the names of saved models."""
-    meta = part("mteb.models.model_meta", "ModelMeta")
-    cached = part("mteb.models.cache_wrappers", "CachedEmbeddingWrapper")
-    change(part(mteb.__name__, "ResultCache"), "get_cache_paths", find_by_canonical_name)
-    change(meta, "from_sentence_transformer_model", describe_saved)
-    change(cached, "_experiment_name", name_with_identity)
-    change_function("mteb.models.get_model_meta", "get_model_meta", ask_hub)
+from .mteb_parts import part
 
 
 def ask_hub(
@@ -51,12 +40,8 @@ def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
     """
     found = key(cache, *args)
-    if "mteb_longembed.encoders.modules" not in sys.modules:
-        return found
-    from mteb_longembed.encoders.building import identity_of
-
     model = getattr(cache._model, "model", None)
-    who = identity_of(model) if hasattr(model, "_modules") else None
+    who = _identity(model) if hasattr(model, "_modules") else None
     if who is None:
         return found
     return "__".join(filter(None, (results_folder(who.name), who.revision, found)))
@@ -93,15 +78,11 @@ def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: A
         # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
         kwargs = {"fill_missing": None, **kwargs}
     meta = described(cls, model, *args, **kwargs)
-    # before this module is imported, no model can contain a class of ours
-    if "mteb_longembed.encoders.modules" not in sys.modules:
-        return meta
-    from mteb_longembed.encoders.building import identity_of
-    from mteb_longembed.encoders.encoder import current_meta
-
-    who = identity_of(model)
+    who = _identity(model)
     if who is None:
         return meta
+    from mteb_longembed.encoders.encoder import current_meta
+
     same = {"embed_dim": meta.embed_dim, "max_tokens": meta.max_tokens, "loader": meta.loader}
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
@@ -111,3 +92,12 @@ def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: A
     origin = model[0].origin
     same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
     return current_meta(meta.model_copy(update=same), model, who)
+
+
+def _identity(model: Any) -> Any:
+    # before this module is imported, no model can contain a class of ours
+    if "mteb_longembed.encoders.modules" not in sys.modules:
+        return None
+    from mteb_longembed.encoders.building import identity_of
+
+    return identity_of(model)

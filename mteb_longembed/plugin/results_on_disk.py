@@ -16,27 +16,19 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from filelock import FileLock
 
 from mteb_longembed.errors import StorageError
 
-from .mteb_parts import change, part
+from .mteb_parts import part
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
 LOCK = ".mteb-longembed.lock"
 #: The ending of what is not finished yet. Neither mteb nor our code looks for it.
 PART = ".part"
-
-
-def register_writers(mteb: ModuleType) -> None:
-    """Make mteb write and read its result and prediction files as described in this module."""
-    change(part(mteb.__name__, "ResultCache"), "save_to_cache", save_results)
-    change(part(mteb.__name__, "ResultCache"), "load_task_result", load_results)
-    change(part(mteb.__name__, "AbsTask"), "_save_task_predictions", save_predictions)
 
 
 def save_results(
@@ -96,11 +88,11 @@ def load_results(load: Callable[..., Any], cache: Any, task_name: str, *args: An
 
 def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
     """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay."""
-    known = {**_lines(path), **lines}
-    if lines:
-        with _staged(path) as made:
-            known = {**_lines(path), **lines}  # another process may have written meanwhile
-            made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
+    if not lines:
+        return _lines(path)
+    with _staged(path) as made:  # locked, so that lines of other processes stay
+        known = {**_lines(path), **lines}
+        made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
     return known
 
 

@@ -7,11 +7,13 @@ import json
 import os
 import re
 import unicodedata
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mteb_longembed.errors import DataError, InputError, StorageError
 
+T = TypeVar("T")
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
@@ -23,6 +25,26 @@ def read_json(path: Path, raw: bytes | None = None) -> Any:
         raise DataError("its JSON is nested too deeply.") from None
     except ValueError as error:
         raise DataError(f"it is not valid JSON ({error}).") from None
+
+
+def read_folders(
+    what: str, folders: Iterable[Path | str], pattern: str, read: Callable[[Path], list[T]]
+) -> tuple[list[T], list[str]]:
+    """All that is read from the files below the folders, and one sentence for each file that was skipped.
+
+    It is an `InputError` if a folder does not exist; `what` says what is in it.
+    """
+    found: list[T] = []
+    problems: list[str] = []
+    for folder in map(Path, folders):
+        if not folder.exists():
+            raise InputError(f"there is no {what} folder {str(folder)!r}: give one that `mteb run` wrote.")
+        for path in [folder] if folder.is_file() else sorted(folder.rglob(pattern)):
+            try:
+                found += read(path)
+            except (DataError, OSError) as error:
+                problems.append(printable(f"skipped {path}: {error}"))
+    return found, list(dict.fromkeys(problems))
 
 
 def printable(text: str) -> str:

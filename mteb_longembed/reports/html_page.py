@@ -41,17 +41,8 @@ def write(
         links=[(address, printable(text)) for address, text in links],
         problems=problems,
         searchable=_SEARCHABLE,
-        marks=_marks(tables),
+        cells=[cell for table in tables for row in table.rows for cell in row],
     )
-
-
-def _marks(tables: Sequence[Table]) -> set[str]:
-    """The marks in these tables: only these are explained. Figures explain their own."""
-    cells = [cell for table in tables for row in table.rows for cell in row]
-    shown = "".join(cell.text for cell in cells)
-    found = {"best": any(cell.is_best for cell in cells), "interval": any(cell.interval for cell in cells)}
-    found |= {"partial": any(cell.is_partial for cell in cells), "†": "†" in shown, "‡": "‡" in shown}
-    return {mark for mark, is_there in found.items() if is_there}
 
 
 def _breakable(title: str) -> Markup:

@@ -9,9 +9,10 @@ from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
 from mteb_longembed.reports.scores.public_results import PublicResults
 from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.results import Result
-from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
+from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.public import n_mismatches
 from mteb_longembed.reports.tables.scores import data_words
+from mteb_longembed.statistics.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,7 @@ class Overview:
 
 
 def overview(
-    results: Sequence[Result],
-    lines: Sequence[Line],
-    *,
-    written: str,
-    public: PublicResults | None = None,
+    results: Sequence[Result], lines: Sequence[Line], *, written: str, public: PublicResults | None = None
 ) -> Overview:
     """Make the head."""
     facts = [("Written", written)]
@@ -49,8 +46,8 @@ def overview(
             f"{n_mismatches(public)} of {n_public} public rows score as if the model had read far fewer or far more "
             "tokens than it advertises (marked ‡): compare these with care."
         )
-    none = ("There are too few whole scores to conclude anything.",)
-    return Overview(tuple(facts), tuple(conclusions) or none)
+    none = "There are too few whole scores to conclude anything."
+    return Overview(tuple(facts), tuple(conclusions or [none]))
 
 
 def _best(lines: Sequence[Line]) -> list[str]:
@@ -59,9 +56,7 @@ def _best(lines: Sequence[Line]) -> list[str]:
     names = labels(line.model for line in lines)
     for data in dict.fromkeys(line.data for line in lines):
         members = [line for line in lines if line.data == data]
-        whole = [
-            (line.average.whole, names[line.model]) for line in members if line.average.whole is not None
-        ]
+        whole = [(line.average.whole.mean, names[line.model]) for line in members if line.average.whole]
         ranked = sorted(whole, key=lambda pair: -pair[0])
         what = data_words(data, "data")
         if len(ranked) > 1:
@@ -83,29 +78,26 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
         if group.line is None:
             continue
         for key in (AVERAGE, *(column.key for column in COLUMNS)):
-            base = group.line.score(key)
-            if base.whole is None:
+            base = group.line.score(key).whole
+            known = [(whole, line) for line in group.variants if (whole := line.score(key).whole)]
+            if base is None or not known:
                 continue
-            scores = [(line.score(key).whole, line) for line in group.variants]
-            known = [(whole - base.whole, line) for whole, line in scores if whole is not None]
-            if not known:
-                continue
-            gain, line = max(known, key=lambda pair: pair[0])
+            best, line = max(known, key=lambda pair: pair[0].mean)
             target = f"@{line.model.name.target_len}" if line.model.name.target_len else ""
             of = f"of {len(known)} extensions, " if len(known) > 1 else ""
             found.append(
                 f"{group.label}, {data_words(group.data, 'data')}: {of}{group.name(line)}{target} has "
-                f"the best {key}, {gain:+.1f} points over the base{_sure(line.score(key), base)}."
+                f"the best {key}, {best.mean - base.mean:+.1f} points over the base{_sure(best, base)}."
                 + (f" {group.warning}" if group.warning else "")
             )
             break
     return found
 
 
-def _sure(best: Score, base: Score) -> str:
-    if best.interval is None or base.interval is None:
+def _sure(best: Interval, base: Interval) -> str:
+    if not best.is_known or not base.is_known:
         return "; without the scores of single queries (--predictions) we cannot say how sure this is"
-    if best.interval.low > base.interval.high:
+    if best.low > base.high:
         return "; the 95 % intervals do not overlap"
     return "; the 95 % intervals overlap: mteb-longembed compare tests it"
 

@@ -41,10 +41,7 @@ def test_what_is_no_time_is_refused(text, capsys) -> None:
         (["-t", "LongEmbedPasskey", "--data", "x"], "got 2 kinds"),
         (["--corpus", "x"], "--corpus, --queries and --qrels belong together"),
         (["--make-queries", "--queries", "x"], "--make-queries N needs --corpus, no --queries"),
-        (
-            ["--corpus", "x", "--make-queries", "0"],
-            "--make-queries N needs --corpus, .* and N of at least 1",
-        ),
+        (["--corpus", "x", "--make-queries", "0"], "--make-queries N needs --corpus, .* and N of at least 1"),
         (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),
     ],
 )

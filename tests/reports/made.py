@@ -60,23 +60,13 @@ def write_result(
     target = folder / name.replace("/", "__") / revision
     target.mkdir(parents=True, exist_ok=True)
     (target / "model_meta.json").write_text(json.dumps({"name": name, "revision": revision}))
+    kind = {"nauc_ndcg_at_1_max": float("nan"), "hf_subset": "default", "languages": ["eng-Latn"]}
+    metrics = ("ndcg_at_1", "ndcg_at_10", "main_score")
     data = {
         "dataset_revision": "g1",
         "task_name": task,
         "mteb_version": "2.26.24",
-        "scores": {
-            split: [
-                {
-                    "ndcg_at_1": value,
-                    "ndcg_at_10": value,
-                    "nauc_ndcg_at_1_max": float("nan"),
-                    "main_score": value,
-                    "hf_subset": "default",
-                    "languages": ["eng-Latn"],
-                }
-            ]
-            for split, value in splits.items()
-        },
+        "scores": {split: [dict.fromkeys(metrics, value) | kind] for split, value in splits.items()},
         "evaluation_time": 1.0,
         **changes,
     }

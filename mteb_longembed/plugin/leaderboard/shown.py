@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.plugin.mteb_parts import change, change_function, moved, part
+from mteb_longembed.plugin.mteb_parts import moved, part
 
 #: Descriptions of models in a cache of mteb's: those of its own results, and those in the clone of the public results.
 _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
@@ -94,16 +94,6 @@ def register_in_menu(menu: ModuleType) -> None:
                 entry.benchmarks = listed
             return
     raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
-
-
-def register_shown_models(board: ModuleType) -> None:
-    """Make the leaderboard enter the extended models of its results into mteb's registry when it starts."""
-    change_function(board.__name__, "get_leaderboard_app", make_app_with_ours)
-
-
-def register_summaries(mteb: ModuleType) -> None:
-    """Make `BenchmarkResults.get_benchmark_result` list our models."""
-    change(part("mteb.results", "BenchmarkResults"), "get_benchmark_result", list_ours)
 
 
 def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:

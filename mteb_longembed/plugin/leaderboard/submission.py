@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,10 +85,9 @@ def _check(place: Path) -> Checked:
         if file.stem in ours or file.stem.startswith("LongEmbed"):  # variants too
             checked.local.append(file.stem)
             continue
-        before = len(checked.missing)
-        _check_result(file, settings, checked)
-        if len(checked.missing) == before:
-            checked.ready.append(file.stem)
+        wrong = list(_check_result(file, settings))
+        checked.missing += wrong
+        checked.ready += [] if wrong else [file.stem]
     if not checked.ready and checked.local:
         checked.missing.append(
             "a result of one of mteb's tasks: the public pages do not have the tasks of this package, so run "
@@ -170,26 +169,23 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
     return None
 
 
-def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checked: Checked) -> None:
+def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Iterator[str]:
+    """One sentence for each thing that is wrong with a file of results."""
     from mteb.results import TaskResult
 
     size = file.stat().st_size
     if size > MAX_BYTES:
-        checked.missing.append(f"{file.name} must have at most {MAX_BYTES:,} bytes, got {size:,}.")
+        yield f"{file.name} must have at most {MAX_BYTES:,} bytes, got {size:,}."
     try:
         result = TaskResult.from_disk(file)
     except Exception as error:  # pydantic's, JSON's and mteb's own
         reason = " ".join(str(error).split())[:120]
-        checked.missing.append(
-            f"{file.name} must be a result that mteb reads, got {type(error).__name__}: {reason}."
-        )
+        yield f"{file.name} must be a result that mteb reads, got {type(error).__name__}: {reason}."
         return
     if result.task_name != file.stem:
-        checked.missing.append(f"{file.name} must be called {result.task_name}.json, after the task in it.")
+        yield f"{file.name} must be called {result.task_name}.json, after the task in it."
     if not _is_new(result.mteb_version):
-        checked.missing.append(
-            f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
-        )
+        yield f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
     if settings is not None:
         submitted = {
             (result.task_name, split, entry["hf_subset"])
@@ -198,7 +194,7 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None, checke
         }
         without = sorted(f"{split} of {subset}" for _, split, subset in submitted - settings)
         if without:
-            checked.missing.append(f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}.")
+            yield f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}."
 
 
 def splits_in(file: Path) -> set[str]:

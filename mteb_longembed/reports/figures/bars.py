@@ -75,7 +75,7 @@ def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, d
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
     """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
-    pairs = {key: (before.score(key).measured, after.score(key).measured) for key in SCORE_HEADER}
+    pairs = {key: (before.score(key).whole, after.score(key).whole) for key in SCORE_HEADER}
     return {key: difference_of_intervals(a, b) for key, (a, b) in pairs.items() if a and b}
 
 
@@ -86,8 +86,8 @@ def draw(data: Bars) -> Drawing:
     width = 0.84 / len(data.bars)
     looks = styles(label for label, _ in data.bars)
     for i, (label, differences) in enumerate(data.bars):
-        look: dict[str, Any] = {"color": looks[label].colour, "hatch": looks[label].hatch}
-        look |= {"edgecolor": "white", "lw": 0}
+        colour, hatch = looks[label].colour, looks[label].hatch
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
         for column, value in differences.items():
             middle = keys.index(column) - 0.42 + width * (i + 0.5)
             (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
@@ -101,7 +101,6 @@ def draw(data: Bars) -> Drawing:
     axes.set_xlim(-0.6, len(keys) - 0.4)
     axes.set_ylabel("Difference (points)")
     axes.grid(axis="y", color=GRID, lw=0.6)
-    axes.set_axisbelow(True)
     drawing.figure.suptitle(data.title, fontsize=10)
     drawing.legend(axes, note=interval_key(value for _, bars in data.bars for value in bars.values()))
     return drawing

@@ -99,11 +99,8 @@ def draw(data: Cells) -> Drawing:
                 is_grey = n is not None and n < FEW
                 colour = greys(value / 200) if is_grey else greens(value / 100)
                 cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=GRID, lw=0.8)
-                look: dict[str, Any] = {
-                    "ha": "center",
-                    "va": "center",
-                    "color": INK[value > 60 and not is_grey],
-                }
+                ink = INK[value > 60 and not is_grey]
+                look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
                 axes.text(x + 0.5, y + (0.5 if n is None else 0.36), f"{value:.0f}", fontsize=8, **look)
                 if n is not None:
                     axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **look)
@@ -114,8 +111,7 @@ def draw(data: Cells) -> Drawing:
     axes.set_xticks([x + 0.5 for x in range(len(columns))], columns)
     axes.set_yticks([y + 0.5 for y in range(len(data.rows))], data.rows)
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.set_xlabel("Context length (tokens)")
     if data.counts:
         axes.axvline(len(data.lengths), color="black", lw=1.5)

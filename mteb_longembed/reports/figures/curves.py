@@ -51,13 +51,13 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
-            known, target = line.score(score).measured, line.model.name.target_len
+            known, target = line.score(score).whole, line.model.name.target_len
             if known is not None and target is not None:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
         if group.line is not None and group.line.model.tokens and not group.warning:
-            length, known = group.line.model.tokens, group.line.score(score).measured
+            length, known = group.line.model.tokens, group.line.score(score).whole
             for values in series.values():
                 if known is not None and length < min(values):
                     values[length] = known
@@ -74,6 +74,8 @@ def draw_targets(data: Targets) -> Drawing:
     drawing, all_axes = new_drawing(key, title, 4.6 * n_columns, 0.9 + 2.9 * n_rows, n_rows, n_columns)
     looks = styles(dict.fromkeys(name for series in data.panels.values() for name in series))
     used = all_axes[: len(data.panels)]
+    for axes in used[1:]:
+        axes.sharey(used[0])
     for axes, (base, series) in zip(used, data.panels.items(), strict=True):
         lines = []
         for name, values in series.items():
@@ -85,9 +87,6 @@ def draw_targets(data: Targets) -> Drawing:
         axes.set_ylabel(f"{data.score} (%)")
     for axes in all_axes[len(data.panels) :]:
         axes.set_visible(False)
-    low, high = min(axes.get_ylim()[0] for axes in used), max(axes.get_ylim()[1] for axes in used)
-    for axes in all_axes:
-        axes.set_ylim(low, high)
     drawing.figure.suptitle(title, fontsize=10)
     curves = [values for series in data.panels.values() for values in series.values()]
     drawing.legend(*all_axes, note=interval_key(v for values in curves for v in values.values()))
@@ -109,11 +108,14 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     Only the paper's models with absolute or rotary positions count, and of these the most common trained length.
     """
     groups = group_by_base(lines)
-    kinds = _known_kinds({group.base for group in groups})
+    bases = sorted({group.base for group in groups})
+    papers = {base: kind for base in bases if (kind := position_kind(base)) and kind in _NAMES}
+    usual = Counter(map(trained_len, papers)).most_common(1)
+    kinds = {base: kind for base, kind in papers.items() if trained_len(base) == usual[0][0]}
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):
-            known = None if line is None else line.score(score).measured
+            known = None if line is None else line.score(score).whole
             if line is None or known is None or group.base not in kinds:
                 continue
             best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
@@ -122,12 +124,6 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
                 best[target] = (known, line.model.name.full)
     both = {ABSOLUTE, ROTARY}
     return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
-
-
-def _known_kinds(bases: set[str]) -> dict[str, str]:
-    kinds = {base: kind for base in sorted(bases) if (kind := position_kind(base)) and kind in _NAMES}
-    usual = Counter(trained_len(base) for base in kinds).most_common(1)
-    return {base: kind for base, kind in kinds.items() if trained_len(base) == usual[0][0]}
 
 
 def draw_positions(data: Positions) -> Drawing:

@@ -33,6 +33,7 @@ GREENS = ("#ffffff", "#d9f0d3", "#a6dba0", "#5aae61", "#1b7837", "#00441b")
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
+    "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     # Text stays text in SVG files, and every run writes the same file.
@@ -96,13 +97,9 @@ class Drawing:
         # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
         column = 0.5 + 0.07 * max(map(len, found))
         n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
-        look: dict[str, Any] = {
-            "loc": "outside lower center",
-            "frameon": False,
-            "fontsize": 8,
-            "title_fontsize": 8,
-        }
-        self.figure.legend(list(found.values()), list(found), ncols=n_columns, title=note or None, **look)
+        look: dict[str, Any] = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "title": note or None}
+        look |= {"loc": "outside lower center", "ncols": n_columns}
+        self.figure.legend(list(found.values()), list(found), **look)
 
     def svg(self, is_transparent: bool = False) -> str:
         """The figure as SVG text."""
@@ -170,7 +167,6 @@ def draw_lines(
         lengths |= set(scores)
     length_axis(axes, lengths)
     axes.grid(axis="y", color=GRID, lw=0.6)
-    axes.set_axisbelow(True)
 
 
 def length_axis(axes: Axes, lengths: Iterable[int]) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.files import printable, read_json
+from mteb_longembed.errors import DataError
+from mteb_longembed.reports.files import printable, read_folders, read_json
 from mteb_longembed.reports.scores.published import metric_of, split_length
 from mteb_longembed.reports.scores.results import Result
 
@@ -51,10 +51,9 @@ def load_task(name: str, splits: tuple[str, ...]) -> Any:
     import mteb
 
     try:
-        task = mteb.get_task(name, eval_splits=list(splits))
+        task: Any = mteb.get_task(name, eval_splits=list(splits))
         task.load_data()
-        if hasattr(task, "convert_v1_dataset_format_to_v2"):
-            task.convert_v1_dataset_format_to_v2(None)
+        task.convert_v1_dataset_format_to_v2(None)
     except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
@@ -63,21 +62,10 @@ def load_task(name: str, splits: tuple[str, ...]) -> Any:
 
 def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
     """Every `<Task>_predictions.json` below the folders, and one sentence for each file that was skipped."""
-    found, problems = [], []
-    for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise InputError(
-                f"there is no predictions folder {str(folder)!r}: give one of `mteb run --prediction-folder`."
-            )
-        for path in sorted(folder.rglob(f"*{_SUFFIX}")):
-            try:
-                found.append(_read_file(path))
-            except (DataError, OSError) as error:
-                problems.append(printable(f"skipped {path}: {error}"))
-    return found, problems
+    return read_folders("predictions", folders, f"*{_SUFFIX}", _read_file)
 
 
-def _read_file(path: Path) -> Predictions:
+def _read_file(path: Path) -> list[Predictions]:
     data = read_json(path)
     header = data.get(_HEADER) if isinstance(data, dict) else None
     if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
@@ -94,15 +82,11 @@ def _read_file(path: Path) -> Predictions:
                 )
     task = path.name.removesuffix(_SUFFIX)
     name, revision = printable(header["model_name"]), printable(str(header.get("revision")))
-    return Predictions(name, revision, task, rankings, path)
+    return [Predictions(name, revision, task, rankings, path)]
 
 
-#: The scores of queries, from 0 to 1, by split and query id.
-QueryScores = dict[str, dict[str, float]]
-
-
-def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> QueryScores:
-    """The score of every query, computed by trec_eval, as in mteb.
+def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> dict[str, dict[str, float]]:
+    """The score of every query, from 0 to 1, by split and query id; computed by trec_eval, as in mteb.
 
     It is a `DataError` if the data cannot be loaded, or if the mean is not that of the model's result rows.
     """
@@ -112,7 +96,9 @@ def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> Qu
     task = load_task(predictions.task, tuple(predictions.rankings))
     scores = {}
     for split, rankings in predictions.rankings.items():
-        relevant = _split_data(task, predictions, split)["relevant_docs"]
+        if split not in task.dataset["default"]:
+            raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.")
+        relevant = task.dataset["default"][split]["relevant_docs"]
         evaluator = pytrec_eval.RelevanceEvaluator(relevant, {f"ndcg_cut.{cut}"})
         if getattr(task, "ignore_identical_ids", False):
             rankings = {
@@ -127,13 +113,6 @@ def query_scores(predictions: Predictions, results: Iterable[Result] = ()) -> Qu
     return scores
 
 
-def _split_data(task: Any, predictions: Predictions, split: str) -> Any:
-    try:
-        return task.dataset["default"][split]
-    except KeyError:
-        raise DataError(f"{predictions.path}: task {predictions.task!r} has no split {split!r}.") from None
-
-
 def _check(predictions: Predictions, split: str, mean: float, results: Iterable[Result]) -> None:
     key = (predictions.model, predictions.revision, predictions.task, split)
     for row in results:
@@ -144,7 +123,7 @@ def _check(predictions: Predictions, split: str, mean: float, results: Iterable[
             )
 
 
-def depth_points(predictions: Predictions, scores: QueryScores) -> list[DepthPoint]:
+def depth_points(predictions: Predictions, scores: Mapping[str, Mapping[str, float]]) -> list[DepthPoint]:
     """Every query of Passkey or Needle; a `DataError` if the task does not keep the depth of its answers."""
     task = load_task(predictions.task, tuple(predictions.rankings))
     points = []

@@ -40,23 +40,20 @@ class Column:
         return len(self.splits) > 1
 
 
-def _by_length(name: str) -> Column:
-    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{name}Retrieval"}
-    return Column(name, tasks, _LENGTH_SPLITS, "ndcg_at_1")
-
-
-def _real(name: str, published: str, split: str = "test") -> Column:
+def _column(
+    name: str, published: str, splits: tuple[str, ...] = ("test",), metric: str = "ndcg_at_10"
+) -> Column:
     tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{published}Retrieval"}
-    return Column(name, tasks, (split,), "ndcg_at_10")
+    return Column(name, tasks, splits, metric)
 
 
 COLUMNS = (
-    _by_length("Passkey"),
-    _by_length("Needle"),
-    _real("NarrativeQA", "NarrativeQA"),
-    _real("QMSum", "QMSum"),
-    _real("SummScreenFD", "SummScreenFD", split="validation"),
-    _real("2WikiMultihopQA", "WikimQA"),
+    _column("Passkey", "Passkey", _LENGTH_SPLITS, "ndcg_at_1"),
+    _column("Needle", "Needle", _LENGTH_SPLITS, "ndcg_at_1"),
+    _column("NarrativeQA", "NarrativeQA"),
+    _column("QMSum", "QMSum"),
+    _column("SummScreenFD", "SummScreenFD", ("validation",)),
+    _column("2WikiMultihopQA", "WikimQA"),
 )
 COLUMN_BY_KEY = {column.key: column for column in COLUMNS}
 
@@ -149,26 +146,20 @@ def published_lines() -> tuple[PublishedLine, ...]:
 
 def position_kind(base: str) -> str | None:
     """`absolute`, `rotary` or `relative` for the paper's models, None for others."""
-    kind = _data()["models"].get(base, {}).get("positions")
-    return None if kind is None else str(kind)
+    kind: str | None = _data()["models"].get(base, {}).get("positions")
+    return kind
 
 
 def trained_len(base: str) -> int | None:
     """The trained length in tokens of the paper's models, None for others."""
-    length = _data()["models"].get(base, {}).get("trained_len")
-    return None if length is None else int(length)
+    length: int | None = _data()["models"].get(base, {}).get("trained_len")
+    return length
 
 
-def task_words(column: str) -> Mapping[str, int | None]:
-    """The paper's counts and average words of one column's task (`n_queries`, `query_words`, ...)."""
-    row: Mapping[str, int | None] = _data()["task_words"]["rows"][column]
-    return row
-
-
-def task_chars(task: str) -> Mapping[str, Mapping[str, Any]]:
-    """Counts and average characters by split of a published `LEMB*` task."""
-    row: Mapping[str, Mapping[str, Any]] = _data()["task_chars"]["rows"][task]
-    return row
+def task_statistics(kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """Published counts: with average words by column (`task_words`), or with characters by task (`task_chars`)."""
+    rows: Mapping[str, Mapping[str, Any]] = _data()[kind]["rows"]
+    return rows
 
 
 @dataclass(frozen=True)

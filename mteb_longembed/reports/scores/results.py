@@ -7,15 +7,15 @@ needs no torch and no registry of mteb.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
-from mteb_longembed.reports.files import printable, read_json
+from mteb_longembed.reports.files import printable, read_folders, read_json
 from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of, metric_of
 
 
@@ -59,30 +59,19 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
 
     It is an `InputError` if a folder does not exist.
     """
+    found, problems = read_folders("results", folders, "*.json", _read_file)
     rows: dict[tuple[str, str, str, str], Result] = {}
-    problems: list[str] = []
-    for path in _json_files(folders):
-        try:
-            for row in _read_file(path):
-                first = rows.setdefault(row.key, row)
-                if first.score != row.score:
-                    problems.append(
-                        f"skipped {path}, split {row.split}: {first.path} has another score for it."
-                    )
-        except (DataError, OSError) as error:
-            problems.append(f"skipped {path}: {error}")
-    return list(rows.values()), list(dict.fromkeys(map(printable, problems)))
-
-
-def _json_files(folders: Sequence[Path | str]) -> Iterator[Path]:
-    for folder in map(Path, folders):
-        if not folder.exists():
-            raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
-        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
-        yield from (path for path in files if path.name != "model_meta.json")
+    for row in found:
+        first = rows.setdefault(row.key, row)
+        if first.score != row.score:
+            problem = f"skipped {row.path}, split {row.split}: {first.path} has another score for it."
+            problems.append(printable(problem))
+    return list(rows.values()), problems
 
 
 def _read_file(path: Path) -> list[Result]:
+    if path.name == "model_meta.json":
+        return []
     raw = path.read_bytes()
     if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
         # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only

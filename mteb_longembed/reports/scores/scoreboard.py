@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 from typing import TypeVar
@@ -41,27 +41,14 @@ _Queries = tuple[float, ...]
 class Score:
     """A mean over parts in percent, and the number of parts that are there."""
 
-    value: float | None  # None if no part is there
+    mean: Interval | None  # None if no part is there; its ends are nan if they are not known
     n_done: int
     n_all: int  # parts of a whole score
-    interval: Interval | None = None  # 95 %, of a whole score
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every part is there."""
-        return self.n_done == self.n_all
-
-    @property
-    def whole(self) -> float | None:
-        """The value in percent if every part is there, otherwise None."""
-        return self.value if self.is_whole else None
-
-    @property
-    def measured(self) -> Interval | None:
-        """The whole value in percent with its interval; its ends are nan if they are not known."""
-        if self.whole is None:
-            return None
-        return self.interval or Interval(self.whole, math.nan, math.nan)
+    def whole(self) -> Interval | None:
+        """The mean if every part is there, otherwise None."""
+        return self.mean if self.n_done == self.n_all else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +58,7 @@ class Line:
     model: Model
     data: str  # of Passkey and Needle: `generated`, `published`, or `generated` with a revision
     scores: Mapping[str, Score]  # by column
-    average: Score  # of the six columns; its value is None if a column is not whole
+    average: Score  # of the six columns; its mean is None if a column is not whole
     by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle in percent, longer lengths too
     length_intervals: Mapping[str, Mapping[int, Interval]]  # those that are known
 
@@ -123,19 +110,27 @@ def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual:
         queries = {row.split: _queries(column, row) for row in rows}
         done = [values[split] for split in column.splits if split in values]
         own = [queries.get(split) for split in column.splits]
-        mean = fmean(done) if done else None
-        scores[column.key] = Score(mean, len(done), len(column.splits), interval_of(own))
+        scores[column.key] = Score(_mean(done, own), len(done), len(column.splits))
         groups += own
         weights += [1 / len(COLUMNS) / len(own)] * len(own)
         if column.is_by_length:
             by_length[column.key] = _by_length(values)
             known = {split: interval_of([found]) for split, found in queries.items()}
             length_intervals[column.key] = _by_length({split: i for split, i in known.items() if i})
-    whole = [score.whole for score in scores.values() if score.whole is not None]
-    mean = fmean(whole) if len(whole) == len(COLUMNS) else None
-    average = Score(mean, len(whole), len(COLUMNS), interval_of(groups, weights))
+    whole = [score.whole.mean for score in scores.values() if score.whole]
+    mean = _mean(whole, groups, weights) if len(whole) == len(COLUMNS) else None
+    average = Score(mean, len(whole), len(COLUMNS))
     data = f"{kind}, other revision: {', '.join(other)}" if other else kind
     return Line(model, data, scores, average, by_length, length_intervals)
+
+
+def _mean(
+    values: Sequence[float], groups: Sequence[_Queries | None], weights: Sequence[float] | None = None
+) -> Interval | None:
+    if not values:
+        return None
+    ends = interval_of(groups, weights) or Interval(math.nan, math.nan, math.nan)
+    return replace(ends, mean=fmean(values))
 
 
 def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> Sequence[Result]:

@@ -132,17 +132,12 @@ def n_mismatches(public: PublicResults) -> int:
 
 def _of_public(public: PublicResults, curves: _Curves) -> list[_Row]:
     names = labels(row.line.model for row in public.lines)
-    return [
-        _Row(
-            names[row.line.model],
-            "public",
-            row.line.model.n_parameters,
-            row.advertised,
-            window(row.line.by_length["Passkey"], curves),
-            score_cells(row.line),
-        )
-        for row in public.lines
-    ]
+    rows = []
+    for row in public.lines:
+        model, seen = row.line.model, window(row.line.by_length["Passkey"], curves)
+        size = model.n_parameters
+        rows.append(_Row(names[model], "public", size, row.advertised, seen, score_cells(row.line)))
+    return rows
 
 
 def _ours(lines: Sequence[Line], curves: _Curves) -> list[_Row]:

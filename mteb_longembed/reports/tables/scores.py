@@ -20,8 +20,7 @@ from mteb_longembed.reports.scores.published import (
     column_of,
     published_lines,
     source,
-    task_chars,
-    task_words,
+    task_statistics,
     trained_len,
 )
 from mteb_longembed.reports.scores.results import Model, Result
@@ -84,7 +83,7 @@ def _by_data(lines: Iterable[Line]) -> Iterable[tuple[str, list[Line]]]:
 
 def _rank(line: Line) -> tuple[float, int, str]:
     n_done = sum(score.n_done for score in line.scores.values())
-    return (-(line.average.value or 0), -n_done, line.model.name.full)
+    return (-(line.average.mean.mean if line.average.mean else 0), -n_done, line.model.name.full)
 
 
 def main_tables(lines: Iterable[Line]) -> list[Table]:
@@ -176,7 +175,7 @@ def _with_gain(score: Score, base: Score | None) -> Cell:
     cell = score_cell(score)
     if cell.number is None or base is None or base.whole is None:
         return cell
-    return replace(cell, text=f"{cell.text} ({cell.number - base.whole:+.1f})")
+    return replace(cell, text=f"{cell.text} ({cell.number - base.whole.mean:+.1f})")
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
@@ -254,10 +253,10 @@ def statistics_table() -> Table:
     """The published counts and average lengths of the paper's tasks."""
     rows = []
     for column in COLUMNS:
-        words, task = task_words(column.key), column.tasks[PUBLISHED]
+        words, task = task_statistics("task_words")[column.key], column.tasks[PUBLISHED]
         # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
         known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
-        for split, row in task_chars(task).items():
+        for split, row in task_statistics("task_chars")[task].items():
             whole = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
             lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
             rows.append((*whole, number_cell(known[0]), *lengths))
@@ -309,6 +308,5 @@ def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval 
 
 def _average(values: list[Interval | None]) -> Cell:
     done = [value for value in values if value is not None]
-    if len(done) == len(values):
-        return interval_cell(mean_of_intervals(done))
-    return Cell(f"({len(done)}/{len(values)})", is_partial=True)
+    mean = mean_of_intervals(done) if len(done) == len(values) else None
+    return score_cell(Score(mean, len(done), len(values)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
+from statistics import fmean
 
 from mteb_longembed.reports.files import printable, slug
 from mteb_longembed.reports.scores.bases import shortened
@@ -39,11 +39,6 @@ class Cell:
     def bounds(self) -> str:
         """The interval in whole numbers, such as `[36,41]`; empty if there is none."""
         return "" if self.interval is None else f"[{round(self.interval[0])},{round(self.interval[1])}]"
-
-    @property
-    def shown(self) -> str:
-        """The text, and after it the interval."""
-        return f"{self.text} {self.bounds}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -142,12 +137,12 @@ def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
 
 def score_cell(score: Score) -> Cell:
     """A cell with a score. A partial score shows how many parts are there, and has no number for sorting."""
-    if score.is_whole:
-        return number_cell(score.value, interval=score.interval)
+    if score.whole:
+        return interval_cell(score.whole)
     if score.n_done == 0:
         return Cell(MISSING, is_partial=True)
     done = f"({score.n_done}/{score.n_all})"
-    return Cell(done if score.value is None else f"{score.value:.1f} {done}", is_partial=True)
+    return Cell(done if score.mean is None else f"{score.mean.mean:.1f} {done}", is_partial=True)
 
 
 def score_cells(line: Line) -> list[Cell]:
@@ -183,24 +178,18 @@ def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[t
     return tuple(map(tuple, marked))
 
 
-class Scored(NamedTuple):
-    """The main score of one split, between 0 and 1."""
-
-    model: str
-    task: str
-    split: str
-    score: float
+#: The main score of one split, between 0 and 1, after the names of model, task and split.
+Scored = tuple[str, str, str, float]
 
 
 def run_table(scores: Sequence[Scored]) -> Table:
     """The table after a run, in percent. Scores of one model on one task are neighbours; then comes their mean."""
     rows: list[tuple[Cell, ...]] = []
-    for (model, task), group in groupby(scores, key=lambda scored: (scored.model, scored.task)):
-        found = list(group)
-        lines = [(scored.split, scored.score) for scored in found]
-        if len(found) > 1:
-            lines.append(("mean", sum(scored.score for scored in found) / len(found)))
-        rows += [(*map(text_cell, (model, task, split)), number_cell(100 * score)) for split, score in lines]
+    for names, group in groupby(scores, key=lambda scored: scored[:2]):
+        lines = [(split, score) for _, _, split, score in group]
+        if len(lines) > 1:
+            lines.append(("mean", fmean(score for _, score in lines)))
+        rows += [(*map(text_cell, (*names, split)), number_cell(100 * score)) for split, score in lines]
     return Table("run", "Main scores, in percent", ("model", "task", "split", "score"), tuple(rows))
 
 

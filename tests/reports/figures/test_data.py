@@ -34,42 +34,27 @@ def test_the_authors_rows_join_published_data_only():
 
 def test_equal_rows_stand_ours_first():
     (theirs,) = (line for line in published_lines() if line.by_length and line.model == "BAAI/bge-m3")
-    found = by_model(
-        score_lines(
-            [
-                result
-                for length, value in theirs.by_length["Passkey"].items()
-                for result in rows(
-                    theirs.model, value / 100, data=PUBLISHED, only=["Passkey"], splits=[f"test_{length}"]
-                )
-            ]
-        ),
-        with_authors=True,
-    )[0]
+    kind = {"data": PUBLISHED, "only": ["Passkey"]}
+    ours = [
+        result
+        for length, value in theirs.by_length["Passkey"].items()
+        for result in rows(theirs.model, value / 100, splits=[f"test_{length}"], **kind)
+    ]
+    found = by_model(score_lines(ours), with_authors=True)[0]
     assert found.rows.index("BAAI/bge-m3 (authors)") == found.rows.index("BAAI/bge-m3") + 1
 
 
 def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
-    points = [
-        DepthPoint(512, 0.0, 1),
-        DepthPoint(512, 0.19, 0),
-        DepthPoint(512, 1.0, 1),
-        DepthPoint(1024, 0.5, 0),
-    ]
-    data = by_depth("m", "t", points)
+    found = [(512, 0.0, 1), (512, 0.19, 0), (512, 1.0, 1), (1024, 0.5, 0)]
+    data = by_depth("m", "t", [DepthPoint(*point) for point in found])
     assert data.lengths == (512, 1024)
     assert [row[0] for row in data.values] == [50, None, None, None, 100]
     assert [row[1] for row in data.counts] == [0, 0, 1, 0, 0]
 
 
 def test_improvement_takes_the_longest_target_of_each_variant():
-    scores = {
-        f"{BASE}+none@512": 0.3,
-        f"{BASE}+pi@1024": 0.4,
-        f"{BASE}+pi@4096": 0.5,
-        f"{BASE}+pcw@4096": 0.2,
-    }
-    (data,) = improvement(lines(scores))
+    scores = {"none@512": 0.3, "pi@1024": 0.4, "pi@4096": 0.5, "pcw@4096": 0.2}
+    (data,) = improvement(lines({f"{BASE}+{name}": score for name, score in scores.items()}))
     assert [label for label, _ in data.bars] == ["+pcw@4096", "+pi@4096"]
     assert data.bars[1][1]["Average"].mean == pytest.approx(20)
     # Two accuracies of 400 queries, 30 and 50 %: the ends of their difference lie about 6.6 points away.
@@ -102,13 +87,8 @@ def test_tuning_gains_are_after_less_before():
 
 
 def test_positions_take_the_best_strategy_at_each_length():
-    scores = {
-        f"{BASE}+pi@4096": 0.4,
-        f"{BASE}+gp@4096": 0.3,
-        f"{ROTARY}+se@4096": 0.6,
-        f"{ROTARY}+ntk@4096": 0.5,
-    }
-    (data,) = positions(lines(scores))
+    scores = {f"{BASE}+pi": 0.4, f"{BASE}+gp": 0.3, f"{ROTARY}+se": 0.6, f"{ROTARY}+ntk": 0.5}
+    (data,) = positions(lines({f"{name}@4096": score for name, score in scores.items()}))
     best = {kind: {n: (v.mean, name) for n, (v, name) in found.items()} for kind, found in data.best.items()}
     assert best["absolute"] == {4096: (pytest.approx(40), f"{BASE}+pi@4096")}
     assert best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}

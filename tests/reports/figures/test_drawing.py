@@ -24,14 +24,8 @@ def drawings():
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
     points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    curve = Diagnosis(
-        "T",
-        "nDCG@10",
-        {"bm25": {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}},
-        {"bm25": Interval(55, 45, 65)},
-        [100, 200, 300],
-        {},
-    )
+    by_length, whole = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
+    curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": whole}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [
         *map(cells.draw, cells.by_model(made)),
@@ -44,18 +38,6 @@ def drawings():
         *map(curves.draw_positions, curves.positions(made)),
         curves.draw_diagnosis(curve),
     ]
-
-
-def test_every_text_lies_inside_its_picture(drawings):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    for drawing in drawings:
-        canvas = FigureCanvasAgg(drawing.figure)
-        canvas.draw()
-        drawn = drawing.figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
-        width, height = drawing.figure.get_size_inches()
-        assert drawn.x0 >= 0 and drawn.x1 <= width, drawing.key
-        assert drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
 
 
 def _texts(figure):
@@ -73,7 +55,7 @@ def _texts(figure):
     return [text for text in found if text.get_visible() and text.get_text().strip() and text not in hidden]
 
 
-def test_no_two_texts_overlap(drawings):
+def test_every_text_lies_inside_its_picture_and_on_no_other_text(drawings):
     from itertools import combinations
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -81,6 +63,10 @@ def test_no_two_texts_overlap(drawings):
     for drawing in drawings:
         canvas = FigureCanvasAgg(drawing.figure)
         canvas.draw()
+        drawn = drawing.figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
+        width, height = drawing.figure.get_size_inches()
+        assert drawn.x0 >= 0 and drawn.x1 <= width, drawing.key
+        assert drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
         boxes = {
             text: text.get_window_extent(canvas.get_renderer()).padded(-1) for text in _texts(drawing.figure)
         }
@@ -90,11 +76,8 @@ def test_no_two_texts_overlap(drawings):
 
 def test_scores_over_lengths_carry_their_intervals(drawings):
     (drawing,) = (drawing for drawing in drawings if drawing.key.startswith("targets-passkey"))
-    drawn = [
-        line
-        for line in drawing.figure.axes[0].lines
-        if len(set(line.get_xdata())) == 1 < len(line.get_xdata())
-    ]
+    lines = drawing.figure.axes[0].lines
+    drawn = [line for line in lines if len(set(line.get_xdata())) == 1 < len(line.get_xdata())]
     # Two target lengths and the base's own, for each of four strategies.
     assert len(drawn) == 12
     low, high = drawn[0].get_ydata()
@@ -134,10 +117,8 @@ def test_a_strategy_looks_alike_in_every_figure_and_its_variants_differ():
     assert alone["+ntk"] == together["+ntk"]
     assert together["+ntk"].colour == together["+ntk:logn=off"].colour
     assert together["+ntk"].line != together["+ntk:logn=off"].line
-    assert (
-        len({look.colour for look in styles(["+none", "+pcw", "+gp", "+rp", "+pi", "+ntk", "+se"]).values()})
-        == 7
-    )
+    seven = styles(["+none", "+pcw", "+gp", "+rp", "+pi", "+ntk", "+se"])
+    assert len({look.colour for look in seven.values()}) == 7
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

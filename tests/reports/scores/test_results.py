@@ -17,10 +17,7 @@ def test_a_result_file_becomes_one_row_a_split(tmp_path):
     write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5, "test_512": 0.25})
     rows, problems = load_results([tmp_path])
     assert problems == []
-    assert {(row.split, row.score) for row in rows} == {
-        ("test_256", 0.5),
-        ("test_512", 0.25),
-    }
+    assert {(row.split, row.score) for row in rows} == {("test_256", 0.5), ("test_512", 0.25)}
     assert (rows[0].model.name.full, rows[0].dataset_revision) == (BASE, "g1")
 
 

@@ -34,13 +34,13 @@ def test_accuracies_carry_the_interval_of_their_fifty_queries():
     (table,) = length_tables(lines({"a/b": 0.5}, only=["Passkey"]))
     cell = table.rows[0][1]
     # Wilson's interval of 25 out of 50, by hand: 36.6 to 63.4.
-    assert cell.shown == "50.0 [37,63]"
+    assert (cell.text, cell.bounds) == ("50.0", "[37,63]")
     assert table.notes[0].startswith("[low,high]: 95 % interval")
 
 
 def test_an_accuracy_that_is_not_of_fifty_queries_has_no_interval():
     (table,) = length_tables(lines({"a/b": 0.41}, only=["Passkey"]))
-    assert table.rows[0][1].shown == "41.0"
+    assert (table.rows[0][1].text, table.rows[0][1].bounds) == ("41.0", "")
     assert table.notes == ()
 
 
