@@ -210,7 +210,8 @@ class CutTokenizer:
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
         """The first `room` ids of each text without special tokens."""
-        keys = [self._key(text) for text in texts]
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        keys = [hashlib.blake2b(text, digest_size=16, key=self._fingerprint).digest() for text in encoded]
         found = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, found, strict=True)) if ids is None}
@@ -219,11 +220,6 @@ class CutTokenizer:
         for key, content in fresh.items():
             self.cache.put(key, content)
         return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, found, strict=True)]
-
-    def _key(self, text: str) -> bytes:
-        digest = hashlib.blake2b(self._fingerprint, digest_size=16)
-        digest.update(text.encode("utf-8", "surrogatepass"))
-        return digest.digest()
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
