@@ -82,8 +82,7 @@ class WindowedEncoder:
             stop -= max(excess, 1)
             if stop <= at:
                 raise InputError(
-                    f"a window must hold at least one character, got {room} tokens for content; use a "
-                    "longer trained_len."
+                    f"a window must hold at least one character, got {room} tokens: use a longer trained_len."
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:

@@ -70,8 +70,6 @@ def claim(out: Path, settings: dict[str, Any]) -> Path | None:
 
 
 TUNABLE = ("pi", "rp")
-#: The share of InfoNCE beside distillation.
-CONTRASTIVE_WEIGHT = 0.2
 #: The file of the trained rows inside a checkpoint.
 ROWS_FILE = "new_rows.safetensors"
 #: Settings that a resumed run may change: they change the speed, not the result.
@@ -215,7 +213,7 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
         divergence = (
             self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
         )
-        loss = divergence + CONTRASTIVE_WEIGHT * contrastive
+        loss = divergence + 0.2 * contrastive
         if with_backward:
             loss.backward()
             loss = loss.detach()

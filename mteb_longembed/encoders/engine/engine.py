@@ -106,10 +106,7 @@ class Engine:
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device.
-
-        Results that the store has are read, and only the other texts run.
-        """
+        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device."""
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)

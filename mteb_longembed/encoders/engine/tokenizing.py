@@ -314,17 +314,15 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
 
 
 _CUTTERS: WeakKeyDictionary[Any, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
-_CUTTERS_LOCK = threading.Lock()
 
 
 def cutter_of(tokenizer: Any) -> CutTokenizer | None:
     """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if not CutTokenizer.supports(tokenizer):
         return None
-    with _CUTTERS_LOCK:
-        known = _CUTTERS.get(tokenizer)
-        # added tokens change the ids of a text
-        if known is None or known[0] != len(tokenizer):
-            cutter = CutTokenizer(tokenizer)
-            _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
-        return known[1]
+    known = _CUTTERS.get(tokenizer)
+    # added tokens change the ids of a text
+    if known is None or known[0] != len(tokenizer):
+        cutter = CutTokenizer(tokenizer)
+        _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
+    return known[1]

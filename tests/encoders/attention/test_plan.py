@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.attention import kernels
+from mteb_longembed.encoders.attention import kernels, merge
 from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention, ReRoPEPlan, SelfExtendPlan
 from mteb_longembed.encoders.attention.rotation import Rotation
 from tests.limits import limit, same_attention
@@ -129,14 +131,8 @@ def test_rotations_at_far_positions_undo_the_models_rounding():
 def path(request, monkeypatch) -> str:
     """The kernels of this machine, or what devices without a kernel of ours run (a stand-in on the CPU)."""
     if request.param == "no kernels":
-        monkeypatch.setattr(kernels, "attend", lambda q, k, v, *, scale, causal=False, mask=None: kernels._math(
-            q, k, v, scale, causal, mask))  # fmt: skip
-        monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", kernels.attend)
-
-        def backward(grad, q, k, v, out, lse, *, scale, causal=False, mask=None):
-            return kernels._math_backward(grad, q, k, v, out, lse, scale, causal, mask)
-
-        monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_backward", backward)
+        for name, slow in (("attend", kernels._math), ("attend_backward", kernels._math_backward)):
+            monkeypatch.setattr(merge, name, functools.partial(slow, causal=False, mask=None))
         monkeypatch.setattr(kernels, "_MATH_ROWS", 16)
     return request.param
 
@@ -170,7 +166,7 @@ def test_a_windowed_kernel_takes_the_band_in_one_call(causal, monkeypatch):
         mask = torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
         return kernels.attend(q, k, v, scale=scale, mask=mask)
 
-    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend_band", windowed)
+    monkeypatch.setattr(merge, "attend_band", windowed)
     plan, relative = PLANS["se"]
     q, k, v = inputs(40)
     want = oracles.attention(q, k, v, relative, inv_freq(4), 0.3, causal)
@@ -187,7 +183,7 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
         largest = max(largest, 0 if mask is None else mask.numel())
         return attend(q, k, v, scale=scale, causal=causal, mask=mask)
 
-    monkeypatch.setattr("mteb_longembed.encoders.attention.merge.attend", watched)
+    monkeypatch.setattr(merge, "attend", watched)
     q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
     run(self_extend(5, w), q, k, v, causal=False)
     rows = 64
