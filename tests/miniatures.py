@@ -49,7 +49,7 @@ def unigram(cls: str | None = "<s>") -> PreTrainedTokenizerFast:
     return _trained(raw, trainers.UnigramTrainer(**how), special, single, unk_token="<unk>", **names)
 
 
-def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
+def byte_bpe(cls: bool = False) -> PreTrainedTokenizerFast:
     """The kind of Qwen and ModernBERT: byte-level BPE."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -57,8 +57,8 @@ def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
     special = ["[CLS]", "[PAD]", "<|eos|>", "[UNK]"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     how = {"vocab_size": 320, "special_tokens": special, "initial_alphabet": alphabet, "show_progress": False}
-    single = ("[CLS] " if cls else "") + "$A" + (" <|eos|>" if eos else "")
     names = {"cls_token": "[CLS]", "model_max_length": 10**6}
+    single = "[CLS] $A <|eos|>" if cls else "$A <|eos|>"
     return _trained(raw, trainers.BpeTrainer(**how), special, single, **names)
 
 
