@@ -132,8 +132,6 @@ class LoopbackHub:
         """
         if isinstance(files, str | Path):
             folder = Path(files)
-            if not folder.is_dir():
-                raise NotADirectoryError(folder)
             found = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
             contents: dict[str, Content] = dict(found)
         else:

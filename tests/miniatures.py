@@ -25,53 +25,41 @@ def wordpiece() -> PreTrainedTokenizerFast:
     return tiny.tokenizer(512)
 
 
-def unigram(cls: str | None = "<s>", sep: str = "</s>") -> PreTrainedTokenizerFast:
+def _trained(
+    raw: Tokenizer, trainer: Any, special: list[str], single: str, **more: Any
+) -> PreTrainedTokenizerFast:
+    """A tokenizer trained on `TEXT`. `special` begins with the tokens for the start, padding and the end."""
+    raw.train_from_iterator(TEXT, trainer)
+    start, pad, end, *_ = special
+    raw.post_processor = processors.TemplateProcessing(single=single, special_tokens=[(start, 0), (end, 2)])
+    names = {"model_max_length": 512, "pad_token": pad, "eos_token": end, **more}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, **names)
+
+
+def unigram(cls: str | None = "<s>") -> PreTrainedTokenizerFast:
     """The kind of XLM-R. Without `cls`, the kind of T5."""
     raw = Tokenizer(models.Unigram())
     raw.normalizer = normalizers.NFKC()
     raw.pre_tokenizer = pre_tokenizers.Metaspace()
     raw.decoder = decoders.Metaspace()
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    raw.train_from_iterator(
-        TEXT,
-        trainers.UnigramTrainer(
-            vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False
-        ),
-    )
-    single = f"{cls} $A {sep}" if cls else f"$A {sep}"
-    raw.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-    if cls:
-        names |= {"cls_token": "<s>", "sep_token": "</s>", "bos_token": "<s>"}
-    return PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=512, **names)
+    how = {"vocab_size": 90, "special_tokens": special, "unk_token": "<unk>", "show_progress": False}
+    names = {"cls_token": cls, "sep_token": "</s>", "bos_token": cls} if cls else {}
+    single = f"{cls} $A </s>" if cls else "$A </s>"
+    return _trained(raw, trainers.UnigramTrainer(**how), special, single, unk_token="<unk>", **names)
 
 
-def byte_bpe(eos: bool = True, cls: bool = False) -> PreTrainedTokenizerFast:
+def byte_bpe(cls: bool = False) -> PreTrainedTokenizerFast:
     """The kind of Qwen and ModernBERT: byte-level BPE."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     special = ["[CLS]", "[PAD]", "<|eos|>", "[UNK]"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    raw.train_from_iterator(
-        TEXT,
-        trainers.BpeTrainer(
-            vocab_size=320, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-        ),
-    )
-    single = ("[CLS] " if cls else "") + "$A" + (" <|eos|>" if eos else "")
-    raw.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=[("[CLS]", 0), ("<|eos|>", 2)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=raw,
-        model_max_length=10**6,
-        pad_token="[PAD]",
-        eos_token="<|eos|>",
-        cls_token="[CLS]",
-    )
+    how = {"vocab_size": 320, "special_tokens": special, "initial_alphabet": alphabet, "show_progress": False}
+    names = {"cls_token": "[CLS]", "model_max_length": 10**6}
+    single = "[CLS] $A <|eos|>" if cls else "$A <|eos|>"
+    return _trained(raw, trainers.BpeTrainer(**how), special, single, **names)
 
 
 def llama_bpe() -> PreTrainedTokenizerFast:
@@ -79,18 +67,9 @@ def llama_bpe() -> PreTrainedTokenizerFast:
     raw = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
     raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     special = ["<s>", "<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    raw.train_from_iterator(
-        TEXT, trainers.BpeTrainer(vocab_size=330, special_tokens=special, show_progress=False)
-    )
-    raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=raw,
-        model_max_length=10**30,
-        pad_token="<pad>",
-        eos_token="</s>",
-        bos_token="<s>",
-        unk_token="<unk>",
-    )
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, show_progress=False)
+    names = {"bos_token": "<s>", "unk_token": "<unk>", "model_max_length": 10**30}
+    return _trained(raw, trainer, special, "<s> $A", **names)
 
 
 @dataclass(frozen=True)

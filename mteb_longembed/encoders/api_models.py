@@ -44,7 +44,6 @@ class WindowedEncoder:
         self.similarity, self.similarity_pairwise = inner.similarity, inner.similarity_pairwise
         self.token_starts = token_starts
         self.strategy = strategy
-        self.room = strategy.trained_len
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows. A text that fits into one window is returned unchanged.
@@ -53,15 +52,15 @@ class WindowedEncoder:
         that it is full, as in `pcw` on any model.
         """
         starts = list(self.token_starts(text))
-        if len(starts) <= self.room:
+        room, limit = self.strategy.trained_len, self.strategy.target_len
+        if len(starts) <= room:
             return [text]
-        limit = self.strategy.target_len
         end_of_text = starts[limit] if len(starts) > limit else len(text)
         starts = starts[:limit]
         edges = [*starts, end_of_text]
         # without the text before it, the last window may have a few tokens more than it had inside the document
-        last = max(len(starts) - self.room, 0)
-        while len(self.token_starts(text[edges[last] : end_of_text])) > self.room:
+        last = max(len(starts) - room, 0)
+        while len(self.token_starts(text[edges[last] : end_of_text])) > room:
             last += 1
         pieces: list[str] = []
         at = 0
@@ -73,17 +72,17 @@ class WindowedEncoder:
 
     def _fitting(self, text: str, edges: list[int], at: int) -> int:
         """The last token such that the text from token `at` to this token fits into one window."""
-        stop = min(at + self.room, len(edges) - 1)
+        room = self.strategy.trained_len
+        stop = min(at + room, len(edges) - 1)
         while True:
-            excess = len(self.token_starts(text[edges[at] : edges[stop]])) - self.room
+            excess = len(self.token_starts(text[edges[at] : edges[stop]])) - room
             # a cut inside a character would lose the rest of it
             if excess <= 0 and edges[stop] > edges[at]:
                 return stop
             stop -= max(excess, 1)
             if stop <= at:
                 raise InputError(
-                    f"a window must hold at least one character, got {self.room} tokens for content; use a "
-                    "longer trained_len."
+                    f"a window must hold at least one character, got {room} tokens: use a longer trained_len."
                 )
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:

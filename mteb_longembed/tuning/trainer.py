@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from dataclasses import asdict, replace
@@ -43,14 +44,11 @@ CHECKPOINTS, SETTINGS_FILE = "checkpoints", "settings.json"
 
 def last_complete(out: Path) -> Path | None:
     """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
-    found = []
-    for folder in (out / CHECKPOINTS).glob("checkpoint-*"):
-        try:
-            state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        found.append((int(state["global_step"]), folder))
-    return max(found)[1] if found else None
+    found = {}
+    for file in (out / CHECKPOINTS).glob("checkpoint-*/trainer_state.json"):
+        with contextlib.suppress(OSError, ValueError):
+            found[int(json.loads(file.read_text(encoding="utf-8"))["global_step"])] = file.parent
+    return found[max(found)] if found else None
 
 
 def claim(out: Path, settings: dict[str, Any]) -> Path | None:
@@ -72,8 +70,6 @@ def claim(out: Path, settings: dict[str, Any]) -> Path | None:
 
 
 TUNABLE = ("pi", "rp")
-#: The share of InfoNCE beside distillation.
-CONTRASTIVE_WEIGHT = 0.2
 #: The file of the trained rows inside a checkpoint.
 ROWS_FILE = "new_rows.safetensors"
 #: Settings that a resumed run may change: they change the speed, not the result.
@@ -217,7 +213,7 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
         divergence = (
             self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
         )
-        loss = divergence + CONTRASTIVE_WEIGHT * contrastive
+        loss = divergence + 0.2 * contrastive
         if with_backward:
             loss.backward()
             loss = loss.detach()

@@ -16,14 +16,12 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
-from tests.encoders.families.test_rotary import GQA, LAYERS, LO, LT
+from tests.encoders.families.test_rotary import GQA, LO, LT
 
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
 MODELS = {
     "bert": ("bert", {}),
-    "xlm-roberta": ("xlm-roberta", {"max_position_embeddings": LO + 2}),
     "mistral": ("mistral", {**GQA, "sliding_window": LO}),
-    "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
     "linear": (
         "llama",
         {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},
@@ -94,13 +92,6 @@ def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
     with pytest.raises(IncompatibleError, match=message):
         export(ours, tmp_path / "plain")
     assert not (tmp_path / "plain").exists()
-
-
-def test_none_beyond_the_trained_length_is_not_cut_by_the_readers_limit(tmp_path):
-    ours = extend(base("mistral", tmp_path), "none", LT, LO, device="cpu")
-    assert export(ours, tmp_path / "plain") == []
-    got = SentenceTransformer(str(tmp_path / "plain"), device="cpu").encode(LONG)
-    assert np.abs(got - ours.encode(LONG)).max() < 1e-5
 
 
 def test_bad_input_gets_one_sentence(tmp_path):

@@ -183,8 +183,3 @@ def test_a_model_nobody_extended_and_documents_beyond_the_trained_length_are_ref
 def test_a_setting_that_breaks_its_rule_gets_one_sentence(name, value, message) -> None:
     with pytest.raises(InputError, match=message):
         TuningSettings(**{name: value})
-
-
-def test_defaults_are_the_papers() -> None:
-    settings = TuningSettings()
-    assert (settings.epochs, settings.batch_size, settings.lr, settings.temperature) == (3, 512, 5e-4, 0.01)

@@ -98,9 +98,7 @@ class PackedDocuments(Documents):
 
 def cumulative(lengths: Sequence[int]) -> Tensor:
     """`[len + 1]` int32: 0 and the cumulative sums of the lengths."""
-    sums = torch.zeros(len(lengths) + 1, dtype=torch.int32)
-    sums[1:] = torch.tensor(list(lengths)).cumsum(0)
-    return sums
+    return torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
 
 
 _OF_THREAD = threading.local()

@@ -57,18 +57,13 @@ class _MergedAttention(torch.autograd.Function):
     def forward(ctx: Any, tiles: list[list[Tile]], scale: float, v: Tensor, *qk: Tensor) -> Tensor:
         q = qk[0]
         work = torch.promote_types(v.dtype, torch.float32)
-        out: Tensor | None = None
-        lse: Tensor | None = None
+        out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
+        lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
         for p, covered in enumerate(tiles):
             q, k = qk[2 * p], qk[2 * p + 1]
             for tile in covered:
                 for rows, part, part_lse in _attended(q, k, v, tile, scale):
-                    if out is None or lse is None:
-                        out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
-                        lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
                     merge_(out[:, :, rows], lse[:, :, rows], part, part_lse.to(work))
-        if out is None or lse is None:
-            raise ValueError("attention needs at least one tile")
         merged = out.to(v.dtype)
         ctx.tiles, ctx.scale = tiles, scale
         ctx.save_for_backward(v, merged, lse, *qk)

@@ -1,8 +1,7 @@
 """Several processes or machines encode the texts of one call. Each worker has a copy of the model.
 
-The workers are those of a pool of sentence-transformers, or of a Ray cluster. They get parts of equal cost in tokens.
-A part runs again if its Ray worker has died. Only the driver reads and writes the store of embeddings, so a run that
-was killed can continue on other machines.
+The workers are those of a pool of sentence-transformers, or of a Ray cluster. Only the driver reads and writes the
+store of embeddings, so a run that was killed can continue on other machines.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.store.keys import RowKeys, row_keys
+from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
@@ -202,9 +201,8 @@ class ClusterEngine:
             "prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}, "form": "sentence_embedding", **settings
         }  # fmt: skip
         self.reading = Reading()
-        self.row_keys: RowKeys | None = None
-        if store is not None:
-            self.row_keys = row_keys(model, workers.device, self.settings["form"], self.settings["kwargs"])
+        form, kwargs = self.settings["form"], self.settings["kwargs"]
+        self.row_keys = None if store is None else row_keys(model, workers.device, form, kwargs)
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""

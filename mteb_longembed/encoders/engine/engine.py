@@ -36,17 +36,14 @@ DOCUMENT_LENGTHS = "document_lengths"
 
 @dataclass(eq=False)
 class _Started:
-    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run.
-
-    A piece has the indices of texts that run together, their arrays, and their pooled windows if they are kept and one
-    of the texts is cut.
-    """
+    """A running batch: what the store had (`found`, of which `joined` from windows), and the pieces that run."""
 
     places: list[int]
     rows: list[Ids]
     keys: list[bytes]
     found: dict[bytes, np.ndarray]
     joined: dict[bytes, np.ndarray]
+    #: Indices of texts that run together, their arrays, and their pooled windows if they are kept.
     pieces: list[tuple[list[int], Results, Results | None]]
 
 
@@ -109,25 +106,19 @@ class Engine:
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device.
-
-        Results that the store has are read, and only the other texts run.
-        """
+        """Encode texts, longest first: the indices of some texts, and the finite array of each, on its device."""
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
 
     def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts without the store: the indices of some texts, and all features of their batch.
-
-        Texts whose features are not finite come once more, with finite ones.
-        """
+        """Encode texts without the store: the indices of some texts, and all features of their batch."""
         self.whole = True
         for places, rows in self._batches(texts, show=show):
             for own, features in self._run(rows, list(range(len(rows)))):
                 wrong = [own[bad] for bad in self._not_finite(features)]
                 yield [places[i] for i in own], features
-                # the later features of a text replace the earlier ones
+                # a text comes once more with finite features, which replace these
                 for i in wrong:
                     yield [places[i]], self._again(places[i], rows[i], texts)
 
@@ -171,7 +162,11 @@ class Engine:
         places, rows, keys = batch.places, batch.rows, batch.keys
         known = [i for i, key in enumerate(keys) if key in batch.found]
         if known:
-            yield [places[i] for i in known], self._tensors([batch.found[keys[i]] for i in known])
+            where = "cpu" if self.to_host else self.device
+            yield (
+                [places[i] for i in known],
+                [torch.from_numpy(batch.found[keys[i]]).to(where) for i in known],
+            )
         new = dict(batch.joined)
         for own, results, pooled in batch.pieces:
             arrays, not_finite_rows = results.read()
@@ -224,12 +219,6 @@ class Engine:
             yield wanted[start : start + size], features
             start += size
         self._limits[str(self.device)] = self.runner.limit
-
-    def _tensors(self, arrays: list[np.ndarray]) -> list[Tensor]:
-        where = "cpu" if self.to_host else self.device
-        if len({array.shape for array in arrays}) == 1:
-            return list(torch.from_numpy(np.stack(arrays)).to(where))
-        return [torch.from_numpy(array).to(where) for array in arrays]
 
     def _forward(self, rows: Sequence[Ids]) -> Features:
         features = self.model.first.features_of(rows, self.prompt)

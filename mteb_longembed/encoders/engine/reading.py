@@ -18,8 +18,6 @@ from mteb_longembed.encoders.engine.tokenizing import Ids, cutter_of
 logger = logging.getLogger(__name__)
 #: How many texts, and how many characters of each, are used to measure the tokens for each character.
 _SAMPLE_TEXTS, _SAMPLE_CHARS = 32, 20_000
-#: Tokens for each character of English. Used if a tokenizer is too slow to measure it.
-_ENGLISH = 1 / CHARS_PER_TOKEN
 
 
 @dataclass
@@ -57,7 +55,8 @@ def reading_of(tokenizer: Any, texts: Sequence[str], ids: Sequence[Ids], max_len
     """How much of the texts was read."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
-    rate, cutter = _ENGLISH, cutter_of(tokenizer)
+    # a tokenizer without a cutter is too slow to measure it
+    rate, cutter = 1 / CHARS_PER_TOKEN, cutter_of(tokenizer)
     if cut and cutter is not None:
         sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
         found = cutter.contents(sample, max(map(len, sample)))

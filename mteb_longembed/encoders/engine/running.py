@@ -119,7 +119,14 @@ class Results:
         # arrays of one shape need only one operator
         same = len({array.shape for array in arrays}) == 1
         flat = torch.stack(arrays).flatten() if same else torch.cat([each.reshape(-1) for each in arrays])
-        self._finite = _finite(flat, [array.numel() for array in arrays])
+        finite = torch.isfinite(flat)
+        if same:
+            self._finite = finite.view(len(arrays), -1).all(1)
+        else:
+            # a few operators for all arrays, whatever their sizes
+            ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
+            wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
+            self._finite = wrong[to_device(ends, flat.device)].diff() == 0
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
@@ -139,16 +146,6 @@ class Results:
             self._host = None
         finite = self._finite.tolist()
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
-
-
-def _finite(flat: Tensor, sizes: list[int]) -> Tensor:
-    """Whether each array has only finite numbers. A few operators for all arrays, whatever their sizes."""
-    finite = torch.isfinite(flat)
-    if len(set(sizes)) == 1:
-        return finite.view(len(sizes), -1).all(1)
-    ends = to_device(torch.tensor([0, *sizes]).cumsum(0), flat.device)
-    wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
-    return wrong[ends].diff() == 0
 
 
 def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:

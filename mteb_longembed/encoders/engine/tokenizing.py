@@ -210,7 +210,8 @@ class CutTokenizer:
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
         """The first `room` ids of each text without special tokens."""
-        keys = [self._key(text) for text in texts]
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        keys = [hashlib.blake2b(text, digest_size=16, key=self._fingerprint).digest() for text in encoded]
         found = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, found, strict=True)) if ids is None}
@@ -219,11 +220,6 @@ class CutTokenizer:
         for key, content in fresh.items():
             self.cache.put(key, content)
         return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, found, strict=True)]
-
-    def _key(self, text: str) -> bytes:
-        digest = hashlib.blake2b(self._fingerprint, digest_size=16)
-        digest.update(text.encode("utf-8", "surrogatepass"))
-        return digest.digest()
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
@@ -318,17 +314,15 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
 
 
 _CUTTERS: WeakKeyDictionary[Any, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
-_CUTTERS_LOCK = threading.Lock()
 
 
 def cutter_of(tokenizer: Any) -> CutTokenizer | None:
     """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if not CutTokenizer.supports(tokenizer):
         return None
-    with _CUTTERS_LOCK:
-        known = _CUTTERS.get(tokenizer)
-        # added tokens change the ids of a text
-        if known is None or known[0] != len(tokenizer):
-            cutter = CutTokenizer(tokenizer)
-            _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
-        return known[1]
+    known = _CUTTERS.get(tokenizer)
+    # added tokens change the ids of a text
+    if known is None or known[0] != len(tokenizer):
+        cutter = CutTokenizer(tokenizer)
+        _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
+    return known[1]

@@ -11,7 +11,7 @@ import contextlib
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -139,6 +139,10 @@ class Accelerator:
     calls: Counter[str] = field(default_factory=Counter)
     #: Operators that were launched.
     launched: int = 0
+
+    def fresh(self, **changed: Any) -> Accelerator:
+        """This device, which has seen nothing yet."""
+        return replace(self, waits=[], calls=Counter(), **changed)
 
     @property
     def device(self) -> torch.device:

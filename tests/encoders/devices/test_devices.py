@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import tempfile
 from pathlib import Path
@@ -65,7 +64,7 @@ def extended(name: str, key: str) -> Any:
 
 def encoded(device: Accelerator, name: str, key: str) -> tuple[np.ndarray, Accelerator]:
     """The embeddings from a device, and what it saw after the first call, which measures memory."""
-    seen = dataclasses.replace(device, waits=[], calls=type(device.calls)())
+    seen = device.fresh()
     model = extended(name, key)
     with seen.present():
         seen.moved(model).encode(TEXTS[:1])
@@ -135,7 +134,7 @@ def test_every_strategy_on_every_device(device, name, key):
 @pytest.mark.parametrize(("key", "vectors"), [("pcw", "window"), ("pcw", 5), ("pi", 5)])
 def test_several_vectors_wait_at_most_once_a_batch(key, vectors):
     made = lambda: longembed.extend(copy.deepcopy(base("bert")), key, LT, vectors=vectors)  # noqa: E731
-    seen, model, host = dataclasses.replace(H100, waits=[]), made(), made()
+    seen, model, host = H100.fresh(), made(), made()
     host[0].model.to(H100.dtype)
     with seen.present():
         seen.moved(model).encode_document(TEXTS[:1])
@@ -147,7 +146,7 @@ def test_several_vectors_wait_at_most_once_a_batch(key, vectors):
 
 
 def test_a_pretended_device_refuses_what_a_real_one_refuses():
-    with dataclasses.replace(H100, waits=[]).present() as seen:
+    with H100.fresh().present() as seen:
         x = OnDevice(torch.ones(4, 8))
         with pytest.raises(Refused, match=r"tensors on cuda:0 and on the host"):
             x + torch.ones(4, 8)

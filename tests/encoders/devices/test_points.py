@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 
 import pytest
@@ -19,15 +18,11 @@ from mteb_longembed.encoders.engine.running import Results
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 
-from .pretended import Accelerator, OnDevice
+from .pretended import OnDevice
 from .test_devices import H100, LT, OTHERS, TEXTS, base, encoded, extended
 
 CPU = torch.device("cpu")
 ROTATION = Rotation(100.0 ** -(torch.arange(4) / 4))
-
-
-def fresh(device: Accelerator, **changed: object) -> Accelerator:
-    return dataclasses.replace(device, waits=[], calls=type(device.calls)(), **changed)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -45,7 +40,7 @@ def test_attention_of_a_document_does_not_depend_on_its_batch():
     """What is promised on a GPU: attention, by one split. The products of matrices around it may differ."""
     generator = torch.Generator().manual_seed(0)
     lengths = [5, 40, 17]
-    with fresh(H100).present() as seen:
+    with H100.fresh().present() as seen:
         q, k, v = (OnDevice(torch.randn(62, 4, 8, generator=generator).to(torch.bfloat16)) for _ in range(3))
         together = attend_packed(PackedDocuments(lengths, seen.device), q, k, v, scale=0.3, causal=False)
         one = slice(5, 45)
@@ -54,26 +49,26 @@ def test_attention_of_a_document_does_not_depend_on_its_batch():
         )
         assert torch.equal(together.host[one], alone.host)
         assert devices.varlen_options()["num_splits"] == 1
-    with fresh(OTHERS[3]).present():
+    with OTHERS[3].fresh().present():
         assert "num_splits" not in devices.varlen_options()
 
 
 def test_a_torch_without_flash_attention_runs_padded():
-    got, seen = encoded(fresh(H100, flash=False), "qwen3", "se")
+    got, seen = encoded(H100.fresh(flash=False), "qwen3", "se")
     assert not seen.calls["_varlen_attn"] and seen.calls["_scaled_dot_product_efficient_attention"]
     assert got.shape == (len(TEXTS), 32)
-    with fresh(H100, flash=False).present() as on:
+    with H100.fresh(flash=False).present() as on:
         assert "no FlashAttention" in str(devices.why_padded(on.device, torch.bfloat16))
 
 
 def test_half_precision_on_an_old_device_stays_in_half_precision_inside_attention():
     _, seen = encoded(OTHERS[1], "qwen3", "se")
     assert seen.calls["_scaled_dot_product_efficient_attention"]
-    with fresh(OTHERS[1]).present() as old:
+    with OTHERS[1].fresh().present() as old:
         assert devices.path(old.device, torch.float16) == (
             "padded batches, scaled_dot_product_efficient_attention"
         )
-    with fresh(OTHERS[2]).present() as apple:
+    with OTHERS[2].fresh().present() as apple:
         assert devices.path(apple.device, torch.float32) == "padded batches, scaled_dot_product_attention"
         assert "matrix products" in devices.path(apple.device, torch.float32, planned=True)
 
@@ -117,7 +112,7 @@ def test_t5_makes_its_table_once_a_length_and_keeps_running_where_flex_attention
 @pytest.mark.parametrize(("gib", "documents"), [(16, 256), (80, 1024)])
 def test_packed_short_texts_fill_the_memory_whatever_the_default_batch_size(gib, documents, monkeypatch):
     texts = [tiny.text(12, seed) for seed in range(1100)]
-    with fresh(H100, free=gib << 30).present() as seen, torch.inference_mode():
+    with H100.fresh(free=gib << 30).present() as seen, torch.inference_mode():
         model = seen.moved(extended("bert", "pi"))
         # a batch of 64 tokens takes 64 * 3 MiB
         monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda d=None: 64 * 3 << 20)
@@ -140,7 +135,7 @@ def test_packed_documents_are_pooled_without_tokens_in_fp32(mode):
 
     host = made()
     host[0].model.bfloat16()
-    with fresh(H100).present() as seen:
+    with H100.fresh().present() as seen:
         model = seen.moved(made())
         shapes = []
         model[1].register_forward_pre_hook(lambda _, given: shapes.append(given[0]["token_embeddings"].shape))
@@ -152,7 +147,7 @@ def test_packed_documents_are_pooled_without_tokens_in_fp32(mode):
 
 
 def test_one_line_says_what_half_precision_is_for(caplog):
-    with fresh(OTHERS[0]).present() as seen, caplog.at_level(logging.INFO):
+    with OTHERS[0].fresh().present() as seen, caplog.at_level(logging.INFO):
         model = seen.moved(extended("bert", "pi"))
         model.encode(TEXTS[:1])
         model.encode(TEXTS[:1])
@@ -162,7 +157,7 @@ def test_one_line_says_what_half_precision_is_for(caplog):
 
 
 def test_the_check_for_finite_numbers_takes_few_operators_for_many_documents():
-    with fresh(H100).present() as seen:
+    with H100.fresh().present() as seen:
         rows = list(OnDevice(torch.ones(256, 8)))
         before = seen.launched
         results = Results(rows, fetch=True)

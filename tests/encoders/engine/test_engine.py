@@ -19,13 +19,10 @@ from tests import tiny
 
 LENGTHS = [5, 16, 17, 64, 64, 40, 100]
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
-CPU = torch.device("cpu")
 
 
-def stored(
-    base: SentenceTransformer, folder: Path, strategy: str = "pi", **kwargs: object
-) -> LongSentenceTransformer:
-    extended = longembed.extend(base, strategy, **kwargs)
+def stored(base: SentenceTransformer, folder: Path) -> LongSentenceTransformer:
+    extended = longembed.extend(base, "pi")
     extended.store = EmbeddingStore(folder)
     return extended
 

@@ -12,9 +12,8 @@ from tests import tiny
 
 
 @pytest.fixture
-def model(tmp_path):
-    stock = tiny.sentence_transformer("bert", tmp_path, num_hidden_layers=1, name="tiny/bert")
-    return longembed.extend(stock, "pi", target_len=64)
+def model(base):
+    return longembed.extend(base, "pi", target_len=64)
 
 
 def warnings(caplog) -> list[str]:

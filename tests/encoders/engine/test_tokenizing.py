@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.engine.tokenizing import (
@@ -20,6 +20,7 @@ from mteb_longembed.encoders.engine.tokenizing import (
     locality,
     without_surrogates,
 )
+from tests import miniatures, tiny
 
 PROSE = (
     "It was the best of times, it wasn't the worst: they'll say so, won't they? \"Surely,\" she said -- "
@@ -34,23 +35,16 @@ GPT4 = (
 
 
 def _wordpiece() -> Tokenizer:
-    raw = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    raw.normalizer = normalizers.BertNormalizer(lowercase=True)
-    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    raw = tiny.tokenizer().backend_tokenizer
+    special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
     raw.train_from_iterator([PROSE], trainers.WordPieceTrainer(vocab_size=400, special_tokens=special))
-    raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
     return raw
 
 
 def _byte_level(split: str | None = None) -> Tokenizer:
-    raw = Tokenizer(models.BPE())
+    raw = miniatures.byte_bpe(cls=True).backend_tokenizer
     raw.normalizer = normalizers.NFC()
-    if split is None:
-        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    else:
+    if split is not None:
         raw.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Split(Regex(split), "isolated"),
@@ -58,20 +52,17 @@ def _byte_level(split: str | None = None) -> Tokenizer:
             ]
         )
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "<|endoftext|>"]
+    special = ["[CLS]", "[PAD]", "<|eos|>", "[UNK]", "<|endoftext|>"]
     raw.train_from_iterator(
         [PROSE], trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, special_tokens=special)
     )
     # as ModernBERT: runs of spaces and placeholders are tokens of their own
     raw.add_tokens(["  ", "   ", "    ", "|||EMAIL_ADDRESS|||"])
-    raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
     return raw
 
 
 def _unigram() -> Tokenizer:
-    raw = Tokenizer(models.Unigram())
+    raw = miniatures.unigram().backend_tokenizer
     raw.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
     raw.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
@@ -79,24 +70,17 @@ def _unigram() -> Tokenizer:
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trainer = trainers.UnigramTrainer(vocab_size=250, special_tokens=special, unk_token="<unk>")
     raw.train_from_iterator([PROSE] * 3, trainer)
-    raw.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
     return raw
 
 
 def _without_words() -> Tokenizer:
     """As Gemma and Mistral: spaces become characters and nothing is pre-tokenised."""
-    words = Tokenizer(models.BPE())
-    words.normalizer = normalizers.Replace(" ", "▁")
-    words.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
-    special = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
-    words.train_from_iterator([PROSE], trainers.BpeTrainer(vocab_size=800, special_tokens=special))
-    raw = Tokenizer(models.BPE.from_str(words.to_str()) if hasattr(models.BPE, "from_str") else words.model)
-    raw.model.byte_fallback, raw.model.unk_token, raw.model.fuse_unk = True, "<unk>", True
+    raw = miniatures.llama_bpe().backend_tokenizer
     raw.normalizer = normalizers.Replace(" ", "▁")
-    raw.decoder = decoders.ByteFallback()
-    raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    raw.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    special = ["<s>", "<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    raw.train_from_iterator([PROSE], trainers.BpeTrainer(vocab_size=800, special_tokens=special))
+    raw.pre_tokenizer, raw.model.fuse_unk = None, True
     return raw
 
 
@@ -216,7 +200,7 @@ def test_left_truncation_is_left_to_the_tokenizer_itself() -> None:
 def test_special_tokens_with_types_of_their_own_are_left_to_the_tokenizer_itself() -> None:
     raw = _wordpiece()
     raw.post_processor = processors.TemplateProcessing(
-        single="[CLS]:1 $A:0 [SEP]:0", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS]:1 $A:0 [SEP]:0", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
     )
     typed = PreTrainedTokenizerFast(tokenizer_object=raw)
     assert cutter_of(typed) is None

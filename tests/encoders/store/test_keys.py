@@ -21,13 +21,6 @@ CPU = torch.device("cpu")
 SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("bert")
-    tiny.sentence_transformer("bert", where, dense=True)
-    return where / "model"
-
-
 def keys(
     model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs: Any
 ) -> list[bytes]:
@@ -39,9 +32,9 @@ def keys(
     return found.keys([SHORT, LONG], prompt)
 
 
-def test_strategies_of_one_base_share_what_they_leave_alone_and_nothing_else(folder: Path) -> None:
-    models = [longembed.extend(folder, key) for key in ("none", "pi", "gp", "rp", "pcw")]
-    models += [longembed.extend(folder, "pi", 64), longembed.extend(folder, "pi", logn=False)]
+def test_strategies_of_one_base_share_what_they_leave_alone_and_nothing_else(base_folder: Path) -> None:
+    models = [longembed.extend(base_folder, key) for key in ("none", "pi", "gp", "rp", "pcw")]
+    models += [longembed.extend(base_folder, "pi", 64), longembed.extend(base_folder, "pi", logn=False)]
     found = [keys(model) for model in models]
     assert len({short for short, _ in found}) == 1
     assert len({long for _, long in found}) == len(models)
@@ -52,8 +45,8 @@ def test_a_strategy_that_changes_short_documents_too_gives_them_another_key() ->
     assert keys(plain)[0] != keys(ntk)[0]
 
 
-def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(folder: Path) -> None:
-    model: Any = longembed.extend(folder, "pi")
+def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_folder: Path) -> None:
+    model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.resolved)
     found = [
@@ -73,16 +66,18 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(folder: P
     assert len({short for short, _ in found}) == len({long for _, long in found}) == len(found)
 
 
-def test_another_base_or_number_type_gives_other_keys(folder: Path, tmp_path: Path) -> None:
+def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_path: Path) -> None:
     tiny.sentence_transformer("bert", tmp_path, dense=True, seed=1)
-    models = [longembed.extend(folder, "pi"), longembed.extend(tmp_path / "model", "pi")]
-    models.append(longembed.extend(folder, "pi", dtype="bf16"))
+    models = [longembed.extend(base_folder, "pi"), longembed.extend(tmp_path / "model", "pi")]
+    models.append(longembed.extend(base_folder, "pi", dtype="bf16"))
     assert len({keys(model)[0] for model in models}) == 3
 
 
 @pytest.mark.parametrize("change", ["weight", "hook"])
-def test_a_changed_model_never_reads_old_rows_and_says_so(folder: Path, tmp_path: Path, change: str) -> None:
-    model: Any = longembed.extend(folder, "pi")
+def test_a_changed_model_never_reads_old_rows_and_says_so(
+    base_folder: Path, tmp_path: Path, change: str
+) -> None:
+    model: Any = longembed.extend(base_folder, "pi")
     model.store = EmbeddingStore(tmp_path / "store")
     texts = [tiny.text(10), tiny.text(50)]
     before = model.encode(texts)
@@ -95,7 +90,7 @@ def test_a_changed_model_never_reads_old_rows_and_says_so(folder: Path, tmp_path
     assert np.abs(after - before).max() > 1e-3
 
 
-def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(folder, tmp_path, monkeypatch) -> None:
+def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tmp_path, monkeypatch) -> None:
     from mteb_longembed.encoders.strategies import pi
 
     found = []
@@ -113,22 +108,22 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(folder, tmp_pat
         monkeypatch.syspath_prepend(str(tmp_path))
         own = __import__(file.stem).Own
         monkeypatch.setitem(STRATEGIES, "own", own)
-        found.append(keys(longembed.extend(folder, "own")))
+        found.append(keys(longembed.extend(base_folder, "own")))
     assert found[0][0] == found[1][0] and found[0][1] != found[1][1]
 
     made: dict[str, Any] = {"PositionInterpolation": PositionInterpolation}
     exec(file.read_text(), made)  # a class whose source is nowhere
     monkeypatch.setitem(STRATEGIES, "own", made["Own"])
     with pytest.warns(RuntimeWarning, match="the source of Own cannot be read"):
-        assert row_keys(longembed.extend(folder, "own"), CPU, "", {}) is None
+        assert row_keys(longembed.extend(base_folder, "own"), CPU, "", {}) is None
     assert pi.PositionInterpolation in made["Own"].__mro__
 
 
-def test_pooled_windows_have_one_key_however_they_are_joined(folder: Path) -> None:
+def test_pooled_windows_have_one_key_however_they_are_joined(base_folder: Path) -> None:
     mean, each, other = (
-        longembed.extend(folder, "pcw", size=8, short="cut"),
-        longembed.extend(folder, "pcw", size=8, short="cut", vectors="window"),
-        longembed.extend(folder, "pcw", size=9, short="cut"),
+        longembed.extend(base_folder, "pcw", size=8, short="cut"),
+        longembed.extend(base_folder, "pcw", size=8, short="cut", vectors="window"),
+        longembed.extend(base_folder, "pcw", size=9, short="cut"),
     )
     window = [RowKeys(model, CPU, "", {}).window_keys([LONG], None)[0] for model in (mean, each, other)]
     assert window[0] == window[1] != window[2]
