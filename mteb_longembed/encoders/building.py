@@ -178,7 +178,7 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
             "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
             "config_kwargs": dict(entry.config),
         }
-        if base.has_modules or entry.pooling is None:
+        if base.modules or entry.pooling is None:
             model = SentenceTransformer(path, device=device, prompts=said, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
@@ -225,7 +225,7 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         modules[1] = SpanPooling.with_vectors(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     elif "windows" in strategy.hooks():
-        modules[1] = WindowPooling.from_pooling(modules[1])
+        modules[1].__class__ = WindowPooling  # the subclass only adds methods
     return _model_of(modules, resolved, str(base.device), settings)
 
 

@@ -195,13 +195,10 @@ class Embedder:
         return list(cast("Any", self))
 
 
-#: The settings of a SentenceTransformer other than its modules, by the names in its constructor.
-_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-
-
 def settings_of(model: SentenceTransformer) -> dict[str, Any]:
     """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    return {key: getattr(model, key) for key in _SETTINGS}
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    return {name: getattr(model, name) for name in names}
 
 
 def check_hooks(stock: type, own: Any) -> None:

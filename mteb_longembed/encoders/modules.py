@@ -376,13 +376,9 @@ class LongTransformer(Transformer):
         place |= {
             key: kwargs.pop(key) for key in ("token", "cache_folder", "local_files_only") if key in kwargs
         }
-        file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
-        try:
-            # not Transformer's own method, because it adds to the content of the file
-            config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
-        strategy = strategy_in(config, file)
+        # not Transformer's own method, because it adds to the content of the file
+        config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
+        strategy = strategy_in(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
         if adapters := adapters_in(config):
             place["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
@@ -402,12 +398,6 @@ class WindowPooling(Pooling):
 
     #: Whether the vectors of a document depend on more than its pooled windows.
     needs_tokens = False
-
-    @classmethod
-    def from_pooling(cls, pooling: Pooling) -> Self:
-        """Turn a private `Pooling` into a `WindowPooling`, in place."""
-        pooling.__class__ = cls
-        return cast("Self", pooling)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)
@@ -455,17 +445,10 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
     return mean_by(document, pooled, len(counts))
 
 
-def _norm_topk(windows: Tensor) -> Tensor:
-    longest = windows.norm(dim=1).topk(min(TOP_WINDOWS, len(windows))).indices
-    return windows[longest].mean(0)
-
-
-#: How many windows `norm-topk` averages.
-TOP_WINDOWS = 3
 #: Aggregation -> one document's vector `[d]` from its windows `[w, d]`; averages are made for all documents at once.
 _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
     "max": lambda windows: windows.amax(0),
-    "norm-topk": _norm_topk,
+    "norm-topk": lambda windows: windows[windows.norm(dim=1).topk(min(3, len(windows))).indices].mean(0),
     "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
 }
 

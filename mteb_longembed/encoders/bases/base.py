@@ -58,7 +58,6 @@ class Base:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-    has_modules: bool = True
     modules: tuple[dict[str, Any], ...] = ()
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
@@ -166,7 +165,6 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         family=family,
         config=config,
         entry=entry,
-        has_modules=modules is not None,
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),

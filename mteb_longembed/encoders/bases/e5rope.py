@@ -65,11 +65,6 @@ def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
         raise ModelError(
             "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."
         )
-    if config.get("embedding_size", values["hidden_size"]) not in (None, values["hidden_size"]):
-        raise ModelError(
-            f"an E5-RoPE checkpoint has embeddings as wide as its layers ({values['hidden_size']}), got "
-            f"{config['embedding_size']}."
-        )
     rope = {"rope_theta": float(config.get("rope_theta", 10_000.0)), "rope_type": "default"}
     native = JinaEmbeddingsV3Config(**values, rope_parameters=rope)
     native.architectures = ["JinaEmbeddingsV3Model"]
@@ -99,10 +94,7 @@ def convert(source: str | Path, target: str | Path) -> None:
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
     model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)
     weights = native_weights(_read_weights(source))
-    try:
-        missing, unexpected = model.load_state_dict(weights, strict=False)
-    except RuntimeError as error:
-        raise ModelError(f"the weights in {source} do not fit its config.json: {error}") from error
+    missing, unexpected = model.load_state_dict(weights, strict=False)
     if missing or unexpected:
         raise ModelError(
             f"{source} lacks weights of an E5-RoPE checkpoint: {', '.join([*missing, *unexpected])}."
@@ -110,17 +102,9 @@ def convert(source: str | Path, target: str | Path) -> None:
     dtypes = {value.dtype for value in weights.values() if value.is_floating_point()}
     if len(dtypes) == 1:
         torch.nn.Module.to(model, dtype=dtypes.pop())
+    others = shutil.ignore_patterns("*.py", "*.bin", "*.safetensors", "*index*", ".*")
+    shutil.copytree(source, target, ignore=others, dirs_exist_ok=True)
     model.save_pretrained(target)
-    for file in source.iterdir():
-        # the files of the tokenizer and of sentence-transformers are copied; code never is
-        if (
-            file.suffix in (".json", ".txt")
-            and not (target / file.name).exists()
-            and "index" not in file.name
-        ):
-            shutil.copyfile(file, target / file.name)
-    for folder in source.glob("*_Pooling"):
-        shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
@@ -136,16 +120,12 @@ def native_folder(files: Files) -> Iterator[str]:
     """The path of a converted copy of an E5-RoPE checkpoint. It exists as long as the context."""
     folder = path = files.path
     if not files.local:
-        small = ["*.json", "*.txt", "*_Pooling/*"]
-        for weights in ("*.safetensors", "pytorch_model.bin"):
-            folder = snapshot_download(
-                path,
-                revision=files.commit,
-                allow_patterns=[*small, weights],
-                local_files_only=not hub_answers(),
-            )
-            if list(Path(folder).glob(weights)):
-                break
+        folder = snapshot_download(
+            path,
+            revision=files.commit,
+            allow_patterns=["*.json", "*.txt", "*_Pooling/*", "*.safetensors", "pytorch_model.bin"],
+            local_files_only=not hub_answers(),
+        )
     with tempfile.TemporaryDirectory() as target:
         convert(folder, target)
         yield target

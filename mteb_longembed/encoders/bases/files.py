@@ -32,7 +32,6 @@ _REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFVa
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
-_CODE = ".py"
 
 #: The files of a folder on disk: name, number, bytes, times of the last change of content and entry in nanoseconds.
 Stamp = tuple[tuple[str, int, int, int, int], ...]
@@ -179,7 +178,7 @@ def _stamp(path: str) -> Stamp:
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:
     """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
-    endings = (*_HASHED, _CODE) if code else _HASHED
+    endings = (*_HASHED, ".py") if code else _HASHED
     found: list[tuple[str, Path]] = []
     entered: set[str] = set()
     for folder, inner, names in os.walk(path, followlinks=True):

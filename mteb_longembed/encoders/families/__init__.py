@@ -34,10 +34,7 @@ def family_of(config: PretrainedConfig) -> type[Family]:
             f"the model has the type {config.model_type!r} but {kind} positions, which need the model's own code: "
             "pass trust_remote_code=True."
         )
-    for family in FAMILIES:
-        if family.matches(config):
-            return family
-    raise ModelError(f"models of type {config.model_type!r} belong to no family that we know.")
+    return next(family for family in FAMILIES if family.matches(config))
 
 
 __all__ = ["FAMILIES", "Family", "family_of"]

@@ -17,6 +17,7 @@ from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
 from .interface import install_packed
+from .rotary import mapped_positions
 
 
 @dataclass(frozen=True)
@@ -139,28 +140,18 @@ class Absolute(Family):
         ids = features["input_ids"]
         n = to_device(lengths, ids.device)[:, None]
         self._hook_queries()
-        if "windows" in strategy.hooks() or strategy.key() == "none":
-            return features
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
         else:
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
-        rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
+        rows = strategy.table_rows(p, n) if self.has_table else mapped_positions(strategy, p, n)
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
-        if "position_ids" not in features:
-            ids = features["input_ids"]
-            p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-            if self.padding_idx is not None:
-                # pad tokens inside a text count for nothing, as in the base itself
-                real = ids != self.padding_idx
-                p = torch.where(real, real.cumsum(1) + self.padding_idx, self.padding_idx)
-            features = {**features, "position_ids": p}
         if hasattr(self.model.embeddings, "token_type_embeddings"):
             features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
         return super().pack(features, documents)

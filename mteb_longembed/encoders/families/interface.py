@@ -268,20 +268,8 @@ def trial(
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
     because of their positions. ModelError if a layer never calls our function, or the model does not run with it.
     """
-    try:
-        embeddings: Any = model.get_input_embeddings()
-    except NotImplementedError:
-        embeddings = None
-    if not isinstance(getattr(embeddings, "num_embeddings", None), int):
-        raise ModelError(
-            f"{type(model).__name__} has no table of token embeddings, so it is not a model of texts."
-        )
-    vocabulary: int = embeddings.num_embeddings
-    token = next(
-        i
-        for i in range(min(3, vocabulary - 1), vocabulary)
-        if i != getattr(model.config, "pad_token_id", None)
-    )
+    # neither a special token nor padding
+    token = 4 if getattr(model.config, "pad_token_id", None) == 3 else 3
     ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
     training = model.training
     settings.trial = []

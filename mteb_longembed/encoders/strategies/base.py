@@ -8,8 +8,8 @@ a parameter such as `short="scale"` asks for it. So an embedding depends on its 
 (`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
 no table of strategies and families.
 
-Modules of strategies take `torch` from here: a mistake in a name is told from what they declare, before torch is
-imported, which takes a second.
+Modules of strategies take `torch` and `Plan` from here: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
 
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
@@ -32,8 +32,9 @@ from mteb_longembed.names.parameters import Parameter
 if TYPE_CHECKING:
     import torch as torch  # the other strategies take it from here
 
-    from mteb_longembed.encoders.attention.plan import Plan
+    from mteb_longembed.encoders.attention.plan import Plan as Plan
 else:
+    Plan = Any
 
     class _Torch:
         """torch, imported when it is first used."""

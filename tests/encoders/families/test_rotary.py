@@ -64,7 +64,7 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
     modules[0] = LongTransformer.from_transformer(modules[0], strategy)
     if key == "pcw":
-        modules[1] = WindowPooling.from_pooling(modules[1])
+        modules[1].__class__ = WindowPooling
     return SentenceTransformer(modules=modules, device="cpu")
 
 
