@@ -7,7 +7,6 @@ import copy
 import importlib
 import re
 import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -259,13 +258,10 @@ def _module_class(source: str, reference: str) -> type[Any]:
     """The class that a saved model names, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
-        with warnings.catch_warnings():
-            # most models on the hub name modules by an older path, and sentence-transformers warns about that
-            warnings.simplefilter("ignore", DeprecationWarning)
-            try:
-                found = getattr(importlib.import_module(module), name, None)
-            except ImportError:
-                found = None
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ImportError:
+            found = None
         if isinstance(found, type) and issubclass(found, Module):
             return found
     raise ModelError(

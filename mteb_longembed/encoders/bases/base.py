@@ -160,7 +160,8 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         trained_len=(
             carried.strategy.trained_len
             if carried
-            else (entry and entry.trained_len) or shortest(family.trained_len(config), _limit(path, limits))
+            else (entry and entry.trained_len)
+            or shortest(family.trained_len(config), limits.get("max_seq_length"))
         ),
         family=family,
         config=config,
@@ -206,16 +207,6 @@ def loaded_base(model: SentenceTransformer) -> Base:
     )
 
 
-def _limit(path: str, limits: dict[str, Any]) -> int | None:
-    said = limits.get("max_seq_length")
-    if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
-        raise ModelError(
-            f"max_seq_length in sentence_bert_config.json of {path} must be a number of tokens, got "
-            f"{str(said)[:80]!r}."
-        )
-    return said
-
-
 def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     said = config.get("pooling_mode")
     named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
@@ -225,9 +216,9 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     return modes[0] if len(modes) == 1 else modes or None
 
 
-def shortest(*said: int | None) -> int | None:
-    """The smallest of the numbers of tokens that a base gives. None for none, or a placeholder for "no limit"."""
-    return min((n for n in said if n and n < 10**9), default=None)
+def shortest(*said: Any) -> int | None:
+    """The smallest number of tokens that a base gives. None if it gives none, or a placeholder for "no limit"."""
+    return min((n for n in said if type(n) is int and 0 < n < 10**9), default=None)
 
 
 def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:

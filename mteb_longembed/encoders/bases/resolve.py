@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
@@ -37,11 +37,10 @@ class ResolvedModel:
         return f"{self.base.revision}-{ALGORITHM}"
 
     @property
-    def vectors(self) -> int | Literal["window"] | None:
+    def vectors(self) -> Any:
         """Content tokens for each vector, or `window`. None for one vector for each document."""
         carried = self.base.carried
-        found = carried.vectors if carried and self.base.saved else self.spec.vectors
-        return cast('int | Literal["window"] | None', found)
+        return carried.vectors if carried and self.base.saved else self.spec.vectors
 
 
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:

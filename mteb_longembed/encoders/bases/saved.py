@@ -15,15 +15,10 @@ from mteb_longembed.errors import ModelError
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.{name}"
     for name in (
-        "modules.LongTransformer",
-        "modules.WindowPooling",
-        *(
-            f"{module}.{kind}"
-            for module in ("span_pooling", "several")
-            for kind in ("SpanPooling", "RaggedVectors")
-        ),
+        "modules.LongTransformer", "modules.WindowPooling", "span_pooling.SpanPooling", "span_pooling.RaggedVectors",
+        "several.SpanPooling", "several.RaggedVectors",
     )
-)
+)  # fmt: skip
 #: The file beside the weights with the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
 #: The key of that file that holds the base.

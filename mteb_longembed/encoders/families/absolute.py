@@ -17,7 +17,6 @@ from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .base import Family
 from .interface import install_packed
-from .rotary import mapped_positions
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class Absolute(Family):
         else:
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
-        rows = strategy.table_rows(p, n) if self.has_table else mapped_positions(strategy, p, n)
+        rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}

@@ -19,7 +19,6 @@ from mteb_longembed.errors import ModelError
 
 from .base import Family
 from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
-from .rotary import mapped_positions
 
 #: The name under which transformers knows our attention function with biases.
 ATTENTION = "longembed_relative"
@@ -59,7 +58,7 @@ class DistanceBias:
     def _table(self, device: torch.device, n: int) -> tuple[Tensor, Tensor] | None:
         if self.plan is not None and n > self.strategy.trained_len:
             return None
-        p = mapped_positions(self.strategy, torch.arange(n), torch.tensor(n)).double()
+        p = self.strategy.position_ids(torch.arange(n), torch.tensor(n)).double()
         if bool((p == p.floor()).all()):
             place, step = p.long(), 1.0
         else:
@@ -73,7 +72,7 @@ class DistanceBias:
     def _distances(self, rows: slice, n: int) -> Tensor:
         if self.plan is not None and n > self.strategy.trained_len:
             return -self.plan.relative(rows, n)
-        p = mapped_positions(self.strategy, torch.arange(n), torch.tensor(n))
+        p = self.strategy.position_ids(torch.arange(n), torch.tensor(n))
         return (p - p[rows, None]).double()
 
     def _at(self, distance: Tensor, device: torch.device) -> Tensor:

@@ -224,7 +224,7 @@ class Strategy:
             p: positions 0..n-1, `[n]` or `[b, n]`.
             n: the documents' token counts, broadcastable to `p`.
         """
-        raise NotImplementedError
+        return p
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
         """The learned table of the target length, made from the trained table.
@@ -252,7 +252,7 @@ class Strategy:
         Returns:
             `[d/2]`, or `[b, d/2]` if the frequencies depend on the document's length.
         """
-        raise NotImplementedError
+        return inv_freq
 
     def attention(self) -> Plan:
         """The plan that changes relative positions inside attention."""
