@@ -27,10 +27,8 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
     """
-    if split_name(text)[1] is not None or target_alone(text):
-        return True
-    entry = ZOO.get(text)
-    return entry is not None and entry.kind == "hub"
+    named = split_name(text)[1] is not None or target_alone(text) is not None
+    return named or (text in ZOO and ZOO[text].kind == "hub")
 
 
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:

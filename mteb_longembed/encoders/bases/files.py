@@ -84,8 +84,7 @@ class Files:
         for name, file in _files(self.path, code):
             digest.update(name.encode() + b"\0")
             with file.open("rb") as stream:
-                while chunk := stream.read(1 << 20):
-                    digest.update(chunk)
+                hashlib.file_digest(stream, lambda: digest)
         if self.under is not None:
             digest.update(str(self.under.revision(code=code)).encode())
         return digest.hexdigest()[:40]
@@ -120,12 +119,10 @@ class Files:
             return download(self.path, name, revision=self.commit)
         except HubError:
             raise
-        except LocalEntryNotFoundError as error:
-            if optional:
+        except EntryNotFoundError as error:
+            if optional or not isinstance(error, LocalEntryNotFoundError):
                 return None
             raise unreachable(self.path) from error
-        except EntryNotFoundError:
-            return None
         except _REFUSED as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(

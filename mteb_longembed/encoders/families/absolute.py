@@ -55,10 +55,8 @@ class Absolute(Family):
         # Any, because torch says that every attribute of a module is Tensor | Module
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
-        self.padding_idx: int | None = None
-        if layout.from_padding:
-            # MPNet's is always 1, even if the configuration says something else
-            self.padding_idx = embeddings.padding_idx
+        # MPNet's is always 1, even if the configuration says something else
+        self.padding_idx: int | None = embeddings.padding_idx if layout.from_padding else None
         self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
         self.model = model
         self.has_table = "position_table" in strategy.hooks()
