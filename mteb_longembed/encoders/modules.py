@@ -25,7 +25,7 @@ from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.devices import to_device
 from .attention.documents import Documents, PackedDocuments, encoding, with_documents
-from .bases.saved import STRATEGY_FILE, Origin, adapters_in, origin_in, strategy_in, what_is_saved
+from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .engine.engine import DOCUMENT_LENGTHS, POOLING
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
@@ -380,7 +380,7 @@ class LongTransformer(Transformer):
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
         strategy = strategy_in(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
-        if adapters := adapters_in(config):
+        if adapters := config.get(ADAPTERS):
             place["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
             load_adapters(transformer.model, Module.load_dir_path(model_name_or_path, **place), adapters)
         loaded = cls.from_transformer(transformer, strategy, extended=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
+from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
@@ -23,8 +24,6 @@ OUR_CLASSES = frozenset(
 STRATEGY_FILE = "longembed_config.json"
 #: The key of that file that holds the base.
 _BASE = "base"
-#: The key that holds the names of adapters that are beside the weights.
-_ADAPTERS = "adapters"
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,7 @@ def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: 
         raise ModelError(
             f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
         )
-    origin = origin_in(extension)
-    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin)
+    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
 
 
 def _is_well_formed(entry: Any) -> bool:
@@ -82,7 +80,7 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
     """What `LongTransformer.save` writes: the strategy with its parameters, the adapters and the base."""
     config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
     if adapters:
-        config[_ADAPTERS] = adapters
+        config[ADAPTERS] = adapters
     return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}
 
 
@@ -91,18 +89,13 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
     try:
         values = {**config}
         values.pop(_BASE, None)
-        if not all(isinstance(name, str) for name in values.pop(_ADAPTERS, ())):
-            raise TypeError(f"{_ADAPTERS} must be names")
+        if not all(isinstance(name, str) for name in values.pop(ADAPTERS, ())):
+            raise TypeError(f"{ADAPTERS} must be names")
         return get_strategy(values.pop("strategy"))(**values)
     except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
             f"{where} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error
-
-
-def adapters_in(config: dict[str, Any]) -> list[str]:
-    """The names of the adapters that `what_is_saved` describes."""
-    return list(config.get(_ADAPTERS, ()))
 
 
 def origin_in(config: Any) -> Origin | None:

@@ -124,13 +124,10 @@ def relative_attention(
         scaled = scale * float(factor[first])
         if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
             table = position_bias.by_distance(documents, length)
-            found = (
-                None
-                if table is None
-                else attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
-            )
-            if found is not None:
-                return found
+            if table is not None:
+                found = attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
+                if found is not None:
+                    return found
         size = max(_BLOCK // (h * length), 16)
         blocks = []
         for start in range(0, length, size):

@@ -187,15 +187,13 @@ class Rotary(Family):
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
-        native = type(config).__module__.startswith("transformers.")
         # models of pictures and sound have no vocabulary, and those that read both are made of several models
         parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
         text = isinstance(getattr(config, "vocab_size", None), int) and not parts
         # layers without attention (linear, convolutions, state spaces) have no positions
         attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
         return (
-            native
-            and text
+            text
             and attends
             and bool(getattr(config, "rope_parameters", None))
             and config.model_type not in _OUT_OF_REACH
