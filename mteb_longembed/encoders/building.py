@@ -168,8 +168,7 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
         dtype, device = "float32", "cpu"
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    raw = base.files.json("config.json") or {}
-    converted = raw.get("model_type") == MODEL_TYPE
+    converted = (base.files.json("config.json") or {}).get("model_type") == MODEL_TYPE
     with native_folder(base.files) if converted else contextlib.nullcontext(base.path) as path:
         kwargs: dict[str, Any] = {
             **(base.files.load_options() if path == base.path else {}),

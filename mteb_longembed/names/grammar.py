@@ -47,17 +47,14 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
         tail = text[at + 1 :]
         if re.match(r"[^@:,]*[/\\]", tail):
             break
-        if not re.match(r"[0-9]", tail) and not _ends_inside_a_value(text[:at]):
+        before = text.rfind("+", 0, at)
+        inside = before > 0 and _INSIDE_A_VALUE.fullmatch(text, before, at)
+        if not re.match(r"[0-9]", tail) and not inside:
             head, _, settings = tail.replace(":", ",", 1).partition(",")
             strategy, found, target = head.partition("@")
             return text[:at], strategy, target if found else None, settings
-        at = text.rfind("+", 0, at)
+        at = before
     return text, None, None, ""
-
-
-def _ends_inside_a_value(head: str) -> bool:
-    plus = head.rfind("+")
-    return plus > 0 and _INSIDE_A_VALUE.fullmatch(head, plus) is not None
 
 
 def target_alone(text: str) -> re.Match[str] | None:

@@ -143,7 +143,9 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     _check_embedding_model(path, raw, modules)
     config = _config(whole, folder, raw, trust_remote_code)
     family = family_of(config)
-    has_code = not ours and _has_code(raw, modules, tokenizer)
+    foreign = any(not module["type"].startswith("sentence_transformers.") for module in modules or ())
+    # what trust_remote_code=True makes run
+    has_code = not ours and (foreign or "auto_map" in raw or "auto_map" in tokenizer)
     runs_code = has_code and trust_remote_code
     dtype = raw.get("dtype") or raw.get("torch_dtype")
     carried = None
@@ -221,13 +223,6 @@ def shortest(*said: Any) -> int | None:
     return min((n for n in said if type(n) is int and 0 < n < 10**9), default=None)
 
 
-def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
-    """Whether `trust_remote_code=True` makes a repository run code of its own."""
-    types = [str(module.get("type", "")) for module in modules or ()]
-    foreign = any(not kind.startswith("sentence_transformers.") for kind in types)
-    return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
-
-
 def parameters_by_type(file: Path) -> Counter[str]:
     """How many parameters of each type a safetensors file has, by the types' names in such files."""
     try:
@@ -246,7 +241,7 @@ def _weights_dtype(folder: Path, local: bool) -> str | None:
 
 def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
     if modules is not None:
-        types = [str(module.get("type", "")) for module in modules]
+        types = [module["type"] for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
         return

@@ -91,11 +91,8 @@ def long_attention(
     strategy = settings.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    window = sliding_window
-    if window is not None and window >= (
-        strategy.target_len if settings.keep_windows else strategy.trained_len
-    ):
-        window = None
+    felt = strategy.target_len if settings.keep_windows else strategy.trained_len
+    window = None if sliding_window is None or sliding_window >= felt else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
     if isinstance(documents, PackedDocuments):
