@@ -50,6 +50,8 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
+    for module in list(model)[1:]:
+        module.float()  # the transformer returns fp32, whatever its dtype is
     origin = model.first.origin = resolved.base.origin
     card = model.model_card_data
     card.model_name, card.base_model_revision = resolved.name, resolved.revision
@@ -248,9 +250,9 @@ def _model_of(
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
     if resolved.vectors is None:
-        return LongSentenceTransformer(modules=modules, device=device, **settings).pool_in_fp32()
+        return LongSentenceTransformer(modules=modules, device=device, **settings)
     del settings["truncate_dim"]
-    return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
+    return LongMultiVectorEncoder(modules=modules, device=device, **settings)
 
 
 def _module_class(source: str, reference: str) -> type[Any]:

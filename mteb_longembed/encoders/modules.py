@@ -35,9 +35,6 @@ from .strategies import Strategy
 #: Features with one value for each token. Windows cut them, and padding fills them with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
-#: Short texts. A tokenizer must turn at least one of them into tokens.
-PROBES = ("a", "the", "1", "文")
-
 
 class LongTransformer(Transformer):
     """A sentence-transformers `Transformer` whose positions are changed by a strategy."""
@@ -190,7 +187,7 @@ class LongTransformer(Transformer):
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""
-        for text in PROBES:
+        for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
             ids = self._words(text)["input_ids"]
             bare = self._words(text, add_special_tokens=False)["input_ids"]
             for before in range(len(ids) - len(bare) + 1):
@@ -317,16 +314,14 @@ class LongTransformer(Transformer):
         of each document.
         """
         before, behind = self._specials()
-        told = features.get("window_prefix")
-        prefixes = None if told is None else told.tolist()
+        prefixes = features.get("window_prefix", torch.full((len(lengths),), before)).tolist()
         tokens: list[Tensor] = []
         counts: list[int] = []
         for row, n in enumerate(lengths.tolist()):
             if n <= self.strategy.whole_len:
                 window = torch.arange(n)[None]
             else:
-                prefix = before if prefixes is None else prefixes[row]
-                window = self.strategy.windows(n, prefix, behind)
+                window = self.strategy.windows(n, prefixes[row], behind)
             tokens.extend(window)
             counts.append(len(window))
         index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)

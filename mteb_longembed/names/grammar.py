@@ -34,10 +34,8 @@ def is_extended_name(text: str) -> bool:
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     """Base, strategy, target and settings: a name cut at its last `+` that starts a strategy, at `@` and `:` or `,`.
 
-    A part that is missing is None.
-
-    A `+` in a folder's name, in an exponent (`1e+5`) or in a value (`center=corpus+queries`) does not start a
-    strategy.
+    A part that is missing is None. A `+` in a folder's name, in an exponent (`1e+5`) or in a value
+    (`center=corpus+queries`) does not start a strategy.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
     ('intfloat/e5-base-v2', 'ntk', '4096', 'sigma=4')

@@ -83,9 +83,7 @@ class Base:
 
     def check_unchanged(self) -> None:
         """Raise InputError if the files of a local base have changed since they were read."""
-        if self.files.are_unchanged():
-            return
-        now = self.files.revision(code=self.runs_code)
+        now = self.revision if self.files.are_unchanged() else self.files.revision(code=self.runs_code)
         if now != self.revision:
             raise InputError(
                 f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
@@ -109,7 +107,7 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
 
 def _modules(files: Files) -> list[dict[str, Any]] | None:
     modules = files.json("modules.json", list)
-    check_modules(files.path, modules)
+    check_modules(files.path, modules or [])
     return cast("list[dict[str, Any]] | None", modules)
 
 

@@ -28,7 +28,6 @@ from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
 
-_REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -123,7 +122,7 @@ class Files:
             if optional or not isinstance(error, LocalEntryNotFoundError):
                 return None
             raise unreachable(self.path) from error
-        except _REFUSED as error:
+        except (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError) as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(
                 f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "

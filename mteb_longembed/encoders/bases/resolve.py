@@ -11,9 +11,6 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from .base import Base, open_base
 from .spec import DTYPES, ModelSpec
 
-#: Similarities of single vectors for which the best of several vectors can be taken.
-_COMPARABLE = (None, "cosine", "dot")
-
 
 @dataclass(frozen=True)
 class ResolvedModel:
@@ -106,7 +103,7 @@ def _check_vectors(vectors: int | str | None, base: Base) -> None:
     """Raise IncompatibleError if a base cannot have several vectors of this kind for a document."""
     if vectors is None:
         return
-    if base.similarity not in _COMPARABLE:
+    if base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."

@@ -48,10 +48,8 @@ def is_ours(modules: Any) -> bool:
     return bool(modules) and any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules)
 
 
-def check_modules(path: str, modules: list[Any] | None) -> None:
+def check_modules(path: str, modules: list[Any]) -> None:
     """Raise ModelError if a `modules.json` does not list modules inside its folder, or ours are not the first."""
-    if modules is None:
-        return
     if not all(map(_is_well_formed, modules)) or (is_ours(modules) and modules[0]["type"] not in OUR_CLASSES):
         raise ModelError(
             f"modules.json of {path} must list modules with a type and a path each, ours first, got "

@@ -195,11 +195,6 @@ def packed_attention(
     return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
 
 
-def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    """SDPA's mask; none for packed documents, which see nothing of one another anyway."""
-    return sdpa_mask(*args, **kwargs) if current_packed() is None else None
-
-
 def install_packed(model: PreTrainedModel) -> bool:
     """Let a model's SDPA attention run packed documents too, and say whether it can. Padded ones run as before.
 
@@ -297,7 +292,10 @@ def trial(
 AttentionInterface.register(ATTENTION, long_attention)
 AttentionMaskInterface.register(ATTENTION, padding_mask)
 AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, packed_mask)
+# packed documents see nothing of one another without a mask
+AttentionMaskInterface.register(
+    PACKED, lambda *args, **kwargs: sdpa_mask(*args, **kwargs) if current_packed() is None else None
+)
 
 
 def attend_plain(

@@ -87,14 +87,12 @@ class DistanceBias:
         return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
-        settings = (
-            True, self.layer.relative_attention_num_buckets, self.layer.relative_attention_max_distance
-        )  # fmt: skip
-        bucket = self.layer._relative_position_bucket
+        layer, bucket = self.layer, self.layer._relative_position_bucket
+        settings = (True, layer.relative_attention_num_buckets, layer.relative_attention_max_distance)
         # UMT5's function reads these settings from the layer itself
         own = len(inspect.signature(bucket).parameters) == 1
         buckets = bucket(distance) if own else bucket(distance, *settings)
-        return self.layer.relative_attention_bias(buckets)
+        return layer.relative_attention_bias(buckets)
 
 
 def relative_attention(
