@@ -7,7 +7,6 @@ import copy
 import importlib
 import re
 import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +50,8 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
+    for module in list(model)[1:]:
+        module.float()  # the transformer returns fp32, whatever its dtype is
     origin = model.first.origin = resolved.base.origin
     card = model.model_card_data
     card.model_name, card.base_model_revision = resolved.name, resolved.revision
@@ -169,8 +170,7 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
         dtype, device = "float32", "cpu"
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     said = {key: value for key, value in prompts.items() if value is not None}
-    raw = base.files.json("config.json") or {}
-    kind = raw.get("model_type", "")
+    kind = (base.files.json("config.json") or {}).get("model_type", "")
     with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
         kwargs: dict[str, Any] = {
             **(base.files.load_options() if path == base.path else {}),
@@ -178,7 +178,7 @@ def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransform
             "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
             "config_kwargs": dict(entry.config),
         }
-        if base.has_modules or entry.pooling is None:
+        if base.modules or entry.pooling is None:
             kind_of_model: Any = MultiVectorEncoder if base.late_interaction else SentenceTransformer
             model = kind_of_model(path, device=device, prompts=said, **kwargs)
         else:
@@ -229,7 +229,7 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
         modules[1] = SpanPooling.with_vectors(modules[1], vectors)
         modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     elif pools:
-        modules[1] = WindowPooling.from_pooling(modules[1])
+        modules[1].__class__ = WindowPooling  # the subclass only adds methods
     if resolved.spec.max_vectors is not None:
         modules.append(FewerVectors(int(resolved.spec.max_vectors)))
     return _model_of(modules, resolved, str(base.device), settings)
@@ -256,22 +256,19 @@ def _model_of(
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
     if resolved.vectors is None and not resolved.base.late_interaction:
-        return LongSentenceTransformer(modules=modules, device=device, **settings).pool_in_fp32()
+        return LongSentenceTransformer(modules=modules, device=device, **settings)
     settings.pop("truncate_dim", None)
-    return LongMultiVectorEncoder(modules=modules, device=device, **settings).pool_in_fp32()
+    return LongMultiVectorEncoder(modules=modules, device=device, **settings)
 
 
 def _module_class(source: str, reference: str) -> type[Any]:
     """The class that a saved model names, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
-        with warnings.catch_warnings():
-            # most models on the hub name modules by an older path, and sentence-transformers warns about that
-            warnings.simplefilter("ignore", DeprecationWarning)
-            try:
-                found = getattr(importlib.import_module(module), name, None)
-            except ImportError:
-                found = None
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ImportError:
+            found = None
         if isinstance(found, type) and issubclass(found, Module):
             return found
     raise ModelError(

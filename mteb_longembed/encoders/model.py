@@ -39,8 +39,6 @@ _SEVERAL = "several vectors a document, so load it with sentence_transformers.Mu
 _ARRAYS = ("sentence_embedding", "token_embeddings")
 #: What is done with the arrays of some texts before they are returned.
 Finish = Callable[[list[Tensor]], list[Tensor]]
-#: The oldest version of this package that reads what we save.
-_READ_SINCE = "0.1.0"
 
 
 class Embedder:
@@ -81,12 +79,6 @@ class Embedder:
     def first(self) -> LongTransformer:
         """The module that tokenises and holds the strategy."""
         return cast("LongTransformer", self._modules_in_order()[0])
-
-    def pool_in_fp32(self) -> Self:
-        """Keep every module after the transformer in fp32. The transformer returns fp32, whatever its dtype is."""
-        for module in self._modules_in_order()[1:]:
-            module.float()
-        return self
 
     def merge_adapters(self) -> Self:
         """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
@@ -186,7 +178,7 @@ class Embedder:
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         own: dict[str, Any] = super()._get_model_config()  # type: ignore[misc]  # of the class beside this one
         needs = {
-            "specifier": f">={_READ_SINCE}",
+            "specifier": ">=0.1.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**own, "requirements": {**own.get("requirements", {}), "mteb-longembed": needs}}
@@ -195,13 +187,10 @@ class Embedder:
         return list(cast("Any", self))
 
 
-#: The settings of a SentenceTransformer other than its modules, by the names in its constructor.
-_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-
-
 def settings_of(model: Any) -> dict[str, Any]:
     """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    return {key: getattr(model, key) for key in _SETTINGS if hasattr(model, key)}
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
 def check_hooks(stock: type, own: Any) -> None:

@@ -25,7 +25,7 @@ from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.devices import to_device
 from .attention.documents import Documents, PackedDocuments, encoding, with_documents
-from .bases.saved import STRATEGY_FILE, Origin, adapters_in, origin_in, strategy_in, what_is_saved
+from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .engine.engine import DOCUMENT_LENGTHS, POOLING
 from .engine.tokenizing import Ids, cutter_of
 from .families import Family, family_of
@@ -36,8 +36,6 @@ from .strategies.pcw import full_windows
 #: Features with one value for each token. Windows cut them, and padding fills them with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
-#: Short texts. A tokenizer must turn at least one of them into tokens.
-PROBES = ("a", "the", "1", "文")
 #: The length of inputs that are not cut, in tokens.
 NO_LIMIT = 2**31
 
@@ -206,7 +204,7 @@ class LongTransformer(Transformer):
 
     def _specials(self) -> tuple[int, int]:
         """How many special tokens the tokenizer puts before and after a text."""
-        for text in PROBES:
+        for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
             ids = self._words(text)["input_ids"]
             bare = self._words(text, add_special_tokens=False)["input_ids"]
             for before in range(len(ids) - len(bare) + 1):
@@ -422,15 +420,11 @@ class LongTransformer(Transformer):
         place |= {
             key: kwargs.pop(key) for key in ("token", "cache_folder", "local_files_only") if key in kwargs
         }
-        file = f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}"
-        try:
-            # not Transformer's own method, because it adds to the content of the file
-            config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{file} cannot be read as JSON: {str(error)[:80]}.") from error
-        strategy = strategy_in(config, file)
+        # not Transformer's own method, because it adds to the content of the file
+        config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **place)
+        strategy = strategy_in(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **place, **kwargs)
-        if adapters := adapters_in(config):
+        if adapters := config.get(ADAPTERS):
             place["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
             load_adapters(transformer.model, Module.load_dir_path(model_name_or_path, **place), adapters)
         loaded = cls.from_transformer(transformer, strategy, extended=True)
@@ -448,12 +442,6 @@ class WindowPooling(Pooling):
 
     #: Whether the vectors of a document depend on more than its pooled windows.
     needs_tokens = False
-
-    @classmethod
-    def from_pooling(cls, pooling: Pooling) -> Self:
-        """Turn a private `Pooling` into a `WindowPooling`, in place."""
-        pooling.__class__ = cls
-        return cast("Self", pooling)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         features = super().forward(features, **kwargs)
@@ -495,17 +483,10 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
     return mean_by(document, pooled, len(counts))
 
 
-def _norm_topk(windows: Tensor) -> Tensor:
-    longest = windows.norm(dim=1).topk(min(TOP_WINDOWS, len(windows))).indices
-    return windows[longest].mean(0)
-
-
-#: How many windows `norm-topk` averages.
-TOP_WINDOWS = 3
 #: Aggregation -> one document's vector `[d]` from its windows `[w, d]`; averages are made for all documents at once.
 _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
     "max": lambda windows: windows.amax(0),
-    "norm-topk": _norm_topk,
+    "norm-topk": lambda windows: windows[windows.norm(dim=1).topk(min(3, len(windows))).indices].mean(0),
     "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
 }
 

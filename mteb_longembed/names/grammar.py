@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import read_tokens
@@ -20,15 +19,6 @@ _TARGET_ALONE = re.compile(r"(?P<base>[^+]+)@(?P<target>[0-9]+[kK]?)")
 _INSIDE_A_VALUE = re.compile(r"\+[^+@:,/\\]*(@[^:,]*)?[:,]([^,=]+=[^,]*,)*[^,=]+=[^,]*")
 
 
-class NameParts(NamedTuple):
-    """A name cut at its `+`, `@` and `:`; None for a part that is missing."""
-
-    base: str
-    strategy: str | None
-    target: str | None
-    settings: str
-
-
 def is_extended_name(text: str) -> bool:
     """Whether we resolve this name: it is an alias of a model with weights, or it has a `+STRATEGY`.
 
@@ -37,37 +27,32 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
     """
-    if split_name(text).strategy is not None or target_alone(text):
-        return True
-    entry = ZOO.get(text)
-    return entry is not None and entry.kind == "hub"
+    named = split_name(text)[1] is not None or target_alone(text) is not None
+    return named or (text in ZOO and ZOO[text].kind == "hub")
 
 
-def split_name(text: str) -> NameParts:
-    """Cut a name at its last `+` that starts a strategy. Cut the rest at `@` and at `:` or `,`.
+def split_name(text: str) -> tuple[str, str | None, str | None, str]:
+    """Base, strategy, target and settings: a name cut at its last `+` that starts a strategy, at `@` and `:` or `,`.
 
-    A `+` in a folder's name, in an exponent (`1e+5`) or in a value (`center=corpus+queries`) does not start a
-    strategy.
+    A part that is missing is None. A `+` in a folder's name, in an exponent (`1e+5`) or in a value
+    (`center=corpus+queries`) does not start a strategy.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
-    NameParts(base='intfloat/e5-base-v2', strategy='ntk', target='4096', settings='sigma=4')
+    ('intfloat/e5-base-v2', 'ntk', '4096', 'sigma=4')
     """
     at = text.rfind("+")
     while at > 0:
         tail = text[at + 1 :]
         if re.match(r"[^@:,]*[/\\]", tail):
             break
-        if not re.match(r"[0-9]", tail) and not _ends_inside_a_value(text[:at]):
+        before = text.rfind("+", 0, at)
+        inside = before > 0 and _INSIDE_A_VALUE.fullmatch(text, before, at)
+        if not re.match(r"[0-9]", tail) and not inside:
             head, _, settings = tail.replace(":", ",", 1).partition(",")
             strategy, found, target = head.partition("@")
-            return NameParts(text[:at], strategy, target if found else None, settings)
-        at = text.rfind("+", 0, at)
-    return NameParts(text, None, None, "")
-
-
-def _ends_inside_a_value(head: str) -> bool:
-    plus = head.rfind("+")
-    return plus > 0 and _INSIDE_A_VALUE.fullmatch(head, plus) is not None
+            return text[:at], strategy, target if found else None, settings
+        at = before
+    return text, None, None, ""
 
 
 def target_alone(text: str) -> re.Match[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import types
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError
 
 _TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
 _SWITCH = {"on": True, "off": False, True: True, False: False}
@@ -65,9 +66,10 @@ class Parameter:
         if self.switch and isinstance(value, (str, bool)) and value in _SWITCH:
             return _SWITCH[value]
         if self.number is not None and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            number = _number(value)
-            if number is not None and (self.number is float or number.is_integer()):
-                return self.number(number)
+            with contextlib.suppress(ValueError, OverflowError):
+                number = float(value)
+                if math.isfinite(number) and (self.number is float or number.is_integer()):
+                    return self.number(number)
         raise InputError(f"{self.name} must be {self._kinds()}, got {value!r}.")
 
     def _kinds(self) -> str:
@@ -91,21 +93,6 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
 }
 #: The encoder's share of a fused score if the name gives none; training/windows.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
-
-
-def read_parameters(
-    owner: str, declared: Mapping[str, Parameter], given: Mapping[str, object]
-) -> dict[str, Any]:
-    """The typed values of all given parameters.
-
-    Raises:
-        UnknownNameError: if the owner has no such parameter.
-        InputError: if a parameter may not have its value.
-    """
-    for key in given:
-        if key not in declared:
-            raise UnknownNameError(f"parameter of {owner}", key, declared)
-    return {key: declared[key].read(value) for key, value in given.items()}
 
 
 def read_tokens(what: str, value: object) -> int:
@@ -138,11 +125,3 @@ def spell(value: object) -> str:
         whole = int(value) if value.is_integer() and abs(value) < 1e15 else value
         return str(whole).replace("e+", "e")
     return str(value)
-
-
-def _number(value: str | float) -> float | None:
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

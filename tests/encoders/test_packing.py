@@ -38,7 +38,7 @@ def packed(monkeypatch) -> list[int]:
 def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
     base = rotary.make(name, tmp_path_factory)
     model = rotary.extended(base, key, logn=True)
-    oracle = rotary.Oracle(base, key)
+    oracle = rotary.Oracle(base, key, logn=True)
     for text, got in zip(TEXTS, model.encode(TEXTS), strict=True):
         assert gap(got, oracle.encode(text)) < 1e-5
     assert packed

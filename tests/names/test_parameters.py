@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
-from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.parameters import Parameter, read_parameters, read_tokens, spell
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import Parameter, read_tokens, spell
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,6 @@ def test_a_value_gets_the_declared_type_whoever_gave_it(annotation, value, typed
 def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -> None:
     with pytest.raises(InputError, match=message):
         Parameter.declared("ntk's x", annotation).read(value)
-
-
-def test_an_unknown_parameter_names_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="unknown parameter of ntk 'sigm': did you mean 'sigma'"):
-        read_parameters("ntk", {"sigma": Parameter("ntk's sigma", number=float)}, {"sigm": 2})
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)])

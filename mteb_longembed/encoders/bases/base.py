@@ -60,7 +60,6 @@ class Base:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-    has_modules: bool = True
     modules: tuple[dict[str, Any], ...] = ()
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
@@ -88,9 +87,7 @@ class Base:
 
     def check_unchanged(self) -> None:
         """Raise InputError if the files of a local base have changed since they were read."""
-        if self.files.are_unchanged():
-            return
-        now = self.files.revision(code=self.runs_code)
+        now = self.revision if self.files.are_unchanged() else self.files.revision(code=self.runs_code)
         if now != self.revision:
             raise InputError(
                 f"{self.name} must still be at revision {self.revision}, got {now}: its files have changed "
@@ -114,7 +111,7 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
 
 def _modules(files: Files) -> list[dict[str, Any]] | None:
     modules = files.json("modules.json", list)
-    check_modules(files.path, modules)
+    check_modules(files.path, modules or [])
     return cast("list[dict[str, Any]] | None", modules)
 
 
@@ -148,12 +145,16 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     _check_embedding_model(path, raw, modules)
     kinds = {settings.get("model_type"), settings.get("similarity_fn_name")}
     late = "vectors" not in pooling and bool(kinds & _LATE_INTERACTION)
-    limits = [_limit(path, options, "max_seq_length")]
+    limits = [options.get("max_seq_length")]
     if late:
-        limits += [_limit(path, each, "document_length") for each in (options, settings)]
+        limits += [options.get("document_length"), settings.get("document_length")]
     config = _config(whole, folder, raw, trust_remote_code)
     family = family_of(config)
-    has_code = not ours and _has_code(raw, modules, tokenizer)
+    # sentence-transformers reads PyLate's modules as its own
+    stock = ("sentence_transformers.", "pylate.")
+    foreign = any(not module["type"].startswith(stock) for module in modules or ())
+    # what trust_remote_code=True makes run
+    has_code = not ours and (foreign or "auto_map" in raw or "auto_map" in tokenizer)
     runs_code = has_code and trust_remote_code
     dtype = raw.get("dtype") or raw.get("torch_dtype")
     carried = None
@@ -175,7 +176,6 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         family=family,
         config=config,
         entry=entry,
-        has_modules=modules is not None,
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
@@ -218,15 +218,6 @@ def loaded_base(model: SentenceTransformer) -> Base:
     )
 
 
-def _limit(path: str, options: dict[str, Any], name: str) -> int | None:
-    said = options.get(name)
-    if said is not None and (not isinstance(said, int) or isinstance(said, bool)):
-        raise ModelError(
-            f"{name} in the configuration of {path} must be a number of tokens, got {str(said)[:80]!r}."
-        )
-    return said
-
-
 def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     said = config.get("pooling_mode")
     named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
@@ -236,17 +227,9 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     return modes[0] if len(modes) == 1 else modes or None
 
 
-def shortest(*said: int | None) -> int | None:
-    """The smallest of the numbers of tokens that a base gives. None for none, or a placeholder for "no limit"."""
-    return min((n for n in said if n and n < 10**9), default=None)
-
-
-def _has_code(raw: dict[str, Any], modules: list[dict[str, Any]] | None, tokenizer: Any) -> bool:
-    """Whether `trust_remote_code=True` makes a repository run code of its own."""
-    types = [str(module.get("type", "")) for module in modules or ()]
-    # sentence-transformers reads PyLate's modules as its own
-    foreign = any(not kind.startswith(("sentence_transformers.", "pylate.")) for kind in types)
-    return foreign or "auto_map" in raw or "auto_map" in (tokenizer or {})
+def shortest(*said: Any) -> int | None:
+    """The smallest number of tokens that a base gives. None if it gives none, or a placeholder for "no limit"."""
+    return min((n for n in said if type(n) is int and 0 < n < 10**9), default=None)
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
@@ -267,7 +250,7 @@ def _weights_dtype(folder: Path, local: bool) -> str | None:
 
 def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
     if modules is not None:
-        types = [str(module.get("type", "")) for module in modules]
+        types = [module["type"] for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
         return

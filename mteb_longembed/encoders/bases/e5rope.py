@@ -15,23 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import JinaEmbeddingsV3Config, JinaEmbeddingsV3Model
+from transformers import JinaEmbeddingsV3Config
 
 from mteb_longembed.errors import ModelError
 
-#: Settings with the same name and meaning in the authors' configuration and in ours.
-_SAME = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-    "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings",
-    "type_vocab_size", "initializer_range", "layer_norm_eps", "pad_token_id",
-)  # fmt: skip
-#: The authors' defaults for values that their file leaves out.
-_DEFAULTS: dict[str, Any] = {
+#: Settings with the same name and meaning in the authors' configuration and in ours, and the authors' defaults.
+_SETTINGS: dict[str, Any] = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
-    "vocab_size": 50000,
+    "vocab_size": 50000, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
 }  # fmt: skip
 #: Names inside a layer: the authors' name -> transformers' name.
 _RENAMED = {
@@ -51,15 +46,10 @@ _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
     """transformers' configuration for the authors' `config.json`."""
-    values = {**_DEFAULTS, **{key: config[key] for key in _SAME if key in config}}
+    values = {key: config.get(key, default) for key, default in _SETTINGS.items()}
     if config.get("rotary_value"):
         raise ModelError(
             "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."
-        )
-    if config.get("embedding_size", values["hidden_size"]) not in (None, values["hidden_size"]):
-        raise ModelError(
-            f"an E5-RoPE checkpoint has embeddings as wide as its layers ({values['hidden_size']}), got "
-            f"{config['embedding_size']}."
         )
     rope = {"rope_theta": float(config.get("rope_theta", 10_000.0)), "rope_type": "default"}
     native = JinaEmbeddingsV3Config(**values, rope_parameters=rope)
@@ -80,27 +70,16 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found = _LAYER.fullmatch(name)
         if found is None or found[2] not in _RENAMED:
             raise ModelError(f"{key} is not a weight of an E5-RoPE checkpoint.")
-        out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value
+        out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value.contiguous()
     return out
 
 
 def save_native(source: Path, target: Path) -> None:
     """Save the authors' model as one of transformers' own."""
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
-    model = JinaEmbeddingsV3Model(config, add_pooling_layer=False)
     weights = native_weights(_read_weights(source))
-    try:
-        missing, unexpected = model.load_state_dict(weights, strict=False)
-    except RuntimeError as error:
-        raise ModelError(f"the weights in {source} do not fit its config.json: {error}") from error
-    if missing or unexpected:
-        raise ModelError(
-            f"{source} lacks weights of an E5-RoPE checkpoint: {', '.join([*missing, *unexpected])}."
-        )
-    dtypes = {value.dtype for value in weights.values() if value.is_floating_point()}
-    if len(dtypes) == 1:
-        torch.nn.Module.to(model, dtype=dtypes.pop())
-    model.save_pretrained(target)
+    config.save_pretrained(target)
+    save_file(weights, target / "model.safetensors", {"format": "pt"})
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:

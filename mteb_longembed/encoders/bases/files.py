@@ -28,11 +28,9 @@ from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
 
-_REFUSED = (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
-_CODE = ".py"
 
 #: The files of a folder on disk: name, number, bytes, times of the last change of content and entry in nanoseconds.
 Stamp = tuple[tuple[str, int, int, int, int], ...]
@@ -85,8 +83,7 @@ class Files:
         for name, file in _files(self.path, code):
             digest.update(name.encode() + b"\0")
             with file.open("rb") as stream:
-                while chunk := stream.read(1 << 20):
-                    digest.update(chunk)
+                hashlib.file_digest(stream, lambda: digest)
         if self.under is not None:
             digest.update(str(self.under.revision(code=code)).encode())
         return digest.hexdigest()[:40]
@@ -121,13 +118,11 @@ class Files:
             return download(self.path, name, revision=self.commit)
         except HubError:
             raise
-        except LocalEntryNotFoundError as error:
-            if optional:
+        except EntryNotFoundError as error:
+            if optional or not isinstance(error, LocalEntryNotFoundError):
                 return None
             raise unreachable(self.path) from error
-        except EntryNotFoundError:
-            return None
-        except _REFUSED as error:
+        except (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError) as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(
                 f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
@@ -179,7 +174,7 @@ def _stamp(path: str) -> Stamp:
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:
     """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
-    endings = (*_HASHED, _CODE) if code else _HASHED
+    endings = (*_HASHED, ".py") if code else _HASHED
     found: list[tuple[str, Path]] = []
     entered: set[str] = set()
     for folder, inner, names in os.walk(path, followlinks=True):

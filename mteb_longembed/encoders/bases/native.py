@@ -6,7 +6,6 @@ a model of its own, and needs no library for the rest.
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,8 +21,9 @@ from mteb_longembed.hub import hub_answers
 from . import e5rope
 from .files import Files
 
-#: The small files that are copied. Code never is.
-_SMALL = (".json", ".txt", ".model", ".jinja")
+#: What is fetched but for the weights, and what is not copied from it. Code never is.
+_SMALL = ["*.json", "*.txt", "*.model", "*.jinja"]
+_LEFT_OUT = ("*.py", "*.bin", "*index*", ".*", "*processor*", "sentence_bert_config.json")
 
 
 def text_config(config: dict[str, Any]) -> PretrainedConfig:
@@ -51,22 +51,19 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
     folder = Path(files.path)
     if not files.local:
         for weights in ("*.safetensors", "*pytorch_model.bin"):
-            patterns = [*(f"*{ending}" for ending in _SMALL), weights]
             offline = not hub_answers()
             found = snapshot_download(
-                files.path, revision=files.commit, allow_patterns=patterns, local_files_only=offline
+                files.path, revision=files.commit, allow_patterns=[*_SMALL, weights], local_files_only=offline
             )
             folder = Path(found)
             if list(folder.glob(weights)):
                 break
     with tempfile.TemporaryDirectory() as target:
-        _, write = NATIVE[model_type]
-        write(folder, Path(target))
-        for file in folder.rglob("*"):
-            copy = Path(target, file.relative_to(folder))
-            wanted = file.suffix in _SMALL or (file.parent != folder and file.suffix == ".safetensors")
-            unwanted = re.search(r"index|processor|sentence_bert_config", file.name)
-            if file.is_file() and wanted and not unwanted and not copy.exists():
-                copy.parent.mkdir(exist_ok=True)
-                shutil.copyfile(file, copy)
+
+        def left_out(inside: str, names: list[str]) -> set[str]:
+            own = ["*.safetensors"] if Path(inside) == folder else []  # later modules keep their weights
+            return shutil.ignore_patterns(*_LEFT_OUT, *own)(inside, names)
+
+        shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)
+        NATIVE[model_type][1](folder, Path(target))
         yield target

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .base import Base, open_base
 from .spec import DTYPES, ModelSpec
-
-#: Similarities of single vectors for which the best of several vectors can be taken.
-_COMPARABLE = (None, "cosine", "dot")
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,10 @@ class ResolvedModel:
         return f"{self.base.revision}-{ALGORITHM}"
 
     @property
-    def vectors(self) -> int | Literal["window"] | None:
+    def vectors(self) -> Any:
         """Content tokens for each vector, or `window`. None for one vector for each document."""
         carried = self.base.carried
-        found = carried.vectors if carried and self.base.saved else self.spec.vectors
-        return cast('int | Literal["window"] | None', found)
+        return carried.vectors if carried and self.base.saved else self.spec.vectors
 
 
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
@@ -127,7 +123,7 @@ def _check_late_interaction(spec: ModelSpec, base: Base) -> None:
 
 def _check_pooling(vectors: int | str | None, strategy: Strategy, base: Base) -> None:
     """Raise IncompatibleError if a base's vectors cannot be compared or pooled in the way that a model asks for."""
-    if vectors is not None and base.similarity not in _COMPARABLE:
+    if vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
+from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
@@ -15,22 +16,15 @@ from mteb_longembed.errors import ModelError
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.{name}"
     for name in (
-        "modules.LongTransformer",
-        "modules.WindowPooling",
-        *(
-            f"{module}.{kind}"
-            for module in ("span_pooling", "several")
-            for kind in ("SpanPooling", "RaggedVectors")
-        ),
+        "modules.LongTransformer", "modules.WindowPooling", "span_pooling.SpanPooling", "span_pooling.RaggedVectors",
+        "several.SpanPooling", "several.RaggedVectors",
         "span_pooling.FewerVectors",
     )
-)
+)  # fmt: skip
 #: The file beside the weights with the strategy and its parameters.
 STRATEGY_FILE = "longembed_config.json"
 #: The key of that file that holds the base.
 _BASE = "base"
-#: The key that holds the names of adapters that are beside the weights.
-_ADAPTERS = "adapters"
 
 
 @dataclass(frozen=True)
@@ -55,10 +49,8 @@ def is_ours(modules: Any) -> bool:
     return bool(modules) and any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules)
 
 
-def check_modules(path: str, modules: list[Any] | None) -> None:
+def check_modules(path: str, modules: list[Any]) -> None:
     """Raise ModelError if a `modules.json` does not list modules inside its folder, or ours are not the first."""
-    if modules is None:
-        return
     if not all(map(_is_well_formed, modules)) or (is_ours(modules) and modules[0]["type"] not in OUR_CLASSES):
         raise ModelError(
             f"modules.json of {path} must list modules with a type and a path each, ours first, got "
@@ -73,8 +65,7 @@ def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: 
         raise ModelError(
             f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
         )
-    origin = origin_in(extension)
-    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin)
+    return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
 
 
 def _is_well_formed(entry: Any) -> bool:
@@ -90,7 +81,7 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
     if strategy.past_target == "cut":
         del config["past_target"]  # versions before 0.3 do not know it
     if adapters:
-        config[_ADAPTERS] = adapters
+        config[ADAPTERS] = adapters
     return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}
 
 
@@ -99,18 +90,13 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
     try:
         values = {**config}
         values.pop(_BASE, None)
-        if not all(isinstance(name, str) for name in values.pop(_ADAPTERS, ())):
-            raise TypeError(f"{_ADAPTERS} must be names")
+        if not all(isinstance(name, str) for name in values.pop(ADAPTERS, ())):
+            raise TypeError(f"{ADAPTERS} must be names")
         return get_strategy(values.pop("strategy"))(**values)
     except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(
             f"{where} must hold a strategy with its parameters, got {str(config)[:80]!r} ({error})."
         ) from error
-
-
-def adapters_in(config: dict[str, Any]) -> list[str]:
-    """The names of the adapters that `what_is_saved` describes."""
-    return list(config.get(_ADAPTERS, ()))
 
 
 def origin_in(config: Any) -> Origin | None:

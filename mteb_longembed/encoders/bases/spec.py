@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
@@ -15,7 +15,6 @@ from mteb_longembed.names.parameters import (
     SEARCH_PARAMETERS,
     VECTORS,
     Parameter,
-    read_parameters,
     read_tokens,
     spell,
 )
@@ -23,7 +22,7 @@ from mteb_longembed.names.zoo import ZOO
 
 #: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
-_SHORT = {full: short for short, full in DTYPES.items()}
+_SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
 _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = (
@@ -55,7 +54,11 @@ class ModelSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        params = read_parameters(self.strategy, self.kind.declared(), self.params)
+        declared = self.kind.declared()
+        for key in self.params:
+            if key not in declared:
+                raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
+        params = {key: declared[key].read(value) for key, value in self.params.items()}
         self._keep("params", {key: value for key, value in params.items() if value is not None})
         self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype or "", self.dtype)))
         for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
@@ -170,12 +173,5 @@ def _split_settings(text: str, settings: str) -> dict[str, str]:
             )
         if key in given:
             raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
-        if key in _PARTS_OF_THEIR_OWN:
-            raise InputError(
-                f"{key} has its own place in a name (BASE+STRATEGY@TARGET), got it as a parameter in {text!r}."
-            )
         given[key] = value
     return given
-
-
-_PARTS_OF_THEIR_OWN = {f.name for f in fields(ModelSpec)} - {*OF_EVERY_NAME}

@@ -24,20 +24,15 @@ def family_of(config: PretrainedConfig) -> type[Family]:
         ModelError: if the model needs remote code but has the model type of a native architecture. transformers would
             load the wrong architecture without a message (jina-embeddings-v2 has the model type "bert").
     """
-    native = type(config).__module__.startswith("transformers.models.")
-    if not native:
+    if not type(config).__module__.startswith("transformers.models."):
         # The model type says nothing about code that is not part of transformers.
         return UnknownPositions
-    kind = getattr(config, "position_embedding_type", "absolute")
-    if kind == "alibi":
+    if getattr(config, "position_embedding_type", None) == "alibi":
         raise ModelError(
-            f"the model has the type {config.model_type!r} but {kind} positions, which need the model's own code: "
+            f"the model has the type {config.model_type!r} but alibi positions, which need the model's own code: "
             "pass trust_remote_code=True."
         )
-    for family in FAMILIES:
-        if family.matches(config):
-            return family
-    raise ModelError(f"models of type {config.model_type!r} belong to no family that we know.")
+    return next(family for family in FAMILIES if family.matches(config))
 
 
 __all__ = ["FAMILIES", "Family", "family_of"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -18,29 +17,20 @@ from mteb_longembed.errors import IncompatibleError, ModelError
 from .base import Family
 from .interface import install_packed
 
-
-@dataclass(frozen=True)
-class Layout:
-    """The parts of a model type that we change: its query projections, and the first row of its table.
-
-    `from_padding`: positions start at `padding_idx + 1`, and pad tokens in a text do not count (fairseq's rule).
-    """
-
-    query: str
-    from_padding: bool = False
-
-
-LAYOUTS: dict[str, Layout] = {
-    "bert": Layout("query"),
-    "distilbert": Layout("q_lin"),
-    "electra": Layout("query"),
-    "roberta": Layout("query", from_padding=True),
-    "camembert": Layout("query", from_padding=True),
-    "xlm-roberta": Layout("query", from_padding=True),
-    "xlm-roberta-xl": Layout("query", from_padding=True),
+#: Model type -> the name of its query projections.
+LAYOUTS = {
+    "bert": "query",
+    "distilbert": "q_lin",
+    "electra": "query",
+    "roberta": "query",
+    "camembert": "query",
+    "xlm-roberta": "query",
+    "xlm-roberta-xl": "query",
     # MPNet also adds a bucketed relative bias. It is constant beyond 128 tokens, and we do not change it.
-    "mpnet": Layout("q", from_padding=True),
+    "mpnet": "q",
 }
+#: Types whose positions start at `padding_idx + 1`, and in which pad tokens in a text do not count (fairseq's rule).
+FROM_PADDING = frozenset(("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "mpnet"))
 
 
 class Absolute(Family):
@@ -51,14 +41,12 @@ class Absolute(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
-        layout = LAYOUTS[model.config.model_type]
+        kind = model.config.model_type
         # Any, because torch says that every attribute of a module is Tensor | Module
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
-        self.padding_idx: int | None = None
-        if layout.from_padding:
-            # MPNet's is always 1, even if the configuration says something else
-            self.padding_idx = embeddings.padding_idx
+        # MPNet's is always 1, even if the configuration says something else
+        self.padding_idx: int | None = embeddings.padding_idx if kind in FROM_PADDING else None
         self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
         self.model = model
         self.has_table = "position_table" in strategy.hooks()
@@ -67,12 +55,12 @@ class Absolute(Family):
         rows = embeddings.position_embeddings.num_embeddings - self.first_row
         self.check_target(strategy, rows)
         self.packs = install_packed(model)
-        self._query = layout.query
+        self._query = LAYOUTS[kind]
         self._owners: list[nn.Module] = []
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
             # by name, not by class: a projection may be in int8, or have an adapter around it
-            self._owners = [module for module in model.modules() if layout.query in module._modules]
+            self._owners = [module for module in model.modules() if self._query in module._modules]
             if len(self._owners) < model.config.num_hidden_layers:
                 raise ModelError(
                     f"{type(model).__name__} must have one query projection for each of its "
@@ -95,7 +83,7 @@ class Absolute(Family):
     @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         rows = super().trained_len(config)
-        if rows is None or not LAYOUTS[config.model_type].from_padding:
+        if rows is None or config.model_type not in FROM_PADDING:
             return rows
         return rows - config.pad_token_id - 1
 
@@ -139,8 +127,6 @@ class Absolute(Family):
         ids = features["input_ids"]
         n = to_device(lengths, ids.device)[:, None]
         self._hook_queries()
-        if "windows" in strategy.hooks() or strategy.key() == "none":
-            return features
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
@@ -153,14 +139,6 @@ class Absolute(Family):
         return {**features, "position_ids": rows.long()}
 
     def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
-        if "position_ids" not in features:
-            ids = features["input_ids"]
-            p = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-            if self.padding_idx is not None:
-                # pad tokens inside a text count for nothing, as in the base itself
-                real = ids != self.padding_idx
-                p = torch.where(real, real.cumsum(1) + self.padding_idx, self.padding_idx)
-            features = {**features, "position_ids": p}
         if hasattr(self.model.embeddings, "token_type_embeddings"):
             features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
         return super().pack(features, documents)

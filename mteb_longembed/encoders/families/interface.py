@@ -91,11 +91,8 @@ def long_attention(
     strategy = settings.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    window = sliding_window
-    if window is not None and window >= (
-        strategy.target_len if settings.keep_windows else strategy.trained_len
-    ):
-        window = None
+    felt = strategy.target_len if settings.keep_windows else strategy.trained_len
+    window = None if sliding_window is None or sliding_window >= felt else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
     if isinstance(documents, PackedDocuments):
@@ -199,11 +196,6 @@ def packed_attention(
     return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
 
 
-def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    """SDPA's mask; none for packed documents, which see nothing of one another anyway."""
-    return sdpa_mask(*args, **kwargs) if current_packed() is None else None
-
-
 def install_packed(model: PreTrainedModel) -> bool:
     """Let a model's SDPA attention run packed documents too, and say whether it can. Padded ones run as before.
 
@@ -269,20 +261,8 @@ def trial(
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
     because of their positions. ModelError if a layer never calls our function, or the model does not run with it.
     """
-    try:
-        embeddings: Any = model.get_input_embeddings()
-    except NotImplementedError:
-        embeddings = None
-    if not isinstance(getattr(embeddings, "num_embeddings", None), int):
-        raise ModelError(
-            f"{type(model).__name__} has no table of token embeddings, so it is not a model of texts."
-        )
-    vocabulary: int = embeddings.num_embeddings
-    token = next(
-        i
-        for i in range(min(3, vocabulary - 1), vocabulary)
-        if i != getattr(model.config, "pad_token_id", None)
-    )
+    # neither a special token nor padding
+    token = 4 if getattr(model.config, "pad_token_id", None) == 3 else 3
     ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
     training = model.training
     settings.trial = []
@@ -313,7 +293,10 @@ def trial(
 AttentionInterface.register(ATTENTION, long_attention)
 AttentionMaskInterface.register(ATTENTION, padding_mask)
 AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, packed_mask)
+# packed documents see nothing of one another without a mask
+AttentionMaskInterface.register(
+    PACKED, lambda *args, **kwargs: sdpa_mask(*args, **kwargs) if current_packed() is None else None
+)
 
 
 def attend_plain(

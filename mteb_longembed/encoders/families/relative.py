@@ -58,7 +58,7 @@ class DistanceBias:
     def _table(self, device: torch.device, n: int) -> tuple[Tensor, Tensor] | None:
         if self.plan is not None and n > self.strategy.trained_len:
             return None
-        p = self._positions(n).double()
+        p = self.strategy.position_ids(torch.arange(n), torch.tensor(n)).double()
         if bool((p == p.floor()).all()):
             place, step = p.long(), 1.0
         else:
@@ -72,14 +72,8 @@ class DistanceBias:
     def _distances(self, rows: slice, n: int) -> Tensor:
         if self.plan is not None and n > self.strategy.trained_len:
             return -self.plan.relative(rows, n)
-        p = self._positions(n)
+        p = self.strategy.position_ids(torch.arange(n), torch.tensor(n))
         return (p - p[rows, None]).double()
-
-    def _positions(self, n: int) -> Tensor:
-        p = torch.arange(n)
-        return (
-            self.strategy.position_ids(p, torch.tensor(n)) if "position_ids" in self.strategy.hooks() else p
-        )
 
     def _at(self, distance: Tensor, device: torch.device) -> Tensor:
         """Biases `[..., h]` on the device, of distances on the host."""
@@ -93,14 +87,12 @@ class DistanceBias:
         return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
-        settings = (
-            True, self.layer.relative_attention_num_buckets, self.layer.relative_attention_max_distance
-        )  # fmt: skip
-        bucket = self.layer._relative_position_bucket
+        layer, bucket = self.layer, self.layer._relative_position_bucket
+        settings = (True, layer.relative_attention_num_buckets, layer.relative_attention_max_distance)
         # UMT5's function reads these settings from the layer itself
         own = len(inspect.signature(bucket).parameters) == 1
         buckets = bucket(distance) if own else bucket(distance, *settings)
-        return self.layer.relative_attention_bias(buckets)
+        return layer.relative_attention_bias(buckets)
 
 
 def relative_attention(
@@ -130,13 +122,10 @@ def relative_attention(
         scaled = scale * float(factor[first])
         if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
             table = position_bias.by_distance(documents, length)
-            found = (
-                None
-                if table is None
-                else attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
-            )
-            if found is not None:
-                return found
+            if table is not None:
+                found = attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
+                if found is not None:
+                    return found
         size = max(_BLOCK // (h * length), 16)
         blocks = []
         for start in range(0, length, size):

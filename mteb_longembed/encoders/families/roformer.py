@@ -17,7 +17,7 @@ from mteb_longembed.errors import IncompatibleError
 
 from .base import Family
 from .interface import LayerAttention, documents_of, long_attention
-from .rotary import mapped_frequencies, mapped_positions
+from .rotary import mapped_frequencies
 
 #: The rope base (theta). RoFormer has no setting for it.
 _THETA = 10_000.0
@@ -100,7 +100,7 @@ class _SelfAttention(nn.Module):
         # frequencies on the host, in float64; angles on the device
         rows = mapped_frequencies(strategy, n, self.rotation.inv_freq, _THETA)
         p = torch.arange(width, device=documents.device).expand(len(n), -1)
-        p = mapped_positions(strategy, p, documents.lengths_here()[:, None])
+        p = strategy.position_ids(p, documents.lengths_here()[:, None])
         angles = (p.float()[..., None] * to_device(rows, documents.device)[:, None])[:, None]
         size = to_device(strategy.rotary_scale(n), documents.device).view(-1, 1, 1, 1)
         turn = angles.cos(), angles.sin()

@@ -129,23 +129,16 @@ class MappedRotary(nn.Module):
         scale = documents.spread(self.strategy.rotary_scale(lengths))[..., None]
         n = documents.spread(documents.lengths_here())
         p = position_ids.expand(len(n), -1)
-        angles = mapped_positions(self.strategy, p, n).float()[..., None] * inv_freq
+        angles = self.strategy.position_ids(p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         size = self.scaling * scale
         cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
-def mapped_positions(strategy: Strategy, p: Tensor, n: Tensor) -> Tensor:
-    """The strategy's positions for `p`, in documents of `n` tokens (broadcasting)."""
-    return strategy.position_ids(p, n) if "position_ids" in strategy.hooks() else p
-
-
 def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
     """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary."""
     rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
-    if "inv_freq" not in strategy.hooks():
-        return rows
     lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
     changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
     return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
@@ -194,15 +187,13 @@ class Rotary(Family):
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
-        native = type(config).__module__.startswith("transformers.")
         # models of pictures and sound have no vocabulary, and those that read both are made of several models
         parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
         text = isinstance(getattr(config, "vocab_size", None), int) and not parts
         # layers without attention (linear, convolutions, state spaces) have no positions
         attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
         return (
-            native
-            and text
+            text
             and attends
             and bool(getattr(config, "rope_parameters", None))
             and config.model_type not in _OUT_OF_REACH

@@ -8,8 +8,8 @@ a parameter such as `short="scale"` asks for it. So an embedding depends on its 
 (`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
 no table of strategies and families.
 
-Modules of strategies take `torch` from here: a mistake in a name is told from what they declare, before torch is
-imported, which takes a second.
+Modules of strategies take `torch` and `Plan` from here: a mistake in a name is told from what they declare, before
+torch is imported, which takes a second.
 
 Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
@@ -32,8 +32,9 @@ from mteb_longembed.names.parameters import Parameter
 if TYPE_CHECKING:
     import torch as torch  # the other strategies take it from here
 
-    from mteb_longembed.encoders.attention.plan import Plan
+    from mteb_longembed.encoders.attention.plan import Plan as Plan
 else:
+    Plan = Any
 
     class _Torch:
         """torch, imported when it is first used."""
@@ -234,7 +235,7 @@ class Strategy:
             p: positions 0..n-1, `[n]` or `[b, n]`.
             n: the documents' token counts, broadcastable to `p`.
         """
-        raise NotImplementedError
+        return p
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
         """The learned table of the target length, made from the trained table.
@@ -262,7 +263,7 @@ class Strategy:
         Returns:
             `[d/2]`, or `[b, d/2]` if the frequencies depend on the document's length.
         """
-        raise NotImplementedError
+        return inv_freq
 
     def attention(self) -> Plan:
         """The plan that changes relative positions inside attention."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plan import DualChunkPlan
+from .base import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +48,7 @@ class DualChunkAttention(Strategy):
                 f"of {self.trained_len}, got {self.limit}."
             )
 
-    def attention(self) -> DualChunkPlan:
+    def attention(self) -> Plan:
         from mteb_longembed.encoders.attention.plan import DualChunkPlan
 
         return DualChunkPlan(self.chunk, self.limit)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plan import ReRoPEPlan
+from .base import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +28,7 @@ class RectifiedRoPE(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"w": self.trained_len // 2}
 
-    def attention(self) -> ReRoPEPlan:
+    def attention(self) -> Plan:
         from mteb_longembed.encoders.attention.plan import ReRoPEPlan
 
         return ReRoPEPlan(self.w)

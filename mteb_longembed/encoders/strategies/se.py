@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter
-
-if TYPE_CHECKING:
-    from mteb_longembed.encoders.attention.plan import SelfExtendPlan
+from .base import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +89,7 @@ class SelfExtend(Strategy):
         shift = window - window // group
         return i // group - j // group + (shift if i > j else -shift)
 
-    def attention(self) -> SelfExtendPlan:
+    def attention(self) -> Plan:
         from mteb_longembed.encoders.attention.plan import SelfExtendPlan
 
         return SelfExtendPlan(self.sizes)

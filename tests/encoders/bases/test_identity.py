@@ -23,6 +23,7 @@ from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import ModelError
 from tests import tiny
+from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {
@@ -30,8 +31,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "mpnet": {},
     "mistral": {"num_key_value_heads": 2, "head_dim": 8},
     "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 2},
-    "t5": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_heads": 4, "num_layers": 2, "n_positions": 16},
-    "roformer": {"embedding_size": 32},
+    "t5": SPECIAL["t5"],
+    "roformer": SPECIAL["roformer"],
 }
 
 

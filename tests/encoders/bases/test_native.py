@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from transformers import AutoModel, EmbeddingGemma2Config
 
 import mteb_longembed as longembed
@@ -40,7 +40,9 @@ def whole(tmp_path, monkeypatch):
     AutoModel.from_config(config.text_config).save_pretrained(tmp_path / "text")
     llama_bpe().save_pretrained(tmp_path / "text")
     inner = Transformer(str(tmp_path / "text"))
-    modules = [inner, Pooling(inner.get_embedding_dimension(), "mean"), Normalize()]
+    width = TEXT["embedding_dim"]
+    dense = Dense(width, 24, bias=False)
+    modules = [inner, Pooling(width, "mean"), dense, Normalize()]
     repository = tmp_path / "repository"
     SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(repository))
     (repository / "sentence_bert_config.json").write_text('{"modality_config": {"image": {}}}')
@@ -49,17 +51,19 @@ def whole(tmp_path, monkeypatch):
     with LoopbackHub() as hub:
         hub.add(entry.hub_id, repository, sha=entry.revision)
         hub.patch(monkeypatch, tmp_path / "home")
-        yield model
+        yield model, dense
 
 
 def test_the_language_model_is_loaded_alone_and_extended(whole):
     model = longembed.load("embeddinggemma-2")
     assert model.model_card_data.model_name == "google/embeddinggemma-2+none@8192"
+    model_whole, dense = whole
     text = tiny.text(40)
     ids = torch.tensor([model.tokenizer(text)["input_ids"]])
     with torch.no_grad():
-        tokens = whole(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
-    same_vectors(torch.nn.functional.normalize(tokens.mean(0), dim=0), model.encode(text))
+        tokens = model_whole(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+        vector = dense({"sentence_embedding": tokens.mean(0, keepdim=True)})["sentence_embedding"][0]
+    same_vectors(torch.nn.functional.normalize(vector, dim=0), model.encode(text))
     assert "vision" not in " ".join(model[0].model.state_dict())
     extended = longembed.extend("embeddinggemma-2", "ntk", 64, trained_len=32)
     assert extended[0].family.name == "rotary"

@@ -115,14 +115,6 @@ def test_windows_are_pooled_one_by_one_and_averaged(base):
         assert np.abs(got - windows(base, text)).max() < 1e-5
 
 
-@pytest.mark.parametrize("key", ["none", "pcw", "gp", "rp", "pi", "ntk"])
-def test_short_inputs_are_untouched(base, key):
-    short = [text for text, n in zip(TEXTS, LENGTHS, strict=True) if n <= LO]
-    # next to a long one, so that the batch is not short as a whole
-    got = extended(base, key).encode([*short, TEXTS[-1]])[: len(short)]
-    same_vectors(got, base.encode(short))
-
-
 def test_target_that_is_no_multiple_of_the_trained_length(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path)
     model = extended(base, "pi", target=40)

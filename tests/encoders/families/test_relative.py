@@ -14,6 +14,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.families import relative as family
 from tests import tiny
+from tests.encoders.oracle_matrix.architectures import SPECIAL
 from tests.encoders.oracle_matrix.oracle import relative
 from tests.limits import same_vectors
 
@@ -21,17 +22,12 @@ from .test_rotary import LO, LT, extended, gap, through
 
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT, LT + 1)
 TEXTS = [tiny.text(n) for n in LENGTHS]
-CONFIG = {
-    "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO,
-    "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["t5", "mt5", "umt5"])
 def base(request, tmp_path_factory) -> SentenceTransformer:
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     folder = tmp_path_factory.mktemp(request.param)
-    return sharpened(tiny.sentence_transformer(request.param, folder, dense=True, **{**sizes, **CONFIG}))
+    return sharpened(tiny.sentence_transformer(request.param, folder, dense=True, **SPECIAL[request.param]))
 
 
 def sharpened(model: SentenceTransformer) -> SentenceTransformer:

@@ -16,6 +16,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle
+from tests.encoders.strategies import test_pcw
 from tests.limits import same_vectors
 
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT, LT + 1)
@@ -64,7 +65,7 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
     modules[0] = LongTransformer.from_transformer(modules[0], strategy)
     if key == "pcw":
-        modules[1] = WindowPooling.from_pooling(modules[1])
+        modules[1].__class__ = WindowPooling
     return SentenceTransformer(modules=modules, device="cpu")
 
 
@@ -109,31 +110,9 @@ def test_the_oracle_can_tell_the_strategies_apart(make_base, name):
     assert min(gaps.values()) > 1e-3, min(gaps, key=gaps.get)
 
 
-@pytest.mark.parametrize("key", [k for k in STRATEGY_PARAMETERS if k not in ("none", "ntk")] + ["pcw"])
-def test_short_inputs_are_untouched(make_base, key):
-    base = make_base("qwen3")
-    got = extended(base, key, **STRATEGY_PARAMETERS.get(key, {})).encode(TEXTS[:3])
-    same_vectors(got, base.encode(TEXTS[:3]))
-
-
-@pytest.mark.parametrize("name", ["mistral", "modernbert", "jina-v3", "gemma3"])
-def test_none_at_the_trained_length_is_the_base(make_base, name):
-    base = make_base(name)
-    same_vectors(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
-
-
 def windows(base: SentenceTransformer, text: str) -> np.ndarray:
-    """Each window through the base alone, pooled, then averaged."""
-    ids = base.tokenizer(text, truncation=True, max_length=LT)["input_ids"]
-    content, room = ids[1:-1], LO - 2
-    pooled = []
-    for start in range(0, len(content), room):
-        chunk = content[min(start, max(len(content) - room, 0)) :][:room]
-        window = torch.tensor([[ids[0], *chunk, ids[-1]]])
-        with torch.no_grad():
-            features = base[0]({"input_ids": window, "attention_mask": torch.ones_like(window)})
-            pooled.append(base[1](features)["sentence_embedding"])
-    return torch.nn.functional.normalize(torch.stack(pooled).mean(0), dim=1)[0].numpy()
+    """Each window of `pcw` through the base alone."""
+    return test_pcw.oracle(base, text, target=LT)
 
 
 @pytest.mark.parametrize("name", ["mistral", "modernbert"])

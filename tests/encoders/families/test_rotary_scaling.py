@@ -8,10 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.families.rotary import MappedRotary
-from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.limits import same_vectors
@@ -39,38 +36,6 @@ def scaled(kind: str, tmp_path_factory, **config):
     return tiny.sentence_transformer("llama", tmp_path_factory.mktemp(kind), rope_parameters=rope, **config)
 
 
-def rotary_of(model) -> MappedRotary:
-    return model[0].model.rotary_emb
-
-
-def inv_freq(model, key: str, n: int) -> torch.Tensor:
-    mapped = rotary_of(model)
-    lengths = torch.tensor([n])
-    base = mapped.frequencies(lengths)
-    base = base[0] if base.ndim == 2 else base
-    return STRATEGIES[key](trained_len=LO, target_len=LT).inv_freq(base, mapped.theta, lengths).flatten()
-
-
-@pytest.mark.parametrize("kind", ["linear", "yarn", "llama3"])
-def test_ntk_multiplies_on_top_of_a_bases_own_scaling(kind, tmp_path_factory):
-    model = extended(scaled(kind, tmp_path_factory), "ntk")
-    own, _ = ROPE_INIT_FUNCTIONS[kind](model[0].config)
-    plain = 500.0 ** -(torch.arange(0, 8, 2) / 8)
-    ntk = 2500.0 ** -(torch.arange(0, 8, 2) / 8)
-    assert torch.allclose(inv_freq(model, "ntk", LT), own * ntk / plain, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", sorted(SCALINGS))
-@pytest.mark.parametrize("key", ["gp", "pi", "ntk", "pcw"])
-def test_short_inputs_of_a_scaled_base_stay_as_they_are(kind, key, tmp_path_factory):
-    base = scaled(kind, tmp_path_factory)
-    params = {"short": "keep"} if key == "ntk" else {}
-    model = extended(base, key, **params)
-    for text in TEXTS[:2]:
-        # one fresh base a text: transformers' dynamic frequencies depend on what came before
-        same_vectors(model.encode(text), copy.deepcopy(base).encode(text))
-
-
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
 @pytest.mark.parametrize("key", ["none", "pi", "ntk"])
 def test_an_embedding_never_depends_on_what_was_encoded_before_or_beside(kind, key, tmp_path_factory):
@@ -80,17 +45,6 @@ def test_an_embedding_never_depends_on_what_was_encoded_before_or_beside(kind, k
     assert gap(model.encode(TEXTS), np.stack(fresh)) < 1e-5
     assert gap(model.encode(TEXTS[::-1])[::-1], np.stack(fresh)) < 1e-5
     assert gap(np.stack([model.encode(text) for text in TEXTS]), np.stack(fresh)) < 1e-5
-
-
-def test_none_on_a_dynamic_base_takes_the_frequencies_of_each_document(tmp_path_factory):
-    base = scaled("dynamic", tmp_path_factory)
-    model = extended(base, "none")
-    for text in TEXTS:
-        fresh = copy.deepcopy(base)
-        fresh.max_seq_length = LT
-        assert gap(model.encode(text), fresh.encode(text)) < 1e-5
-    want, _ = ROPE_INIT_FUNCTIONS["dynamic"](model[0].config, seq_len=LT)
-    assert torch.allclose(rotary_of(model).frequencies(torch.tensor([LT]))[0], want)
 
 
 @pytest.mark.parametrize("key", ["yarn", "resonance"])

@@ -36,7 +36,10 @@ USUAL = {
     "cohere2, sliding": ["none", "se"],
     "exaone4, sliding": ["none", "pi", "se"],
     "embedding_gemma2_text, sliding": ["none", "se"],
-    "llama, longrope": ["none", "gp target", "ntk"],
+    "llama, longrope": ["none", "gp target", "ntk keep"],
+    "llama, dynamic": ["none", "pi", "ntk"],
+    "llama, yarn": ["gp", "ntk"],
+    "llama, llama3": ["pi", "ntk"],
 }
 
 

@@ -14,7 +14,7 @@ from tokenizers import processors
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -99,9 +99,9 @@ def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarra
     return np.stack(rows)
 
 
-def oracle(base: SentenceTransformer, text: str, size: int, overlap: int, agg: str, short: str, prompt: str):
+def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", target=LT) -> np.ndarray:
     """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
-    ids = base.tokenizer(prompt + text, truncation=True, max_length=LT)["input_ids"]
+    ids = base.tokenizer(prompt + text, truncation=True, max_length=target)["input_ids"]
     # `query :` and `passage :` are two tokens each
     prefix, n = 1 + (2 if prompt else 0), len(ids)
     whole = n <= (LO if short == "keep" else size)
@@ -152,11 +152,6 @@ def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base,
     saved = longembed.load(tmp_path / "saved", device="cpu")
     assert saved.model_card_data.model_name == "local/saved" + name
     same_vectors(saved.encode(TEXTS), model.encode(TEXTS))
-
-
-def test_an_unknown_parameter_names_those_of_pcw(base):
-    with pytest.raises(UnknownNameError, match="unknown parameter of pcw 'sise': did you mean 'size'"):
-        longembed.extend(base, "pcw", sise=8)
 
 
 def vllm_chunks(base: SentenceTransformer, text: str) -> np.ndarray:
