@@ -80,7 +80,9 @@ def read_index(folder: Path) -> StoredIndex:
             f"{folder} must be a folder that Searcher.save or search --index wrote: it has no {CURRENT}."
         )
     try:
-        with path.open("rb") as stream:  # opened once: `read_table` opens a path again, which may be another file then
+        with path.open(
+            "rb"
+        ) as stream:  # opened once: `read_table` opens a path again, which may be another file then
             table = pq.ParquetFile(stream).read()
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         if about["form"] != _FORM:
