@@ -80,9 +80,8 @@ def read_index(folder: Path) -> StoredIndex:
             f"{folder} must be a folder that Searcher.save or search --index wrote: it has no {CURRENT}."
         )
     try:
-        with path.open(
-            "rb"
-        ) as stream:  # opened once: `read_table` opens a path again, which may be another file then
+        # opened once: `read_table` opens the path again for the rows, when it may be another file
+        with path.open("rb") as stream:
             table = pq.ParquetFile(stream).read()
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         if about["form"] != _FORM:
