@@ -140,8 +140,8 @@ class Work:
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
         """A sentence about time, memory and disk at most."""
-        parts = [(each, part) for each in self.tasks for part in each.hf_subsets]
-        n_queries = sum(len(t.dataset[part][split]["queries"]) for t, part in parts for split in t.eval_splits)
+        data = [t.dataset[part][split] for t in self.tasks for part in t.hf_subsets for split in t.eval_splits]
+        n_queries = sum(len(each["queries"]) for each in data)
         ranked = n_queries * max(task._top_k for task in self.tasks)
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
