@@ -140,8 +140,8 @@ class Work:
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
         """A sentence about time, memory and disk at most."""
-        data = [t.dataset[part][split] for t in self.tasks for part in t.hf_subsets for split in t.eval_splits]
-        n_queries = sum(len(each["queries"]) for each in data)
+        data = [(each.dataset[part], each.eval_splits) for each in self.tasks for part in each.hf_subsets]
+        n_queries = sum(len(subset[split]["queries"]) for subset, splits in data for split in splits)
         ranked = n_queries * max(task._top_k for task in self.tasks)
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
