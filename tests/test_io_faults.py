@@ -75,12 +75,6 @@ def _shorten(data: dict, n: int = 6) -> None:
     data["corpus"] = data["corpus"].filter(lambda row: row["id"] in documents)
 
 
-def count_calls(run: SmallRun, folder: Path) -> list[str]:
-    with Faults(folder).injected() as faults:
-        run.evaluate(folder)
-    return faults.calls
-
-
 def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
     """One run with a fault and one without; whether the fault was met."""
     with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
@@ -109,14 +103,16 @@ def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str
         AssertionError: naming every fault that did harm.
     """
     whole = work / "whole"
-    calls = count_calls(run, whole)
+    with Faults(whole).injected() as faults:
+        run.evaluate(whole)
+    calls = faults.calls
     expected, files = run.outcome(whole), run.files(whole)
-    faults = [(number, error) for number in range(len(calls)) for error in ERRORS]
+    chosen = [(number, error) for number in range(len(calls)) for error in ERRORS]
     if sample is not None:
-        faults = random.Random(3).sample(faults, sample)
+        chosen = random.Random(3).sample(chosen, sample)
     met = 0
     harmful = []
-    for i, (number, error) in enumerate(faults):
+    for i, (number, error) in enumerate(chosen):
         folder = work / f"fault{i}"
         try:
             met += check(run, folder, number, error, expected, files)
@@ -124,7 +120,7 @@ def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str
             harmful.append(f"call {number} ({calls[number]}), {errno.errorcode[error]}: {harm!r}"[:500])
             print(harmful[-1], file=sys.stderr, flush=True)
         shutil.rmtree(folder)
-    assert not harmful, f"{len(harmful)} of {len(faults)} faults did harm: " + "; ".join(harmful)
+    assert not harmful, f"{len(harmful)} of {len(chosen)} faults did harm: " + "; ".join(harmful)
     return met, calls
 
 

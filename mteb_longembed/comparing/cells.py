@@ -82,12 +82,13 @@ class Cells:
         path = self._rankings(meta, task, split)
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / _LOCK):
-            found = self.find(meta, task, split)
-            if found is not None:
-                return found
-            path.unlink(missing_ok=True)  # it is not complete: write a new one, because mteb would add to it
-            self._evaluate(model, meta, task, split, path.parent)
             scores = self.find(meta, task, split)
+            if scores is None:
+                path.unlink(
+                    missing_ok=True
+                )  # it is not complete: write a new one, because mteb would add to it
+                self._evaluate(model, meta, task, split, path.parent)
+                scores = self.find(meta, task, split)
         if scores is None:
             raise DataError(
                 f"{meta.name} must rank documents for each query of {task.metadata.name}, {split}, with finite "
@@ -103,12 +104,7 @@ class Cells:
             # results without rankings come from a plain `mteb run`: do not change them
             cache = self.cache if known is None or split not in known.scores else None
             mteb.evaluate(
-                model,
-                task,
-                cache=cache,
-                prediction_folder=folder,
-                co2_tracker=False,
-                show_progress_bar=False,
+                model, task, cache=cache, prediction_folder=folder, co2_tracker=False, show_progress_bar=False
             )
         finally:
             task.filter_eval_splits(splits)

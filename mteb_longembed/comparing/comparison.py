@@ -140,10 +140,8 @@ class Work:
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
         """A sentence about time, memory and disk at most."""
-        places = [
-            (t, split, subset) for t in self.tasks for split in t.eval_splits for subset in t.hf_subsets
-        ]
-        n_queries = sum(len(task.dataset[subset][split]["queries"]) for task, split, subset in places)
+        data = [(each.dataset[part], each.eval_splits) for each in self.tasks for part in each.hf_subsets]
+        n_queries = sum(len(subset[split]["queries"]) for subset, splits in data for split in splits)
         ranked = n_queries * max(task._top_k for task in self.tasks)
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]

@@ -34,9 +34,7 @@ class StoredIndex:
     name: str  #: canonical name of the model
     revision: str
     texts: dict[str, str]  #: by id, in their order
-    documents: list[
-        np.ndarray
-    ]  #: vectors of each document, `[vectors, d]` float32; none for a search without vectors
+    documents: list[np.ndarray]  #: `[vectors, d]` float32 each; none for a search without vectors
 
 
 def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Iterable[Block] | None) -> None:
@@ -46,15 +44,14 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
     if others and not path.is_file():
         raise InputError(f"the folder of an index must be new, empty or an index, got {folder}.")
     ids, contents = list(texts), list(texts.values())
+    without = Block(0, np.zeros(len(ids), int), np.zeros((0, 0)))
     schema = _SCHEMA.with_metadata({"form": _FORM, "model": meta.name, "revision": meta.revision})
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / _LOCK):
             try:
                 with pq.ParquetWriter(part, schema, use_dictionary=False) as writer:
-                    for first, counts, rows in blocks or [
-                        Block(0, np.zeros(len(ids), int), np.zeros((0, 0)))
-                    ]:
+                    for first, counts, rows in blocks or [without]:
                         ends = np.cumsum([0, *counts]) * rows.shape[1]
                         numbers = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows.ravel()))
                         here = slice(first, first + len(counts))
@@ -79,17 +76,23 @@ def read_index(folder: Path) -> StoredIndex:
         raise DataError(
             f"{folder} must be a folder that Searcher.save or search --index wrote: it has no {CURRENT}."
         )
+    texts: dict[str, str] = {}
+    documents: list[np.ndarray] = []
     try:
-        table = pq.read_table(path)
-        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        if about["form"] != _FORM:
-            raise DataError(f"{folder} has form {about['form']} of an index, and this version reads {_FORM}.")
-        texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
-        documents: list[np.ndarray] = []
-        for batch in table.select(["vectors", "numbers"]).to_batches():
-            counts, numbers = batch["vectors"].to_numpy(), batch["numbers"].flatten().to_numpy()
-            if counts.any():
-                documents += np.split(numbers.reshape(counts.sum(), -1), np.cumsum(counts)[:-1])
+        with path.open("rb") as stream:  # opened once: a writer may replace the file meanwhile
+            file = pq.ParquetFile(stream)
+            about = {
+                key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()
+            }
+            if about["form"] != _FORM:
+                raise DataError(
+                    f"{folder} has form {about['form']} of an index, and this version reads {_FORM}."
+                )
+            for batch in file.iter_batches(batch_size=1024):
+                texts |= zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True)
+                counts, numbers = batch["vectors"].to_numpy(), batch["numbers"].flatten().to_numpy()
+                if counts.any():
+                    documents += np.split(numbers.reshape(counts.sum(), -1), np.cumsum(counts)[:-1])
         return StoredIndex(about["model"], about["revision"], texts, documents)
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, DataError):

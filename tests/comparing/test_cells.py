@@ -147,6 +147,14 @@ class Judged:
         self.dataset = {"default": {"test": {"relevant_docs": judged}}}
 
 
+METRICS = {
+    "nDCG": "ndcg_cut_",
+    "R": "recall_",
+    "P": "P_",
+    "AP": "map_cut_",
+    "Success": "success_",
+    "RR": "mrr_",
+}
 ids = st.sampled_from([f"d{i}" for i in range(6)] + ["d10", "D1", "é"])
 
 
@@ -159,23 +167,13 @@ ids = st.sampled_from([f"d{i}" for i in range(6)] + ["d10", "D1", "é"])
 def test_each_metric_equals_mtebs_for_each_query_ties_included(judged, ranked, k) -> None:
     task: Any = Judged({"q": judged})
     expected = calculate_retrieval_scores({"q": ranked}, {"q": judged}, [k]).all_scores["q"]
-    expected["mrr"] = mrr({"q": judged}, {"q": ranked}, [k])[f"MRR@{k}"][0]
-    names = {
-        "nDCG": "ndcg_cut_",
-        "R": "recall_",
-        "P": "P_",
-        "AP": "map_cut_",
-        "Success": "success_",
-        "RR": "mrr",
-    }
-    for ours, theirs in names.items():
-        (found,) = score_queries(
-            task, "test", {"default": {"q": ranked}}, read_metric(f"{ours}@{k}")
-        ).values()
-        key = theirs if ours == "RR" else f"{theirs}{k}"
+    expected[f"mrr_{k}"] = mrr({"q": judged}, {"q": ranked}, [k])[f"MRR@{k}"][0]
+    for ours, theirs in METRICS.items():
+        metric = read_metric(f"{ours}@{k}")
+        (found,) = score_queries(task, "test", {"default": {"q": ranked}}, metric).values()
         if ours == "RR" and len({round(x, 6) for x in ranked.values()}) < len(set(ranked.values())):
             continue  # trec_eval compares in single precision, mteb's own reciprocal rank in double
-        assert found == pytest.approx(expected[key], abs=1e-9), ours
+        assert found == pytest.approx(expected[f"{theirs}{k}"], abs=1e-9), ours
 
 
 def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:

@@ -103,9 +103,6 @@ def test_a_budget_leaves_out_whole_cells_and_names_them(base, task, small, tmp_p
         InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
     ):
         compare(small[2:], task, tmp_path / "x", budget=600)
-
-
-def test_a_comparison_needs_a_candidate(task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")
 

@@ -129,15 +129,6 @@ def test_names_are_enough_for_ten_thousand_documents_and_never_words_of_the_fill
     assert not any(name in filler for name in language.first_names)
 
 
-def test_chinese_is_written_without_spaces_and_german_with_them() -> None:
-    (chinese, german) = (
-        made(LongEmbedNeedle, code).generate("test_512")["corpus"][0]["text"] for code in ("zho", "deu")
-    )
-    assert " " not in chinese and "\n\n" in chinese
-    assert "  " not in german and german.count(" ") > 200
-    assert not set(chinese) & set("abcdefghijklmnopqrstuvwxyz")
-
-
 def test_a_third_language_is_one_data_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(languages.FOLDER, tmp_path / "languages")
     data = json.loads((languages.FOLDER / "deu.json").read_text(encoding="utf-8"))
