@@ -91,13 +91,10 @@ def api(monkeypatch) -> Iterator[type[Api]]:
     server.server_close()
 
 
-def batches(texts: list[str]) -> DataLoader:
-    return DataLoader(Dataset.from_dict({"text": texts}), batch_size=4)
-
-
 def encode(model: Any, texts: list[str]) -> np.ndarray:
     task = mteb.get_task("NFCorpus")
-    return model.encode(batches(texts), task_metadata=task.metadata, hf_split="test", hf_subset="default")
+    batches = DataLoader(Dataset.from_dict({"text": texts}), batch_size=4)
+    return model.encode(batches, task_metadata=task.metadata, hf_split="test", hf_subset="default")
 
 
 def document(words: int, seed: int = 0) -> str:

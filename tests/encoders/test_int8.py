@@ -10,7 +10,6 @@ from torch import nn
 import mteb_longembed as longembed
 from mteb_longembed.encoders import int8
 from mteb_longembed.encoders.int8 import Int8Linear, check_int8
-from mteb_longembed.encoders.store.keys import RowKeys
 from mteb_longembed.errors import InputError
 from tests import tiny
 from tests.encoders.oracle_matrix import architectures
@@ -44,12 +43,6 @@ def test_a_layer_is_the_product_of_whole_numbers(width: int, out: int, bias: boo
     assert float((layer(x) - exact).norm() / exact.norm()) < 0.03
 
 
-def test_the_largest_numbers_do_not_overflow_sixteen_bits() -> None:
-    linear = nn.Linear(4096, 8, bias=False)
-    nn.init.ones_(linear.weight)
-    assert torch.allclose(Int8Linear(linear).eval()(torch.ones(3, 4096)), torch.full((3, 8), 4096.0))
-
-
 def test_a_token_of_zeros_gives_the_bias() -> None:
     linear = nn.Linear(16, 4)
     assert torch.equal(Int8Linear(linear).eval()(torch.zeros(2, 16)), linear.bias.detach().expand(2, 4))
@@ -78,15 +71,6 @@ def test_the_name_says_int8_and_embeddings_stay_close_to_fp32(model, base_folder
     cosines = (plain * got).sum(1) / np.linalg.norm(plain, axis=1) / np.linalg.norm(got, axis=1)
     # width 32 and random weights; real models are closer
     assert cosines.min() > 0.95 and not np.array_equal(plain, got)
-
-
-def test_rows_in_int8_are_kept_apart_from_those_in_fp32(model, base_folder) -> None:
-    plain = longembed.load(f"{base_folder}+pi@128")
-    ids = [np.arange(5, dtype=np.int32)]
-    cpu = torch.device("cpu")
-    again = longembed.load(f"{base_folder}+pi@128:dtype=int8")
-    own, other, same = (RowKeys(each, cpu, "", {}).keys(ids, None) for each in (model, plain, again))
-    assert own == same != other
 
 
 @pytest.mark.parametrize("name", ["distilbert", "mistral", "t5", "roformer"])

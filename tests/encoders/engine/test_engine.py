@@ -27,11 +27,6 @@ def stored(base: SentenceTransformer, folder: Path) -> LongSentenceTransformer:
     return extended
 
 
-def change_rows(folder: Path, statement: str) -> None:
-    with contextlib.closing(sqlite3.connect(folder / FILE)) as file, file:
-        file.execute(statement)
-
-
 def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(base, tmp_path) -> None:
     plain = longembed.extend(base, "pi").encode(TEXTS)
     first = stored(base, tmp_path)
@@ -44,7 +39,8 @@ def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(base, tmp_path) 
 
 def test_only_what_is_missing_runs_again(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS, batch_size=1)
-    change_rows(tmp_path, "DELETE FROM rows WHERE rowid = 3")
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file, file:
+        file.execute("DELETE FROM rows WHERE rowid = 3")
     again = stored(base, tmp_path)
     assert again.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
     assert again.store.counts.rows_encoded == 1
