@@ -101,6 +101,7 @@ def draw(data: Bars) -> Drawing:
     axes.set_xlim(-0.6, len(keys) - 0.4)
     axes.set_ylabel("Difference (points)")
     axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
     drawing.figure.suptitle(data.title, fontsize=10)
     drawing.legend(axes, note=interval_key(value for _, bars in data.bars for value in bars.values()))
     return drawing

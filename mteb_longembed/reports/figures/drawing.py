@@ -33,7 +33,6 @@ GREENS = ("#ffffff", "#d9f0d3", "#a6dba0", "#5aae61", "#1b7837", "#00441b")
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
-    "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     # Text stays text in SVG files, and every run writes the same file.
@@ -167,6 +166,7 @@ def draw_lines(
         lengths |= set(scores)
     length_axis(axes, lengths)
     axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
 
 
 def length_axis(axes: Axes, lengths: Iterable[int]) -> None:
