@@ -21,6 +21,7 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import merge_adapters
+from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
@@ -309,8 +310,9 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
 
 def _vectors(features: Features) -> list[Tensor]:
     """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
-    masks = features["attention_mask"].bool()
-    return [row[mask] for row, mask in zip(features["token_embeddings"], masks, strict=True)]
+    rows = features["token_embeddings"]
+    masks = features["attention_mask"].bool().cpu()  # the host waits once, not for each text
+    return [row[to_device(mask.nonzero()[:, 0], rows.device)] for row, mask in zip(rows, masks, strict=True)]
 
 
 for _stock, _own in (

@@ -23,7 +23,12 @@ _LOCK, _PART = ".lock", ".index.parquet.part"
 _FORM = "2"
 _SCHEMA = pa.schema(
     # the numbers of a document's vectors, one vector after the other
-    {"id": pa.string(), "text": pa.large_string(), "vectors": pa.int64(), "numbers": pa.list_(pa.float32())}
+    {
+        "id": pa.string(),
+        "text": pa.large_string(),
+        "vectors": pa.int64(),
+        "numbers": pa.large_list(pa.float32()),
+    }
 )
 
 
@@ -52,10 +57,15 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
             try:
                 with pq.ParquetWriter(part, schema, use_dictionary=False) as writer:
                     for first, counts, rows in blocks or [without]:
-                        ends = np.cumsum([0, *counts]) * rows.shape[1]
-                        numbers = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows.ravel()))
+                        ends = pa.array(np.cumsum([0, *counts]) * rows.shape[1])
+                        numbers = pa.LargeListArray.from_arrays(ends, pa.array(rows.ravel()))
                         here = slice(first, first + len(counts))
-                        columns = [ids[here], contents[here], counts, numbers.cast(pa.list_(pa.float32()))]
+                        columns = [
+                            ids[here],
+                            contents[here],
+                            counts,
+                            numbers.cast(pa.large_list(pa.float32())),
+                        ]
                         writer.write_batch(pa.record_batch(columns, schema=schema))
                 with part.open("rb+") as stream:
                     os.fsync(stream.fileno())

@@ -82,8 +82,6 @@ class Engine:
         self.collect = collect
         self.to_host = to_host
         self.kwargs = kwargs or {}
-        #: Whether the features of tokens are needed too.
-        self.whole = False
         self.reading = Reading()
         self.store = store
         self.row_keys = None if store is None else row_keys(model, device, form, self.kwargs)
@@ -110,17 +108,6 @@ class Engine:
         started = (self._start(places, rows) for places, rows in self._batches(texts, show=show))
         for batch in delayed(started, AHEAD if self.device.type == "cuda" else 0):
             yield from self._finish(batch, texts)
-
-    def features(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], Features]]:
-        """Encode texts without the store: the indices of some texts, and all features of their batch."""
-        self.whole = True
-        for places, rows in self._batches(texts, show=show):
-            for own, features in self._run(rows, list(range(len(rows)))):
-                wrong = [own[bad] for bad in self._not_finite(features)]
-                yield [places[i] for i in own], features
-                # a text comes once more with finite features, which replace these
-                for i in wrong:
-                    yield [places[i]], self._again(places[i], rows[i], texts)
 
     def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
         """Indices and ids of the texts of each batch. They depend only on texts and settings."""
@@ -229,7 +216,7 @@ class Engine:
         features[DOCUMENT_LENGTHS] = tuple(map(len, rows))
         if self.shares_windows:
             features["keep_windows"] = True
-        if self.collect is sentence_embeddings and not self.whole:
+        if self.collect is sentence_embeddings:
             features[POOLING] = self.model.pooling
         # by __call__, so that model.compile() has an effect
         return self.model(features, **self.kwargs)
@@ -250,10 +237,6 @@ class Engine:
             known[key] = measured_tokens(run, self.model.first.longest, self.device)
         return known[key]
 
-    def _not_finite(self, features: Features) -> list[int]:
-        """The rows of a batch with NaN or infinity in their array."""
-        return Results(self.collect(features), fetch=False).read()[1]
-
     def _again(self, place: int, ids: Ids, texts: list[str]) -> Features:
         """The features of one document in fp32, because half precision may overflow where fp32 does not."""
         inner = self.model.first.model
@@ -261,7 +244,7 @@ class Engine:
         if half:
             with in_fp32(inner):
                 features = self._forward([ids])
-            if not self._not_finite(features):
+            if not Results(self.collect(features), fetch=False).read()[1]:
                 return features
         start = texts[place][:40].encode("unicode_escape", "backslashreplace").decode()
         raise NumberError(

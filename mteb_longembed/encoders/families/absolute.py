@@ -130,6 +130,8 @@ class Absolute(Family):
         if self.padding_idx is None:
             p = torch.arange(ids.shape[1], device=ids.device)[None]
             real = p < n
+            if "query_expansion_positions" in features:  # scored, although the other tokens do not see them
+                real = real | features["query_expansion_positions"].bool()
         else:
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
