@@ -110,7 +110,8 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {*spec.params, *spec.search, *([] if spec.vectors is None else ["vectors"])} - {"logn"}
+    several = [key for key in ("vectors", "max_vectors") if getattr(spec, key) is not None]
+    foreign = {*spec.params, *spec.search, *several} - {"logn"}
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "

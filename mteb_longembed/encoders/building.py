@@ -216,6 +216,12 @@ def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
     late = resolved.base.late_interaction
     if late:
         modules[0].document_length = None  # the target length takes its place
+        expansion = modules[0].query_expansion
+        if expansion and not expansion["attend"] and resolved.base.family.name == "relative":
+            raise IncompatibleError(
+                f"{resolved.base.name} scores query tokens that attention does not see, which we cannot compute with "
+                "relative positions: use sentence-transformers' MultiVectorEncoder."
+            )
     pools = not late and ("windows" in strategy.hooks() or vectors is not None)
     if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
         what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"

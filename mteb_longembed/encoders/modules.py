@@ -19,7 +19,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
@@ -38,6 +38,8 @@ TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
 #: The length of inputs that are not cut, in tokens.
 NO_LIMIT = 2**31
+#: How many tokens of a document's stretches run together.
+AT_ONCE = 16_384
 
 
 class LongTransformer(Transformer):
@@ -74,6 +76,11 @@ class LongTransformer(Transformer):
         transformer.tokenizer.padding_side = "right"
         transformer.tokenizer.truncation_side = "right"
         transformer.max_seq_length = strategy.target_len
+        if strategy.max_tokens is None and transformer.token_ids(["a"]) is None:
+            raise IncompatibleError(
+                f"past_target=read needs texts that become plain token ids, but those of this model go through "
+                f"{type(transformer.processor).__name__} in another form: leave it out."
+            )
         return transformer
 
     def __repr__(self) -> str:
@@ -196,7 +203,9 @@ class LongTransformer(Transformer):
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
         if self.tells_content or self.cuts:
             _, behind = self._specials()
-            prefixes = self.features_of(ids, prompt)["window_prefix"].tolist()
+            most = len(self._words(prompt or "")["input_ids"]) + 1
+            heads = self.features_of([row[:most] for row in ids], prompt)
+            prefixes = heads["window_prefix"].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, behind)
@@ -248,7 +257,13 @@ class LongTransformer(Transformer):
         told = features.pop(DOCUMENT_LENGTHS, None)
         pooling = features.pop(POOLING, None)
         lengths = features["attention_mask"].sum(1).cpu() if told is None else torch.tensor(told)
-        if "windows" in self.strategy.hooks() and bool((lengths > self.strategy.whole_len).any()):
+        long = bool((lengths > self.strategy.whole_len).any())
+        if long and len(lengths) > 1 and "query_expansion_positions" in features:
+            # such a query has more columns than tokens, which the ways of long documents do not know
+            each = [self.forward(rows_of(features, torch.tensor([i])), **kwargs) for i in range(len(lengths))]
+            tokens = torch.cat([one[self.module_output_name] for one in each])
+            return {**features, self.module_output_name: tokens}
+        if long and "windows" in self.strategy.hooks():
             if self.windows_are_pooled:
                 out = self._run(*self._cut_windows(features, lengths), pooling, **kwargs)
             else:
@@ -310,7 +325,9 @@ class LongTransformer(Transformer):
     def _run_in_stretches(self, features: dict[str, Any], lengths: Tensor, **kwargs: Any) -> dict[str, Any]:
         """The token embeddings of documents of which some run in stretches, or in windows."""
         cut, own = self._cut_windows(features, lengths)
-        tokens = self._run_apart(cut, own, **kwargs)[self.module_output_name]
+        parts = torch.arange(len(own)).split(max(AT_ONCE // cut["input_ids"].shape[1], 1))
+        runs = [self._run_apart(rows_of(cut, part), own[part], **kwargs) for part in parts]
+        tokens = torch.cat([run[self.module_output_name] for run in runs])
         counts, chosen = cut["window_counts"], cut["window_tokens"]
         if "windows" not in self.strategy.hooks():
             documents = zip(chosen.split(counts.tolist()), self._ends(features), strict=True)
@@ -344,11 +361,8 @@ class LongTransformer(Transformer):
             return self._run(features, lengths, pooling, **kwargs)
         merged: Tensor | None = None
         for chosen in (long, ~long):
-            rows = to_device(chosen.nonzero()[:, 0], features["input_ids"].device)
-            half = {
-                key: value[rows] if isinstance(value, Tensor) and len(value) == len(long) else value
-                for key, value in features.items()
-            }
+            places = chosen.nonzero()[:, 0]
+            rows, half = to_device(places, features["input_ids"].device), rows_of(features, places)
             width = int(lengths[chosen].max())
             half.update({key: half[key][:, :width] for key in TOKEN_FEATURES if key in half})
             embeddings = self._run(half, lengths[chosen], **kwargs)[self.module_output_name]
@@ -379,7 +393,8 @@ class LongTransformer(Transformer):
         # padding reads token 0, and its mask of 0 hides that
         rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
         real = index >= 0
-        cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
+        whole = (*TOKEN_FEATURES, "query_expansion_positions")  # a query of several windows is not expanded
+        cut = {key: value for key, value in features.items() if key not in whole}
         cut.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
         cut["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
         cut["window_tokens"] = index
@@ -491,6 +506,17 @@ _JOINED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def rows_of(features: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    """The features of some texts of a batch, by their indices on the host."""
+    size = len(features["input_ids"])
+    return {
+        key: value[to_device(rows, value.device)]
+        if isinstance(value, Tensor) and value.ndim and len(value) == size
+        else value
+        for key, value in features.items()
+    }
+
+
 def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
     """The windows `[w, size]` of a document, with -1 for content that has more context in another one.
 
@@ -504,10 +530,13 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
     left = torch.arange(content.shape[1]).repeat(len(windows), 1)
     right = left.flip(1)
     left[0] = right[-1] = NO_LIMIT
-    context = torch.full((len(windows), int(windows.max()) + 1), -1)
-    context.scatter_(1, content, torch.minimum(left, right))
+    context, number = torch.minimum(left, right), torch.arange(len(windows))[:, None].expand_as(content)
+    n = int(windows.max()) + 1
+    most = torch.full((n,), -1).scatter_reduce(0, content.flatten(), context.flatten(), "amax")
+    best = context == most[content]
+    first = torch.full((n,), NO_LIMIT).scatter_reduce(0, content[best], number[best], "amin")
     chosen = windows.clone()
-    chosen[:, inside][context.argmax(0)[content] != torch.arange(len(windows))[:, None]] = -1
+    chosen[:, inside][first[content] != number] = -1
     return chosen
 
 

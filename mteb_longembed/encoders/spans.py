@@ -61,7 +61,7 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded = model.encode(texts, prompt=prompt, output_value="token_embeddings") if texts else []
+    encoded = model.encode(texts, prompt=prompt, output_value="token_embeddings") if len(texts) else []
     found = []
     for number, (text, own, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]

@@ -74,8 +74,14 @@ def test_a_long_document_has_a_vector_for_each_token_whatever_else_is_encoded(fo
     again = longembed.load(tmp_path / "saved")
     same_vectors(alone, again.encode_document([long])[0])
     same_vectors(model.encode_query(TEXTS[0]), again.encode_query(TEXTS[0]))
+    same_vectors(model.encode_query([TEXTS[1], long])[0], model.encode_query(TEXTS[1]))
     whole = longembed.extend(folder, key, TARGET, past_target="read")
     assert len(whole.encode_document([long])[0]) > len(alone)
+    with pytest.raises(IncompatibleError, match=r"^center needs a base with one vector for each text"):
+        mteb.get_model(f"{tmp_path / 'saved'}+none:center=corpus")
+    assert again.identity().changed_from is None
+    again[0].query_expansion = None
+    assert again.identity().changed_from is not None
 
 
 def test_windows_are_those_of_a_slow_loop(folder):

@@ -82,6 +82,8 @@ def _attributes(module: nn.Module) -> list[tuple[str, object]]:
     if not isinstance(module, PreTrainedModel):
         own.pop("config", None)  # that of the model around it
     own |= {key: vars(module)[key] for key in _ADAPTERS if key in vars(module)}
+    if vars(module).get("_query_expansion") is not None:  # of late interaction
+        own["query_expansion"] = vars(module)["_query_expansion"]
     return [(key, _value(own[key])) for key in sorted(own)]
 
 

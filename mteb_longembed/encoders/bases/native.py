@@ -23,7 +23,7 @@ from .files import Files
 
 #: What is fetched but for the weights, and what is not copied from it. Code never is.
 _SMALL = ["*.json", "*.txt", "*.model", "*.jinja"]
-_LEFT_OUT = ("*.py", "*.bin", "*index*", ".*", "*processor*", "sentence_bert_config.json")
+_LEFT_OUT = ("*.py", "*index*", ".*", "*processor*", "sentence_bert_config.json")
 
 
 def text_config(config: dict[str, Any]) -> PretrainedConfig:
@@ -61,7 +61,9 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as target:
 
         def left_out(inside: str, names: list[str]) -> set[str]:
-            own = ["*.safetensors"] if Path(inside) == folder else []  # later modules keep their weights
+            own = (
+                ["*.safetensors", "*.bin"] if Path(inside) == folder else []
+            )  # later modules keep their weights
             return shutil.ignore_patterns(*_LEFT_OUT, *own)(inside, names)
 
         shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)

@@ -43,12 +43,12 @@ class ResolvedModel:
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
     """Decide what a model is. Only small files are read."""
     base = base or open_base(spec.base, spec.revision, bool(spec.trust_remote_code))
+    if base.late_interaction:
+        _check_late_interaction(spec, base)
     if base.saved:
         return _as_saved(spec, base)
     strategy = _strategy_on(spec, base)
-    if base.late_interaction:
-        _check_late_interaction(spec, base)
-    else:
+    if not base.late_interaction:
         _check_pooling(spec.vectors, strategy, base)
         if spec.max_vectors is not None and spec.vectors is None:
             raise InputError(
@@ -113,7 +113,7 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
 
 def _check_late_interaction(spec: ModelSpec, base: Base) -> None:
     """Raise IncompatibleError for settings that need one vector for a query, or for a document."""
-    for key, value in {"vectors": spec.vectors, **spec.search}.items():
+    for key, value in {"vectors": spec.vectors, "agg": spec.params.get("agg"), **spec.search}.items():
         if value is not None:
             raise IncompatibleError(
                 f"{key} needs a base with one vector for each text, but {base.name} has one for each token, got "
