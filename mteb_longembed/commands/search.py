@@ -70,7 +70,9 @@ def _searcher(args: argparse.Namespace, documents: dict[str, str]) -> Any:
     meta = mteb.get_model_meta(args.model)
     folder: Path | None = args.index
     if folder is None:
-        digest = hashlib.sha256(json.dumps([meta.name, meta.revision, list(documents.items())]).encode())
+        digest = hashlib.sha256(
+            json.dumps([CURRENT, meta.name, meta.revision, list(documents.items())]).encode()
+        )
         folder = user_cache() / "mteb-longembed" / "search" / digest.hexdigest()[:32]
     if not (folder / CURRENT).is_file():
         searcher = search(args.model, device=args.device)

@@ -58,7 +58,7 @@ def compare(
 
     Args:
         models: bases: aliases, hub ids or folders. A name with a strategy is one candidate.
-        tasks: retrieval tasks of mteb, or their names.
+        tasks: retrieval tasks of mteb, or their names. `sample` changes the object.
         benchmarks: benchmarks of mteb.
         eval_splits: only these splits.
         data: a folder in BEIR's layout, or of the datasets library.
@@ -90,14 +90,23 @@ def compare(
     candidates, without = _candidates([models] if isinstance(models, str) else models, strategies, target)
     if bm25:
         candidates = list(dict.fromkeys([*candidates, Candidate(BM25, "")]))
-    if not candidates:
-        raise InputError("compare needs at least one candidate, got none.")
+    if all(make is not None and candidate.matches_words for candidate in candidates):
+        raise InputError(
+            "compare needs at least one candidate, with drawn queries one that has vectors, got "
+            f"{', '.join(candidate.name for candidate in candidates) or 'none'}."
+        )
+    if eval_splits and not all(isinstance(task, str) for task in tasks):
+        raise InputError(
+            "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
+        )
     for sentence in without:
         say(sentence)
     chosen = _tasks(
         tasks, benchmarks, eval_splits, data, (corpus, queries, qrels), make, Path(folder), language
     )
     counted, names = [], [task.metadata.name for task in chosen]  # before a sample gets its own
+    if len(set(names)) < len(names):
+        raise InputError(f"each task may be compared once, got {', '.join(names)}.")
     for task in chosen:
         cells.prepare(task)
         counted += take_sample(task, sample) if sample is not None else []

@@ -209,7 +209,7 @@ def recommend(
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
     were all faster than those of the best, and the one with the smallest vectors.
     """
-    able = [row for row in rows if not (proxy and row.candidate.matches_words)] or list(rows)
+    able = [row for row in rows if not (proxy and row.candidate.matches_words)]
     best = able[0]
     near = [row for row in able[1:] if row.loss is None or row.loss.low > -LOSS]
     faster = [row for row in near if row.is_bm25 or row.cost.is_faster_than(best.cost)]

@@ -50,7 +50,7 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
         raise InputError(f"the folder of an index must be new, empty or an index, got {folder}.")
     ids, contents = list(texts), list(texts.values())
     without = Block(0, np.zeros(len(ids), int), np.zeros((0, 0)))
-    schema = _SCHEMA.with_metadata({"form": _FORM, "model": meta.name, "revision": meta.revision})
+    schema = _SCHEMA.with_metadata({"form": _FORM, "model": meta.name, "revision": str(meta.revision)})
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / _LOCK):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -39,6 +40,7 @@ class CorpusVectors:
 
     def add(self, documents: Sequence[np.ndarray]) -> None:
         """Append documents, each `[d]` or `[vectors, d]`."""
+        self._file.seek(0, os.SEEK_END)  # `blocks` may have stopped in the middle
         for document in documents:
             rows = np.atleast_2d(np.asarray(document, np.float32))
             self._width = rows.shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -122,7 +123,10 @@ class Haystack:
         return before + gap + after
 
     def _nearest(self, depth: float) -> int:
-        return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
+        target = depth * self.size
+        right = bisect_left(self.ends, target, key=lambda end: end[1])
+        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
+        return min(around, key=lambda i: abs(self.ends[i][1] - target))
 
 
 def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
