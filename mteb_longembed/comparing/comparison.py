@@ -21,7 +21,7 @@ from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.cells import Cells, CellScores
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
 from mteb_longembed.comparing.details import QueryDifference, differences, places
-from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend
+from mteb_longembed.comparing.ranking import Recommendation, Row, able, expected, rank, recommend
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
 
@@ -238,8 +238,8 @@ class Work:
         # `mteb run` does not know the names of tasks from local files
         corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
         n_queries = sum(map(len, next(iter(scores.values())).values()))
-        able = [row.candidate for row in rows if not (proxy and row.candidate.matches_words)]
-        expect = expected({candidate: scores[candidate] for candidate in able}) if able else None
+        allowed = able([row.candidate for row in rows], proxy=proxy)
+        expect = expected({candidate: scores[candidate] for candidate in allowed})
         metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
         data = [cells.identity(task, split) for task in tasks for split in task.eval_splits]
         advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)

@@ -67,6 +67,11 @@ class Row:
         return 0.0 if self.is_bm25 else self.cost.bytes
 
 
+def able(candidates: Sequence[Candidate], *, proxy: bool) -> list[Candidate]:
+    """The candidates that may be the best: with drawn queries none that matches words, if another one finished."""
+    return [each for each in candidates if not (proxy and each.matches_words)] or list(candidates)
+
+
 def rank(
     scores: Mapping[Candidate, Scores],
     costs: Mapping[Candidate, Cost],
@@ -84,7 +89,7 @@ def rank(
     weights = _weights(next(iter(scores.values())))
     means = {candidate: mean_of_means_interval(groups, weights) for candidate, groups in order.items()}
     ranked = sorted(order, key=lambda candidate: -means[candidate].mean)
-    best = next((c for c in ranked if not (proxy and c.matches_words)), ranked[0])
+    best = able(ranked, proxy=proxy)[0]
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
     tests = [randomisation_test(order[bases[c.base]], order[c], weights) for c in compared]
@@ -209,9 +214,9 @@ def recommend(
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
     were all faster than those of the best, and the one with the smallest vectors.
     """
-    able = [row for row in rows if not (proxy and row.candidate.matches_words)]
-    best = able[0]
-    near = [row for row in able[1:] if row.loss is None or row.loss.low > -LOSS]
+    allowed = able([row.candidate for row in rows], proxy=proxy)
+    best, *others = [row for row in rows if row.candidate in allowed]
+    near = [row for row in others if row.loss is None or row.loss.low > -LOSS]
     faster = [row for row in near if row.is_bm25 or row.cost.is_faster_than(best.cost)]
     smaller = [row for row in near if row.size is not None and best.size is not None and row.size < best.size]
     fastest = max(faster, key=lambda row: (row.is_bm25, row.cost.tokens_per_second or 0.0), default=best)

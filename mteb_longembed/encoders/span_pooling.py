@@ -19,7 +19,8 @@ from torch import Tensor
 
 from .attention.devices import to_device
 from .engine.engine import DOCUMENT_LENGTHS
-from .modules import LongTransformer, WindowPooling, mean_by
+from .modules import LongTransformer, WindowPooling
+from .windows import mean_by
 
 
 class SpanPooling(WindowPooling):

@@ -49,7 +49,7 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
     if others and not path.is_file():
         raise InputError(f"the folder of an index must be new, empty or an index, got {folder}.")
     ids, contents = list(texts), list(texts.values())
-    without = Block(0, np.zeros(len(ids), int), np.zeros((0, 0)))
+    without = Block(0, np.zeros(len(ids), int), np.zeros((0, 0), np.float32))
     schema = _SCHEMA.with_metadata({"form": _FORM, "model": meta.name, "revision": str(meta.revision)})
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,12 +60,7 @@ def write_index(folder: Path, meta: Any, texts: Mapping[str, str], blocks: Itera
                         ends = pa.array(np.cumsum([0, *counts]) * rows.shape[1])
                         numbers = pa.LargeListArray.from_arrays(ends, pa.array(rows.ravel()))
                         here = slice(first, first + len(counts))
-                        columns = [
-                            ids[here],
-                            contents[here],
-                            counts,
-                            numbers.cast(pa.large_list(pa.float32())),
-                        ]
+                        columns = [ids[here], contents[here], counts, numbers]
                         writer.write_batch(pa.record_batch(columns, schema=schema))
                 with part.open("rb+") as stream:
                     os.fsync(stream.fileno())

@@ -7,7 +7,6 @@ long context. The paper (section 3) uses this argument against BEIR and LoCo.
 from __future__ import annotations
 
 import json
-import math
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -29,6 +28,9 @@ from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import counter_of
 from mteb_longembed.tasks.scoring import left_out, score_queries, texts_of
 
+#: What a model gives as its longest input in tokens if it has no limit: at least this, or infinity.
+_NO_LIMIT = 10**9
+
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BM25 = "mteb/baseline-bm25s"
 
@@ -39,15 +41,13 @@ class Diagnosis:
 
     task: str
     score: str  # the name of the score, such as `nDCG@10`
-    curves: dict[
-        str, dict[int, Interval]
-    ]  # for each model, the score by the number of tokens read of each document
+    #: for each model, the score by the number of tokens read of each document
+    curves: dict[str, dict[int, Interval]]
     whole: dict[str, Interval]  # for each model, the score on documents that we do not cut
     document_lens: list[int]  # the length of every document in tokens, counted for the first model
     counted_by: dict[str, str]  # for each model, how tokens are counted
-    counted: list[str] = field(
-        default_factory=list
-    )  # one sentence for each kind of query or document not scored
+    #: one sentence for each kind of query or document not scored
+    counted: list[str] = field(default_factory=list)
     #: for each model that does not read the longest documents to their end, the tokens that it reads at most, special
     #: tokens and prompts included.
     stops_at: dict[str, int] = field(default_factory=dict)
@@ -230,7 +230,7 @@ def _reads_at_most(model: Any) -> int | None:
     first = getattr(inner, "first", None)
     most = getattr(inner, "max_seq_length", None) if first is None else first.longest
     most = most or getattr(getattr(model, "mteb_model_meta", None), "max_tokens", None)
-    return None if most is None or math.isinf(most) else int(most)
+    return None if most is None or most >= _NO_LIMIT else int(most)
 
 
 def _name(model: Any) -> str:

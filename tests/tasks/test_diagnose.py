@@ -119,6 +119,8 @@ def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path
     assert "the 16 tokens that it reads at most" in said and "whole documents" not in said
     short = diagnose(str(beir(tmp_path / "short", texts[:1], ["a"])), [name], (4, 32))
     assert not short.stops_at and set(short.curves[name]) == {4, 32}
+    reading = f"{name}:past_target=read"
+    assert not diagnose(str(tmp_path / "data"), [reading], (4, 32)).stops_at
 
 
 def test_nothing_is_read_from_or_written_to_mtebs_cache(

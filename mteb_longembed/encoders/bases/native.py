@@ -61,9 +61,8 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as target:
 
         def left_out(inside: str, names: list[str]) -> set[str]:
-            own = (
-                ["*.safetensors", "*.bin"] if Path(inside) == folder else []
-            )  # later modules keep their weights
+            # only the model's own weights are written anew: later modules keep theirs
+            own = ["*.safetensors", "*.bin"] if Path(inside) == folder else []
             return shutil.ignore_patterns(*_LEFT_OUT, *own)(inside, names)
 
         shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)

@@ -49,16 +49,7 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
         return _as_saved(spec, base)
     strategy = _strategy_on(spec, base)
     if not base.late_interaction:
-        _check_pooling(spec.vectors, strategy, base)
-        if spec.max_vectors is not None and spec.vectors is None:
-            raise InputError(
-                f"max_vectors needs several vectors to pool, got max_vectors={spec.max_vectors} with one: add "
-                "vectors=N, or vectors=window."
-            )
-        if spec.max_vectors is not None and base.similarity == "dot":
-            raise IncompatibleError(
-                f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
-            )
+        _check_pooling(spec, strategy, base)
     canonical = replace(
         spec,
         base=base.name,
@@ -121,12 +112,22 @@ def _check_late_interaction(spec: ModelSpec, base: Base) -> None:
             )
 
 
-def _check_pooling(vectors: int | str | None, strategy: Strategy, base: Base) -> None:
-    """Raise IncompatibleError if a base's vectors cannot be compared or pooled in the way that a model asks for."""
+def _check_pooling(spec: ModelSpec, strategy: Strategy, base: Base) -> None:
+    """Raise an error if a base's vectors cannot be compared or pooled in the way that a model asks for."""
+    vectors, most = spec.vectors, spec.max_vectors
     if vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."
+        )
+    if most is not None and vectors is None:
+        raise InputError(
+            f"max_vectors needs several vectors to pool, got max_vectors={most} with one: add vectors=N, or "
+            "vectors=window."
+        )
+    if most is not None and base.similarity == "dot":
+        raise IncompatibleError(
+            f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
         )
     stretches = strategy.max_tokens is None and "windows" not in strategy.hooks()
     averages = "past_target=read" if stretches else f"vectors={vectors}" if isinstance(vectors, int) else None
