@@ -16,8 +16,8 @@ from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.reports.overview import overview
+from mteb_longembed.reports.safe_files import make_folder, write_file
 from mteb_longembed.reports.scores.bases import given_name, group_by_base
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,

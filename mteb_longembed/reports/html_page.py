@@ -13,8 +13,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.files import printable
 from mteb_longembed.reports.overview import Overview
+from mteb_longembed.reports.safe_files import printable
 from mteb_longembed.reports.tables.table import Cell, Table
 
 # A table with at least this many rows gets a search field.

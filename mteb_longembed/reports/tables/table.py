@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
 
-from mteb_longembed.reports.files import printable, slug
+from mteb_longembed.reports.safe_files import printable, slug
 from mteb_longembed.reports.scores.bases import shortened
 from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
