@@ -18,7 +18,7 @@ from mteb_longembed.reports.figures import bars, cells, curves
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
-from mteb_longembed.reports.scores.bases import given_name, group_by_base
+from mteb_longembed.reports.scores.base_groups import given_name, group_by_base
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,

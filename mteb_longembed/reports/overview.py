@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
+from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened
 from mteb_longembed.reports.scores.public_results import PublicResults
 from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.results import Result

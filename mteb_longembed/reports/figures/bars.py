@@ -15,7 +15,7 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     styles,
 )
-from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened, strategy_rank
+from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.scores import data_key, data_words
 from mteb_longembed.reports.tables.table import SCORE_HEADER

@@ -21,7 +21,7 @@ from mteb_longembed.reports.figures.drawing import (
     style,
     styles,
 )
-from mteb_longembed.reports.scores.bases import group_by_base
+from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.published import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.scores import data_key, data_words

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.safe_files import make_folder, printable, slug, write_file
-from mteb_longembed.reports.scores.bases import strategy_rank
+from mteb_longembed.reports.scores.base_groups import strategy_rank
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.base_groups import labels
 from mteb_longembed.reports.scores.public_results import (
     GOOD,
     MISMATCH,

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean
 
 from mteb_longembed.reports.safe_files import printable, slug
-from mteb_longembed.reports.scores.bases import shortened
+from mteb_longembed.reports.scores.base_groups import shortened
 from mteb_longembed.reports.scores.published import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
