@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened
 from mteb_longembed.reports.scores.public_results import PublicResults
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.public import n_mismatches

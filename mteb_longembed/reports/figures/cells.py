@@ -10,7 +10,7 @@ from typing import Any
 from mteb_longembed.reports.figures.drawing import GREENS, GRID, INK, Drawing, ends, length_label, new_drawing
 from mteb_longembed.reports.scores.base_groups import labels, shortened
 from mteb_longembed.reports.scores.predictions import DepthPoint
-from mteb_longembed.reports.scores.published import COLUMNS, LENGTHS, PUBLISHED, published_lines
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, LENGTHS, PUBLISHED, published_lines
 from mteb_longembed.reports.scores.scoreboard import Line, share_interval
 from mteb_longembed.reports.tables.scores import data_key, data_words
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.published import trained_len
+from mteb_longembed.reports.scores.published_numbers import trained_len
 from mteb_longembed.reports.scores.results import Model
 from mteb_longembed.reports.scores.scoreboard import Line
 

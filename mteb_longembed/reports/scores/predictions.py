@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published import metric_of, split_length
+from mteb_longembed.reports.scores.published_numbers import metric_of, split_length
 from mteb_longembed.reports.scores.results import Result
 
 _SUFFIX = "_predictions.json"

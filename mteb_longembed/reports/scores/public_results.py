@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.published_numbers import LENGTHS, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 

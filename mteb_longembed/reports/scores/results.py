@@ -16,7 +16,7 @@ from typing import Any
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of, metric_of
+from mteb_longembed.reports.scores.published_numbers import BEIR_TASKS, column_of, metric_of
 
 
 @dataclass(frozen=True)

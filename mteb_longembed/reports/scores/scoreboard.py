@@ -17,7 +17,7 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     GENERATED,
     PUBLISHED,

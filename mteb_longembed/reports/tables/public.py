@@ -21,7 +21,7 @@ from mteb_longembed.reports.scores.public_results import (
     reference_curves,
     window,
 )
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     PUBLISHED,
     PublishedLine,

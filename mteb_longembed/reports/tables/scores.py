@@ -10,7 +10,7 @@ from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.base_groups import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     LENGTHS,
     PUBLISHED,

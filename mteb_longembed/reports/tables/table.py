@@ -9,7 +9,7 @@ from statistics import fmean
 
 from mteb_longembed.reports.safe_files import printable, slug
 from mteb_longembed.reports.scores.base_groups import shortened
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 from mteb_longembed.statistics.sensitivity import Sensitivity

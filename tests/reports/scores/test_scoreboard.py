@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.statistics.bootstrap import mean_interval
 from tests.reports.made import BASE, GENERATED, PUBLISHED, line, rows
