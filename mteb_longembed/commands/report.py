@@ -30,7 +30,7 @@ from mteb_longembed.reports.scores.public_results import public_results
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
-from mteb_longembed.reports.tables.public import WINDOWS, public_table
+from mteb_longembed.reports.tables.public_ranking import WINDOWS, public_table
 from mteb_longembed.reports.tables.scores import (
     beir_table,
     comparison_tables,
