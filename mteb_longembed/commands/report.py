@@ -30,8 +30,7 @@ from mteb_longembed.reports.scores.public_results import public_results
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
-from mteb_longembed.reports.tables.public_ranking import WINDOWS, public_table
-from mteb_longembed.reports.tables.scores import (
+from mteb_longembed.reports.tables.paper_tables import (
     beir_table,
     comparison_tables,
     length_tables,
@@ -40,6 +39,7 @@ from mteb_longembed.reports.tables.scores import (
     strategy_tables,
     variants_table,
 )
+from mteb_longembed.reports.tables.public_ranking import WINDOWS, public_table
 from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity

@@ -10,8 +10,8 @@ from mteb_longembed.reports.scores.public_results import PublicResults
 from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
+from mteb_longembed.reports.tables.paper_tables import data_words
 from mteb_longembed.reports.tables.public_ranking import n_mismatches
-from mteb_longembed.reports.tables.scores import data_words
 from mteb_longembed.statistics.intervals import Interval
 
 

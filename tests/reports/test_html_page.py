@@ -12,7 +12,7 @@ import pytest
 from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, cells
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.tables.scores import main_tables
+from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.scores import main_tables
+from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity

@@ -17,7 +17,7 @@ from mteb_longembed.reports.figures.drawing import (
 )
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.reports.tables.table import SCORE_HEADER
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 

@@ -12,7 +12,7 @@ from mteb_longembed.reports.scores.base_groups import labels, shortened
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, LENGTHS, PUBLISHED, published_lines
 from mteb_longembed.reports.scores.scoreboard import Line, share_interval
-from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 
 # Fifty queries at each length give ten for each of five bins. Smaller bins would show noise.
 N_BINS = 5

@@ -24,7 +24,7 @@ from mteb_longembed.reports.figures.drawing import (
 from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.published_numbers import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:

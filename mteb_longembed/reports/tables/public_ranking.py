@@ -30,7 +30,7 @@ from mteb_longembed.reports.scores.published_numbers import (
     trained_len,
 )
 from mteb_longembed.reports.scores.scoreboard import Line, interval_of, right_and_wrong
-from mteb_longembed.reports.tables.scores import OTHER_DATA
+from mteb_longembed.reports.tables.paper_tables import OTHER_DATA
 from mteb_longembed.reports.tables.table import (
     MISSING,
     SCORE_HEADER,

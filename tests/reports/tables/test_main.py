@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.scores import length_tables, main_tables, strategy_tables
+from mteb_longembed.reports.tables.paper_tables import length_tables, main_tables, strategy_tables
 from tests.reports.made import BASE, lines, rows
 
 
