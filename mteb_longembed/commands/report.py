@@ -14,7 +14,7 @@ from rich.console import Console
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.figures import bars, cells, curves
+from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file

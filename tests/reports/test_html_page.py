@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures import bars, cells
+from mteb_longembed.reports.figures import bars, heat_maps
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table

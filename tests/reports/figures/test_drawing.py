@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports.figures import bars, cells, curves
+from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.statistics.intervals import Interval
