@@ -13,7 +13,7 @@ from mteb.tasks.retrieval.eng import (
 )
 
 from mteb_longembed.tasks.metadata import CITATION, LongEmbedMetadata
-from mteb_longembed.tasks.real.hub import REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
 
 
 def _metadata(
