@@ -11,7 +11,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
-from mteb_longembed.tasks.real.published import (
+from mteb_longembed.tasks.real.paper_tasks import (
     LongEmbed2WikiMultihopQA,
     LongEmbedNarrativeQA,
     LongEmbedQMSum,
