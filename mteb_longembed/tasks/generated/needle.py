@@ -13,7 +13,7 @@ from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documen
 from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
-from mteb_longembed.tasks.metadata import generated
+from mteb_longembed.tasks.task_metadata import generated
 
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.

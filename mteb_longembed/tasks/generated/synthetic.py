@@ -23,7 +23,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
-from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)

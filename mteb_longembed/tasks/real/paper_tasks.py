@@ -12,8 +12,8 @@ from mteb.tasks.retrieval.eng import (
     LEMBWikimQARetrieval,
 )
 
-from mteb_longembed.tasks.metadata import CITATION, LongEmbedMetadata
 from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
 
 
 def _metadata(
