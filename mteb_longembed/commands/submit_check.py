@@ -19,7 +19,7 @@ def main(args: argparse.Namespace) -> int:
     """Print what was found; the exit status: 1 if something is missing."""
     import mteb  # noqa: F401  # the tasks and models are in its registries
 
-    from mteb_longembed.plugin.leaderboard.submission import check_submission
+    from mteb_longembed.plugin.submission import check_submission
 
     found = check_submission(args.results)
     if args.json:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin.leaderboard.submission import cache_folder, splits_in
 from mteb_longembed.plugin.mteb_parts import change_function, part
+from mteb_longembed.plugin.submission import cache_folder, splits_in
 
 from .shown import learn_models
 

@@ -13,8 +13,8 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed import cli
 from mteb_longembed.errors import InputError
-from mteb_longembed.plugin.leaderboard import submission
-from mteb_longembed.plugin.leaderboard.submission import check_submission
+from mteb_longembed.plugin import submission
+from mteb_longembed.plugin.submission import check_submission
 
 from ..results import write_results
 
