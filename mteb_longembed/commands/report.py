@@ -201,8 +201,8 @@ def _tables(args: argparse.Namespace, rows: Sequence[Result], lines: Sequence[Li
 
 def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
     return [
-        *map(cells.draw, cells.by_model(lines, args.compare_published)),
-        *(cells.draw(cells.by_depth(item.model, item.task, points)) for item, points in depths),
+        *map(heat_maps.draw, heat_maps.by_model(lines, args.compare_published)),
+        *(heat_maps.draw(heat_maps.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
         *map(curves.draw_targets, curves.targets(lines, args.score)),
         *map(bars.draw, bars.tuning(lines, args.tuned)),

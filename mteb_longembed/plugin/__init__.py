@@ -26,11 +26,13 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "naming:describe_saved"),
         ("mteb.models.cache_wrappers:CachedEmbeddingWrapper._experiment_name", "naming:name_with_identity"),
         ("mteb.models.get_model_meta:get_model_meta", "naming:ask_hub"),
-        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.shown:list_ours"),
+        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.registration:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
-    "mteb.benchmarks._leaderboard_menu": ("leaderboard.shown:register_in_menu",),
-    "mteb.leaderboard": (("mteb.leaderboard:get_leaderboard_app", "leaderboard.shown:make_app_with_ours"),),
+    "mteb.benchmarks._leaderboard_menu": ("leaderboard.registration:register_in_menu",),
+    "mteb.leaderboard": (
+        ("mteb.leaderboard:get_leaderboard_app", "leaderboard.registration:make_app_with_ours"),
+    ),
     "mteb.cli": (("mteb.cli:main", "command_line:main_in_one_sentence"),),
 }
 

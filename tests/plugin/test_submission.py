@@ -16,7 +16,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.plugin import submission
 from mteb_longembed.plugin.submission import check_submission
 
-from ..results import write_results
+from .results import write_results
 
 NAME = "org/base+pi@4096"
 ALL = {task.metadata.name: 0.5 for task in mteb.get_benchmark("LongEmbed").tasks}

@@ -16,7 +16,7 @@ from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.plugin.mteb_parts import change_function, part
 from mteb_longembed.plugin.submission import cache_folder, splits_in
 
-from .shown import learn_models
+from .registration import register_models
 
 logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's own, and mteb's long tasks.
@@ -56,7 +56,7 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
         change_function("mteb.leaderboard.table", name, style_without_experiments)
     _show_only([mteb.get_benchmark(name) for name in shown])
-    learn_models(results, all_models=True)
+    register_models(results, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 

@@ -26,7 +26,7 @@ _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.jso
 _OURS = re.compile(r".*-le[0-9]+")
 
 
-def learn_models(cache: Path, *, all_models: bool = False) -> None:
+def register_models(cache: Path, *, all_models: bool = False) -> None:
     """Enter the extended models of a results cache into mteb's registry. Warn about a file that describes no model.
 
     The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
@@ -72,7 +72,7 @@ def make_app_with_ours(make_app: Callable[..., Any], *args: Any, **kwargs: Any) 
     given = inspect.signature(make_app).bind(*args, **kwargs)
     given.apply_defaults()
     try:
-        learn_models(Path(given.arguments["cache"].cache_path))
+        register_models(Path(given.arguments["cache"].cache_path))
     except Exception as error:  # a leaderboard without our models is better than no leaderboard
         warnings.warn(
             f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=3
