@@ -136,7 +136,9 @@ def main(args: argparse.Namespace) -> int:
         _warn(problem)
     if args.results and not rows:
         folders = ", ".join(map(str, args.results))
-        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
+        pages = [str(page) for folder in args.results for page in sorted(folder.rglob("compare.html"))]
+        hint = f"; the comparisons there have pages: {', '.join(pages)}" if pages else ""
+        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}{hint}.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {line.model.name.full for line in lines}

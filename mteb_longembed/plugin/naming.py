@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
 from .mteb_parts import part
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
 
 
 def ask_hub(
@@ -55,6 +58,16 @@ def find_by_canonical_name(
         stored = {path.name for path in Path(cache.cache_path, "results").glob("*")}
         models = [_canonical(model, stored) if isinstance(model, str) else model for model in models]
     return paths(cache, models, *args, **kwargs)
+
+
+def find_metas_by_any_name(
+    find: Callable[..., list[ModelMeta]], model_names: Iterable[str] | None = None, *args: Any, **kwargs: Any
+) -> list[ModelMeta]:
+    """`mteb.get_model_metas`, for which an alias or a shortened name works like the canonical name."""
+    if model_names is not None:
+        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+        model_names = [str(registry[name].name) if name in registry else name for name in model_names]
+    return find(model_names, *args, **kwargs)
 
 
 def _canonical(name: str, stored: set[str]) -> str:

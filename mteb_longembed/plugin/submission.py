@@ -6,7 +6,6 @@ Source: the tests of github.com/embeddings-benchmark/results (folder structure, 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,10 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import results_folder
 from mteb_longembed.plugin.mteb_parts import part
+from mteb_longembed.reports.safe_files import printable, read_json
 
 #: The largest file that is accepted, in bytes.
 MAX_BYTES = 10 * 1024 * 1024
@@ -100,16 +100,20 @@ def _check(place: Path) -> Checked:
 
 def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_bytes())
+        meta = read_json(file)
     except FileNotFoundError:
         checked.missing.append(f"{_META}: every folder of results must have one, as `mteb run` writes it.")
-    except (OSError, ValueError) as error:
-        checked.missing.append(f"{_META} must be JSON, got {type(error).__name__}: {str(error)[:80]}.")
-    else:
-        if isinstance(found, dict) and isinstance(found.get("name"), str):
-            checked.model = found["name"]
-            return found
-        checked.missing.append(f"{_META} must hold the model's name, got {str(found)[:80]!r}.")
+        return None
+    except (OSError, DataError) as error:
+        checked.missing.append(f"{_META} must be JSON: {str(error)[:80]}")
+        return None
+    name = meta.get("name") if isinstance(meta, dict) else meta
+    if isinstance(meta, dict) and isinstance(name, str) and name == printable(name):
+        checked.model = name
+        return meta
+    checked.missing.append(
+        f"{_META} must hold the model's name in printable characters, got {ascii(name)[:80]}."
+    )
     return None
 
 
@@ -157,15 +161,14 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
     expand = part("mteb.results.task_result", "_expand_run_settings_entry")
     try:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-        return {key for line in lines for key, _, _ in expand(json.loads(line))}
+        return {key for line in lines for key, _, _ in expand(read_json(file, line.encode()))}
     except FileNotFoundError:
         checked.missing.append(
             f"{_SETTINGS}: mteb writes it beside the results; run the tasks again with this mteb."
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        checked.missing.append(
-            f"{_SETTINGS} must have one JSON object in each line, got {type(error).__name__}: {str(error)[:80]}."
-        )
+        reason = f"{type(error).__name__}: {str(error)[:80].rstrip('.')}"
+        checked.missing.append(f"{_SETTINGS} must have one JSON object in each line, got {reason}.")
     return None
 
 
@@ -200,7 +203,7 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Ite
 def splits_in(file: Path) -> set[str]:
     """The splits with results in a file of mteb's. None of them if there is no such file, or it cannot be read."""
     try:
-        return set(json.loads(file.read_bytes())["scores"])
+        return set(read_json(file)["scores"])
     except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
         return set()
 

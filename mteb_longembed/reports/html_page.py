@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.safe_files import printable
-from mteb_longembed.reports.tables.table import Cell, Table
+from mteb_longembed.reports.tables.table import Cell, Table, rounded
 
 # A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
@@ -58,9 +58,9 @@ def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
     found += Markup(' data-of="{}"').format(title)
     if cell.number is not None:
         digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
-        tip = f"{cell.number:,.{digits}f}"
+        tip = f"{rounded(cell.number, digits):,f}"
         if cell.interval is not None:
-            tip += f", 95 % interval {cell.interval[0]:.1f} to {cell.interval[1]:.1f}"
+            tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"
         number = str(cell.number).replace("inf", "Infinity")
         found += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
     return found

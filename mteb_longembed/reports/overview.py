@@ -12,6 +12,7 @@ from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_words
 from mteb_longembed.reports.tables.public_ranking import n_mismatches
+from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
 
@@ -63,7 +64,7 @@ def _best(lines: Sequence[Line]) -> list[str]:
             (first, best), (second, next_best) = ranked[:2]
             found.append(
                 f"On {what}, {best} has the highest average of {len(ranked)} complete models: "
-                f"{first:.1f}, {first - second:.1f} points before {next_best}."
+                f"{rounded(first)}, {rounded(first - second)} points before {next_best}."
             )
         if n_partial := len(members) - len(ranked):
             models = "model has" if n_partial == 1 else "models have"
@@ -87,7 +88,7 @@ def _strategies(lines: Sequence[Line]) -> list[str]:
             of = f"of {len(known)} extensions, " if len(known) > 1 else ""
             found.append(
                 f"{group.label}, {data_words(group.data, 'data')}: {of}{group.name(line)}{target} has "
-                f"the best {key}, {best.mean - base.mean:+.1f} points over the base{_sure(best, base)}."
+                f"the best {key}, {rounded(best.mean - base.mean):+f} points over the base{_sure(best, base)}."
                 + (f" {group.warning}" if group.warning else "")
             )
             break

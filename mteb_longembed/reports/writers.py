@@ -47,13 +47,13 @@ def _csv(table: Table) -> str:
     columns = list(zip(table.header, *table.rows, strict=True))
     made: list[list[str]] = []
     for title, *cells in columns:
-        made.append([title, *map(_value, cells)])
+        made.append([_no_formula(title), *map(_value, cells)])
         if any(cell.interval for cell in cells):
             for end, name in enumerate(("low", "high")):
                 ends = ["" if cell.interval is None else _number(cell.interval[end]) for cell in cells]
-                made.append([f"{title} {name}", *ends])
+                made.append([_no_formula(f"{title} {name}"), *ends])
     if any(cell.is_partial for row in table.rows for cell in row):
-        made.append(["Partial", *(_partial(table.header, row) for row in table.rows)])
+        made.append(["Partial", *(_no_formula(_partial(table.header, row)) for row in table.rows)])
     writer.writerows(zip(*made, strict=True))
     return out.getvalue()
 
@@ -66,7 +66,12 @@ def _partial(header: Sequence[str], row: Sequence[Cell]) -> str:
 def _value(cell: Cell) -> str:
     if cell.is_partial or cell.text == MISSING:
         return ""
-    return cell.text if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+    return _no_formula(cell.text) if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+
+
+def _no_formula(text: str) -> str:
+    """A text that a spreadsheet would run as a formula, after an apostrophe; any other text unchanged."""
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
 def _number(number: float) -> str:

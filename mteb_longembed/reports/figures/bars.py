@@ -18,7 +18,7 @@ from mteb_longembed.reports.figures.drawing import (
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
-from mteb_longembed.reports.tables.table import SCORE_HEADER
+from mteb_longembed.reports.tables.table import SCORE_HEADER, rounded
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 
@@ -92,7 +92,7 @@ def draw(data: Bars) -> Drawing:
             middle = keys.index(column) - 0.42 + width * (i + 0.5)
             (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
             draw_interval(axes, middle, value)
-            drawing.tip(bar, f"{label}, {column}: {value.mean:+.1f} points{ends(value, '+')}")
+            drawing.tip(bar, f"{label}, {column}: {rounded(value.mean):+f} points{ends(value, '+')}")
         axes.bar([0], [0], label=label, **look)
     axes.axhline(0, color="black", lw=0.8)
     if AVERAGE in keys:  # a line between the columns and their average

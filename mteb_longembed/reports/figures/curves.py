@@ -25,6 +25,7 @@ from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.published_numbers import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
+from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def draw_targets(data: Targets) -> Drawing:
     for axes, (base, series) in zip(used, data.panels.items(), strict=True):
         lines = []
         for name, values in series.items():
-            tips = {n: f"{base}{name}, {length_label(n)}: {v.mean:.1f}{ends(v)}" for n, v in values.items()}
+            tips = {
+                n: f"{base}{name}, {length_label(n)}: {rounded(v.mean)}{ends(v)}" for n, v in values.items()
+            }
             lines.append((name, values, tips, looks[name]))
         draw_lines(drawing, axes, lines)
         axes.set_title(base, fontsize=9)
@@ -135,7 +138,7 @@ def draw_positions(data: Positions) -> Drawing:
         best = data.best[kind]
         others = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE]
         values = {length: value for length, (value, _) in best.items()}
-        tips = {n: f"{_NAMES[kind]}: {v.mean:.1f}{ends(v)}, {name}" for n, (v, name) in best.items()}
+        tips = {n: f"{_NAMES[kind]}: {rounded(v.mean)}{ends(v)}, {name}" for n, (v, name) in best.items()}
         series.append((_NAMES[kind], values, tips, style(number)))
         for length, (value, name) in best.items():
             # Labels are above the upper line and below the lower line, so that no label is on a line.
@@ -174,10 +177,12 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
     series = []
     for number, (model, curve) in enumerate(data.curves.items()):
         look, whole = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
-        tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}{ends(score)}" for n, score in curve.items()}
+        tips = {
+            n: f"{model}, {n:,} tokens read: {rounded(score.mean)}{ends(score)}" for n, score in curve.items()
+        }
         series.append((model, curve, tips, look))
         line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, not cut by us: {whole.mean:.1f}{ends(whole)}")
+        drawing.tip(line, f"{model}, not cut by us: {rounded(whole.mean)}{ends(whole)}")
         if whole.is_known:
             above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
     draw_lines(drawing, above, series)
@@ -191,9 +196,9 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
         # The axis is logarithmic, as for the curves above. These widths look equal on it.
         width = length * (_HALF_BAR - 1 / _HALF_BAR)
         (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
-        drawing.tip(bar, f"{share:.1f} % of {n_documents:,} documents are longer than {length:,} tokens")
+        drawing.tip(bar, f"{rounded(share)} % of {n_documents:,} documents are longer than {length:,} tokens")
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
-        below.annotate(f"{share:.0f}", (length, share), (0, 2), **place)
+        below.annotate(str(rounded(share, 0)), (length, share), (0, 2), **place)
     length_axis(below, lengths)
     for axes in (above, below):
         axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)

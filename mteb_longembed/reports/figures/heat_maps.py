@@ -13,6 +13,7 @@ from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, LENGTHS, PUBLISHED, published_lines
 from mteb_longembed.reports.scores.scoreboard import Line, share_interval
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
+from mteb_longembed.reports.tables.table import rounded
 
 # Fifty queries at each length give ten for each of five bins. Smaller bins would show noise.
 N_BINS = 5
@@ -101,7 +102,9 @@ def draw(data: Cells) -> Drawing:
                 cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=GRID, lw=0.8)
                 ink = INK[value > 60 and not is_grey]
                 look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-                axes.text(x + 0.5, y + (0.5 if n is None else 0.36), f"{value:.0f}", fontsize=8, **look)
+                axes.text(
+                    x + 0.5, y + (0.5 if n is None else 0.36), str(rounded(value, 0)), fontsize=8, **look
+                )
                 if n is not None:
                     axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **look)
             axes.add_patch(cell)
@@ -127,7 +130,7 @@ def _tip(data: Cells, y: int, x: int, value: float | None, n: int | None) -> str
     if value is None:
         return where + ("no queries" if data.counts else "not measured")
     of = "" if n is None else f" of {n} queries"
-    return f"{where}{value:.1f} %{of}{ends(share_interval(value) if n is None else share_interval(value, n))}"
+    return f"{where}{rounded(value)} %{of}{ends(share_interval(value) if n is None else share_interval(value, n))}"
 
 
 def _label(line: Line, name: str) -> str:
@@ -148,5 +151,5 @@ def _legend(data: Cells) -> str:
     half = share_interval(50.0)
     sure = ""
     if half and any(value is not None and share_interval(value) for value in values):
-        sure = f"50 queries a cell: a 50 stands for {half.low:.0f} to {half.high:.0f} (95 %)"
+        sure = f"50 queries a cell: a 50 stands for {rounded(half.low, 0)} to {rounded(half.high, 0)} (95 %)"
     return "\n".join(filter(None, (", ".join(meanings), sure)))

@@ -18,6 +18,16 @@ from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
 from mteb_longembed.reports.scores.published_numbers import BEIR_TASKS, column_of, metric_of
 
+#: One of these keys is in every file that `mteb run` or our `compare` writes beside the results of the report's tasks:
+#: other tasks, saved predictions, comparisons and costs.
+_OTHER_FILES = (
+    b'"task_name"',
+    b'"mteb_dataset_name"',
+    b'"mteb_model_meta"',
+    b'"tokens_shared"',
+    b'"share_read"',
+)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -76,7 +86,7 @@ def _read_file(path: Path) -> list[Result]:
     if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
         # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
         # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
-        if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):
+        if any(key in raw for key in _OTHER_FILES):
             return []
         raise DataError("it is not an MTEB result file (no 'task_name').")
     data = read_json(path, raw)

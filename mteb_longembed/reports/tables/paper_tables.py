@@ -33,6 +33,7 @@ from mteb_longembed.reports.tables.table import (
     interval_cell,
     length_cells,
     number_cell,
+    rounded,
     score_cell,
     score_cells,
     score_table,
@@ -175,7 +176,7 @@ def _with_gain(score: Score, base: Score | None) -> Cell:
     cell = score_cell(score)
     if cell.number is None or base is None or base.whole is None:
         return cell
-    return replace(cell, text=f"{cell.text} ({cell.number - base.whole.mean:+.1f})")
+    return replace(cell, text=f"{cell.text} ({rounded(cell.number - base.whole.mean):+f})")
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
