@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import Any
+from collections.abc import Callable
 
 from .mteb_parts import change, change_function, moved, part
 
@@ -40,21 +40,23 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
 
 def after_import(name: str) -> None:
     """Register our parts for a module of mteb that has just been imported."""
-    for place in _REGISTER[name]:
-        if isinstance(place, str):
-            _ours(place)(sys.modules[name])
+    for entry in _REGISTER[name]:
+        if isinstance(entry, str):
+            _ours(entry)(sys.modules[name])
             continue
-        module, _, changed = place[0].partition(":")
+        theirs, ours = entry
+        module, _, changed = theirs.partition(":")
         owner, _, function = changed.rpartition(".")
         if owner:
-            change(part(module, owner), function, _ours(place[1]))
+            change(part(module, owner), function, _ours(ours))
         else:
-            change_function(module, function, _ours(place[1]))
+            change_function(module, function, _ours(ours))
     for watched in _REGISTER if name == "mteb" else ():
         if importlib.util.find_spec(watched) is None:
             raise moved(watched)
 
 
-def _ours(place: str) -> Any:
-    module, _, function = place.partition(":")
-    return getattr(importlib.import_module(f".{module}", __name__), function)
+def _ours(name: str) -> Callable[..., object]:
+    module, _, function = name.partition(":")
+    ours: Callable[..., object] = getattr(importlib.import_module(f".{module}", __name__), function)
+    return ours

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
@@ -73,7 +73,7 @@ def load_encoder(
     if resolved.spec.search:
         encoder = searching(encoder, resolved.spec.search)
         encoder.embedder = model
-    return encoder
+    return cast("MTEBModels", encoder)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
@@ -185,7 +185,7 @@ def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
     }
 
 
-def _licence(card: Mapping[str, Any]) -> str | None:
+def _licence(card: Mapping[str, object]) -> str | None:
     """The short name of the licence on the hub. If it has none, the address of its text."""
     said, link = card.get("license"), card.get("license_link")
     if isinstance(said, str) and said != "other":
@@ -193,7 +193,7 @@ def _licence(card: Mapping[str, Any]) -> str | None:
     return link if isinstance(link, str) and link.startswith("http") else None
 
 
-def _languages(said: Any) -> list[str] | None:
+def _languages(said: object) -> list[str] | None:
     """Language codes in mteb's form, such as `eng-Latn`."""
     from mteb.languages import iso_mappings
 

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
@@ -15,17 +15,22 @@ from mteb_longembed.names.grammar import is_extended_name, results_folder
 from .mteb_parts import part
 
 if TYPE_CHECKING:
+    from mteb import ResultCache
+    from mteb.models import CachedEmbeddingWrapper
     from mteb.models.model_meta import ModelMeta
+    from sentence_transformers import SentenceTransformer
+
+    from mteb_longembed.encoders.bases.identity import Identity
 
 
 def ask_hub(
-    find: Callable[..., Any],
+    find: Callable[..., ModelMeta],
     model_name: str,
     revision: str | None = None,
     fetch_from_hf: bool | None = None,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
+    *args: object,
+    **kwargs: object,
+) -> ModelMeta:
     """`mteb.get_model_meta`, which also knows our models in their own repositories, at any revision.
 
     mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
@@ -37,7 +42,9 @@ def ask_hub(
     return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
 
 
-def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -> str | None:
+def name_with_identity(
+    key: Callable[..., str | None], cache: CachedEmbeddingWrapper, *args: object
+) -> str | None:
     """`CachedEmbeddingWrapper._experiment_name`, which gives a model of ours a part of the cache of its own.
 
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
@@ -51,7 +58,11 @@ def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -
 
 
 def find_by_canonical_name(
-    paths: Callable[..., list[Path]], cache: Any, models: Any = None, *args: Any, **kwargs: Any
+    paths: Callable[..., list[Path]],
+    cache: ResultCache,
+    models: Iterable[str | ModelMeta] | None = None,
+    *args: object,
+    **kwargs: object,
 ) -> list[Path]:
     """`ResultCache.get_cache_paths`, for which an alias or a shortened name works like the canonical name."""
     if models is not None:
@@ -61,7 +72,10 @@ def find_by_canonical_name(
 
 
 def find_metas_by_any_name(
-    find: Callable[..., list[ModelMeta]], model_names: Iterable[str] | None = None, *args: Any, **kwargs: Any
+    find: Callable[..., list[ModelMeta]],
+    model_names: Iterable[str] | None = None,
+    *args: object,
+    **kwargs: object,
 ) -> list[ModelMeta]:
     """`mteb.get_model_metas`, for which an alias or a shortened name works like the canonical name."""
     if model_names is not None:
@@ -85,7 +99,13 @@ def _canonical(name: str, stored: set[str]) -> str:
         return name
 
 
-def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+def describe_saved(
+    described: Callable[..., ModelMeta],
+    cls: type[ModelMeta],
+    model: SentenceTransformer,
+    *args: object,
+    **kwargs: object,
+) -> ModelMeta:
     """`ModelMeta.from_sentence_transformer_model`, also for a folder of ours that `SentenceTransformer` loaded."""
     if len(args) < 2 and "fill_missing" in inspect.signature(described).parameters:
         # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
@@ -96,18 +116,22 @@ def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: A
         return meta
     from mteb_longembed.encoders.encoder import current_meta
 
-    same = {"embed_dim": meta.embed_dim, "max_tokens": meta.max_tokens, "loader": meta.loader}
+    same: dict[str, object] = {
+        "embed_dim": meta.embed_dim,
+        "max_tokens": meta.max_tokens,
+        "loader": meta.loader,
+    }
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
 
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         meta = model_meta(resolved, functools.partial(dict.get, registry))
-    origin = model[0].origin
+    origin = getattr(model[0], "origin", None)
     same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
     return current_meta(meta.model_copy(update=same), model, who)
 
 
-def _identity(model: Any) -> Any:
+def _identity(model: object) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
     if "mteb_longembed.encoders.modules" not in sys.modules:
         return None

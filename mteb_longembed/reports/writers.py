@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -97,7 +96,7 @@ def write_json(tables: Sequence[Table]) -> str:
     return json.dumps({"tables": data}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _json(cell: Cell) -> Any:
+def _json(cell: Cell) -> dict[str, object] | str | None:
     if cell.text == MISSING:
         return None
     if cell.is_partial:

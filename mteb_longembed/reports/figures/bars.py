@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from mteb_longembed.reports.figures.drawing import (
     GRID,
@@ -86,14 +86,14 @@ def draw(data: Bars) -> Drawing:
     width = 0.84 / len(data.bars)
     looks = styles(label for label, _ in data.bars)
     for i, (label, differences) in enumerate(data.bars):
-        colour, hatch = looks[label].colour, looks[label].hatch
-        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
+        look = looks[label]
+        draw_bar = partial(axes.bar, color=look.colour, hatch=look.hatch, edgecolor="white", lw=0)
         for column, value in differences.items():
             middle = keys.index(column) - 0.42 + width * (i + 0.5)
-            (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
+            (bar,) = draw_bar(middle, value.mean, width * 0.92)
             draw_interval(axes, middle, value)
             drawing.tip(bar, f"{label}, {column}: {rounded(value.mean):+f} points{ends(value, '+')}")
-        axes.bar([0], [0], label=label, **look)
+        draw_bar([0], [0], label=label)
     axes.axhline(0, color="black", lw=0.8)
     if AVERAGE in keys:  # a line between the columns and their average
         axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")

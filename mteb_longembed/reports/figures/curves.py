@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import (
@@ -148,8 +148,8 @@ def draw_positions(data: Positions) -> Drawing:
             dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
             strategy = name.partition("+")[2].partition("@")[0]
             label = "base" if strategy in ("", "none") else f"+{strategy}"
-            place: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 8}
-            axes.annotate(label, (length, value.mean), (dx, dy), **place)
+            point = (length, value.mean)
+            axes.annotate(label, point, (dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=8)
     draw_lines(drawing, axes, series)
     axes.margins(x=0.14, y=0.16)
     axes.set_xlabel("Target length (tokens)")
@@ -197,8 +197,8 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
         width = length * (_HALF_BAR - 1 / _HALF_BAR)
         (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
         drawing.tip(bar, f"{rounded(share)} % of {n_documents:,} documents are longer than {length:,} tokens")
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
-        below.annotate(str(rounded(share, 0)), (length, share), (0, 2), **place)
+        text, point = str(rounded(share, 0)), (length, share)
+        below.annotate(text, point, (0, 2), textcoords="offset points", ha="center", fontsize=8)
     length_axis(below, lengths)
     for axes in (above, below):
         axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import Any
 
 from mteb_longembed.reports.figures.drawing import GREENS, GRID, INK, Drawing, ends, length_label, new_drawing
 from mteb_longembed.reports.scores.base_groups import labels, shortened
@@ -101,12 +101,10 @@ def draw(data: Cells) -> Drawing:
                 colour = greys(value / 200) if is_grey else greens(value / 100)
                 cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=GRID, lw=0.8)
                 ink = INK[value > 60 and not is_grey]
-                look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-                axes.text(
-                    x + 0.5, y + (0.5 if n is None else 0.36), str(rounded(value, 0)), fontsize=8, **look
-                )
+                write = partial(axes.text, ha="center", va="center", color=ink)
+                write(x + 0.5, y + (0.5 if n is None else 0.36), str(rounded(value, 0)), fontsize=8)
                 if n is not None:
-                    axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **look)
+                    write(x + 0.5, y + 0.74, f"n={n}", fontsize=6)
             axes.add_patch(cell)
             drawing.tip(cell, _tip(data, y, x, value, n))
     axes.set_xlim(0, len(columns))

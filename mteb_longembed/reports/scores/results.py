@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
@@ -108,7 +107,7 @@ def _read_file(path: Path) -> list[Result]:
     ]
 
 
-def _score(task: str, split: str, subsets: Any) -> float:
+def _score(task: str, split: str, subsets: object) -> float:
     found = subsets if isinstance(subsets, list) else []
     default = [s for s in found if isinstance(s, dict) and s.get("hf_subset") == "default"]
     if len(default) != 1:
@@ -137,7 +136,7 @@ def _day(value: object) -> str:
 def _read_model(folder: Path) -> Model:
     """The model of a revision folder; without `model_meta.json` the folders' names are used, as in mteb."""
     meta_path = folder / "model_meta.json"
-    meta: Any = {}
+    meta: dict[str, object] = {}
     if meta_path.is_file():
         try:
             meta = read_json(meta_path)
@@ -147,7 +146,7 @@ def _read_model(folder: Path) -> Model:
             raise DataError(f"{meta_path.name} beside it does not name a model.")
     name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
     return Model(
-        split_model_name(printable(name)),
+        split_model_name(printable(str(name))),
         printable(str(meta.get("revision") or folder.name)),
         _whole(meta.get("n_parameters")),
         _whole(meta.get("max_tokens")),

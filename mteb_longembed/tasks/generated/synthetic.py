@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict, cast
 
 import datasets
 import pyarrow as pa
@@ -65,6 +65,14 @@ class Recipe:
             ("queries", self.n_queries, N_QUERIES),
         )
         return "".join(f"-{name}{value}" for name, value, default in given if value != default)
+
+
+class SplitData(TypedDict):
+    """The corpus rows, query rows and relevance judgements of a split."""
+
+    corpus: Corpus
+    queries: list[dict[str, str]]
+    relevant_docs: dict[str, dict[str, int]]
 
 
 class SyntheticRetrieval(AbsTaskRetrieval):
@@ -121,8 +129,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return tuple(f"test_{length}" for length in LENGTHS + LONGER)
 
     @classmethod
-    def generate(cls, split: str) -> dict[str, Any]:
-        """The corpus rows, query rows and relevance judgements of a split.
+    def generate(cls, split: str) -> SplitData:
+        """Make the data of a split.
 
         Raises:
             UnknownNameError: the split is not in `known_splits()`.
@@ -139,7 +147,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
         return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+    def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
 
         Raises:
@@ -151,11 +159,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         self.dataset = {"default": {}}
         for split in self.eval_splits:
             data = self.generate(split)
-            corpus: Corpus = data["corpus"]
-            if corpus.n_chars > _IN_MEMORY:
-                table = self._on_disk(split, corpus)
-            else:
-                table = Dataset.from_list(list(corpus))
+            corpus, is_large = data["corpus"], data["corpus"].n_chars > _IN_MEMORY
+            table = self._on_disk(split, corpus) if is_large else Dataset.from_list(list(corpus))
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=table,
                 queries=Dataset.from_list(data["queries"]),
@@ -198,8 +203,9 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             data = cls.generate(f"test_{length}")
             for row in data["corpus"]:
                 digest.update(f"{row['id']}\t{row['text']}\t{row['depth']}\t{row['n_words']}\n".encode())
-            for row in data["queries"]:
-                digest.update(f"{row['id']}\t{row['text']}\t{[*data['relevant_docs'][row['id']]]}\n".encode())
+            for query in data["queries"]:
+                documents = [*data["relevant_docs"][query["id"]]]
+                digest.update(f"{query['id']}\t{query['text']}\t{documents}\n".encode())
         return digest.hexdigest()[:12]
 
     @classmethod
@@ -232,7 +238,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             }
         )
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
-        made: Any = type(cls.__name__, (cls,), body)
+        made = cast("type[SyntheticRetrieval]", type(cls.__name__, (cls,), body))
         name, most = cls.metadata.name, made.most_documents()
         if not N_QUERIES <= recipe.n_documents <= most:
             raise InputError(

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
@@ -60,7 +60,7 @@ class HubRetrieval(AbsTaskRetrieval):
     size: ClassVar[Size | None]
     k_values = K_VALUES
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+    def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Read the three files.
 
         Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.tasks.retrieval.eng import (
     LEMBNarrativeQARetrieval,
@@ -17,7 +15,7 @@ from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
 
 
 def _metadata(
-    theirs: type[AbsTaskRetrieval], folder: str, split: str = "test", **ours: Any
+    theirs: type[AbsTaskRetrieval], folder: str, split: str = "test", **ours: object
 ) -> LongEmbedMetadata:
     """mteb's metadata of the same data with ours instead; what decides over scores is never taken from mteb."""
     fields = {
@@ -28,7 +26,7 @@ def _metadata(
         "adapted_from": [theirs.metadata.name],
         "bibtex_citation": f"{theirs.metadata.bibtex_citation}{CITATION}",
     }
-    return LongEmbedMetadata(**{**theirs.metadata.model_dump(), **fields, **ours})
+    return LongEmbedMetadata.model_validate({**theirs.metadata.model_dump(), **fields, **ours})
 
 
 class LongEmbedNarrativeQA(HubRetrieval):
