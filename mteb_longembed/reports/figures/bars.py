@@ -50,7 +50,7 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
     return [data for data in found if data.bars]
 
 
-def tuning(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[Bars]:
+def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
     """Each tuned model against the extended model before tuning."""
     found = []
     for data in dict.fromkeys(line.data for line in lines):
