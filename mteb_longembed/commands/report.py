@@ -240,28 +240,32 @@ def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_Depths]
 _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
-def _places(found: Sequence[_Depths]) -> Table:
-    made = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in found)
-    known = ((item, len(scores), position_sensitivity(scores, depths)) for item, scores, depths in made)
-    return places_table((item.model, item.task, n, each) for item, n, each in known if each)
+def _places(depths: Sequence[_Depths]) -> Table:
+    scored = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in depths)
+    measured = (
+        (item, len(scores), position_sensitivity(scores, positions)) for item, scores, positions in scored
+    )
+    return places_table(
+        (item.model, item.task, n, sensitivity) for item, n, sensitivity in measured if sensitivity
+    )
 
 
 def _by_query(
     rows: Sequence[Result], predictions: Sequence[Predictions]
 ) -> tuple[list[Result], list[_Depths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
-    known: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
+    by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
     depths: list[_Depths] = []
     for item in predictions:
         try:
             scores = query_scores(item, rows)
             for split, by_query in scores.items():
-                known[item.model, item.revision, item.task, split] = tuple(by_query.values())
+                by_row[item.model, item.revision, item.task, split] = tuple(by_query.values())
             if metric_of(item.task) == "ndcg_at_1":
                 depths.append((item, depth_points(item, scores)))
         except DataError as error:
             _warn(f"the predictions of {item.model} on {item.task}: {error}")
-    return [replace(row, queries=known.get(row.key, ())) for row in rows], depths
+    return [replace(row, queries=by_row.get(row.key, ())) for row in rows], depths
 
 
 def _write_tables(request: Request, tables: Sequence[Table]) -> None:

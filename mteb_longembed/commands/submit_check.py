@@ -21,11 +21,11 @@ def main(args: argparse.Namespace) -> int:
 
     from mteb_longembed.plugin.submission import check_submission
 
-    found = check_submission(args.results)
+    results = check_submission(args.results)
     if args.json:
-        print(json.dumps([asdict(checked) for checked in found], indent=2))
-        return 1 if any(checked.missing for checked in found) else 0
-    for checked in found:
+        print(json.dumps([asdict(checked) for checked in results], indent=2))
+        return 1 if any(checked.missing for checked in results) else 0
+    for checked in results:
         print(f"{checked.model} at {checked.revision}")
         if checked.ready:
             print(f"  accepted as they are: {', '.join(checked.ready)}")
@@ -37,4 +37,4 @@ def main(args: argparse.Namespace) -> int:
             print(f"  to add: {sentence}")
         if not checked.missing:
             print(f"  can be sent: mteb submit-results --output-folder {args.results} -m {checked.model}")
-    return 1 if any(checked.missing for checked in found) else 0
+    return 1 if any(checked.missing for checked in results) else 0

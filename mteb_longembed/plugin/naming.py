@@ -49,12 +49,12 @@ def name_with_identity(
 
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
     """
-    found = key(cache, *args)
+    name = key(cache, *args)
     model = getattr(cache._model, "model", None)
-    who = _identity(model) if hasattr(model, "_modules") else None
-    if who is None:
-        return found
-    return "__".join(filter(None, (results_folder(who.name), who.revision, found)))
+    identity = _identity(model) if hasattr(model, "_modules") else None
+    if identity is None:
+        return name
+    return "__".join(filter(None, (results_folder(identity.name), identity.revision, name)))
 
 
 def find_by_canonical_name(
@@ -111,12 +111,12 @@ def describe_saved(
         # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
         kwargs = {"fill_missing": None, **kwargs}
     meta = described(cls, model, *args, **kwargs)
-    who = _identity(model)
-    if who is None:
+    identity = _identity(model)
+    if identity is None:
         return meta
     from mteb_longembed.encoders.encoder import current_meta
 
-    same: dict[str, object] = {
+    fields: dict[str, object] = {
         "embed_dim": meta.embed_dim,
         "max_tokens": meta.max_tokens,
         "loader": meta.loader,
@@ -127,8 +127,12 @@ def describe_saved(
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         meta = model_meta(resolved, functools.partial(dict.get, registry))
     origin = getattr(model[0], "origin", None)
-    same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
-    return current_meta(meta.model_copy(update=same), model, who)
+    fields |= {
+        "name": identity.name,
+        "revision": identity.revision,
+        "adapted_from": origin.name if origin else None,
+    }
+    return current_meta(meta.model_copy(update=fields), model, identity)
 
 
 def _identity(model: object) -> Identity | None:

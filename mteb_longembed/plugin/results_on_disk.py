@@ -82,18 +82,18 @@ def load_results(
 
     mteb compares the revision of a task's data only if splits are missing.
     """
-    found = load(cache, task_name, *args, **kwargs)
+    result = load(cache, task_name, *args, **kwargs)
     task = (
         part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
         if task_name.startswith("LongEmbed")
         else None
     )
-    if found is None or task is None or found.dataset_revision == task.metadata.revision:
-        return found
+    if result is None or task is None or result.dataset_revision == task.metadata.revision:
+        return result
     logger.warning(
         "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
         task_name,
-        found.dataset_revision,
+        result.dataset_revision,
         task.metadata.revision,
     )
     return None
@@ -123,15 +123,15 @@ def _with_splits_of_others(result: TaskResult, path: Path) -> TaskResult:
     if not path.is_file():
         return result
     try:
-        known = TaskResult.from_disk(path)
+        saved = TaskResult.from_disk(path)
     except ValueError:  # half a file, written before this package was installed
         return result
-    if not known.is_mergeable(result):
+    if not saved.is_mergeable(result):
         return result
     scores = dict(result.scores)
-    for split, entries in known.scores.items():
-        own = {entry["hf_subset"] for entry in scores.get(split, ())}
-        others = [entry for entry in entries if entry["hf_subset"] not in own]
+    for split, entries in saved.scores.items():
+        subsets = {entry["hf_subset"] for entry in scores.get(split, ())}
+        others = [entry for entry in entries if entry["hf_subset"] not in subsets]
         if others:
             scores[split] = [*scores.get(split, ()), *others]
     return result if scores == result.scores else result.model_copy(update={"scores": scores})

@@ -51,10 +51,10 @@ class Checked:
 def cache_folder(folder: str | Path) -> Path:
     """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
     given = Path(folder)
-    for found in (given, given.resolve().parent):
-        is_given = given.resolve() in (found.resolve(), (found / "results").resolve())
-        if is_given and any(found.glob("results/*/*/*.json")):
-            return found
+    for candidate in (given, given.resolve().parent):
+        is_given = given.resolve() in (candidate.resolve(), (candidate / "results").resolve())
+        if is_given and any(candidate.glob("results/*/*/*.json")):
+            return candidate
     raise InputError(
         f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
         "results/MODEL/REVISION/TASK.json, got no such file."
@@ -64,22 +64,22 @@ def cache_folder(folder: str | Path) -> Path:
 def check_submission(folder: str | Path) -> list[Checked]:
     """Check all results of a folder, by model and revision."""
     results = cache_folder(folder) / "results"
-    found = [_check(place) for place in sorted(results.glob("*/*")) if any(place.glob("*.json"))]
-    _check_duplicates(found)
-    return found
+    models = [_check(path) for path in sorted(results.glob("*/*")) if any(path.glob("*.json"))]
+    _check_duplicates(models)
+    return models
 
 
-def _check(place: Path) -> Checked:
+def _check(folder: Path) -> Checked:
     """Check the folder of one model at one revision."""
-    checked = Checked(place.parent.name, place.name)
-    meta = _read_meta(place / _META, checked)
+    checked = Checked(folder.parent.name, folder.name)
+    meta = _read_meta(folder / _META, checked)
     if meta is not None:
-        _check_meta(meta, place, checked)
-    settings = _read_settings(place / _SETTINGS, checked)
+        _check_meta(meta, folder, checked)
+    settings = _read_settings(folder / _SETTINGS, checked)
     from mteb_longembed.tasks.quick import TASKS
 
     ours = {task.metadata.name for task in TASKS}
-    for file in sorted(place.glob("*.json")):
+    for file in sorted(folder.glob("*.json")):
         if file.name == _META:
             continue
         if file.stem in ours or file.stem.startswith("LongEmbed"):  # variants too
@@ -94,7 +94,7 @@ def _check(place: Path) -> Checked:
             "`mteb run -b LongEmbed`."
         )
     else:
-        _check_benchmark(place, checked)
+        _check_benchmark(folder, checked)
     return checked
 
 
@@ -117,22 +117,22 @@ def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
     return None
 
 
-def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
+def _check_meta(meta: Mapping[str, Any], folder: Path, checked: Checked) -> None:
     name, revision = checked.model, meta.get("revision")
     wanted = results_folder(name)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     rules = (
         (
-            place.parent.name == wanted,
-            f"the folder of {name} must be called {wanted}, got {place.parent.name}.",
+            folder.parent.name == wanted,
+            f"the folder of {name} must be called {wanted}, got {folder.parent.name}.",
         ),
         (
             revision not in _NO_REVISION,
             f"a revision: {_META} must name the commit that was run, got {revision!r}.",
         ),
         (
-            revision in {*_NO_REVISION, place.name},
-            f"the folder of the revision must be called {revision}, as {_META} says, got {place.name}.",
+            revision in {*_NO_REVISION, folder.name},
+            f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}.",
         ),
         (
             not name.startswith("local/"),
@@ -215,29 +215,29 @@ def _is_new(version: str | None) -> bool:
         return False
 
 
-def _check_benchmark(place: Path, checked: Checked) -> None:
+def _check_benchmark(folder: Path, checked: Checked) -> None:
     """Find tasks of mteb's benchmark for long documents without results. Its page shows only complete models."""
     import mteb
 
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)
-        run = splits_in(place / f"{name}.json")
+        run = splits_in(folder / f"{name}.json")
         if wanted - run:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:
         checked.asked.append(f"these tasks of the benchmark LongEmbed have no results: {', '.join(lacking)}.")
 
 
-def _check_duplicates(found: Iterable[Checked]) -> None:
+def _check_duplicates(models: Iterable[Checked]) -> None:
     """Check that a task has results at only one revision of a model."""
-    places: dict[tuple[str, str], list[Checked]] = defaultdict(list)
-    for checked in found:
+    by_task: dict[tuple[str, str], list[Checked]] = defaultdict(list)
+    for checked in models:
         for task in checked.ready:
-            places[checked.model, task].append(checked)
-    for (_, task), several in places.items():
-        for checked in several if len(several) > 1 else ():
-            others = ", ".join(other.revision for other in several if other is not checked)
+            by_task[checked.model, task].append(checked)
+    for (_, task), same_task in by_task.items():
+        for checked in same_task if len(same_task) > 1 else ():
+            others = ", ".join(other.revision for other in same_task if other is not checked)
             checked.missing.append(
                 f"{task} must have results at only one revision, got results at {others} too."
             )

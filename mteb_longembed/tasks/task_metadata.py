@@ -40,7 +40,7 @@ class LongEmbedMetadata(TaskMetadata):
     def descriptive_stats(self) -> dict[str, DescriptiveStatistics] | None:
         """The statistics for each split: ours, or else mteb's for the same data, or else None."""
         same_data = (self.model_copy(update={"name": name}) for name in self.adapted_from or ())
-        theirs = (TaskMetadata.descriptive_stat_path.fget(each) for each in same_data)  # type: ignore[attr-defined]
+        theirs = (TaskMetadata.descriptive_stat_path.fget(metadata) for metadata in same_data)  # type: ignore[attr-defined]
         for path in (self.descriptive_stat_path, *theirs):
             if path.exists():
                 stats = json.loads(path.read_text(encoding="utf-8"))

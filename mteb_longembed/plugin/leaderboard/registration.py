@@ -87,7 +87,7 @@ def register_in_menu(menu: ModuleType) -> None:
     for entry in entries:
         listed = list(getattr(entry, "benchmarks", ()))  # benchmarks, and further entries of this kind
         entries += listed
-        names = [None if hasattr(each, "benchmarks") else each.name for each in listed]
+        names = [None if hasattr(benchmark, "benchmarks") else benchmark.name for benchmark in listed]
         if "LongEmbed" in names:
             if ours.name not in names:
                 listed.insert(names.index("LongEmbed") + 1, ours)
@@ -103,9 +103,9 @@ def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:
     """
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     known = {
-        each.model_name: each.model_meta or registry.get(each.model_name)
-        for each in results.model_results
-        if is_extended_name(each.model_name) or _OURS.fullmatch(str(each.model_revision))
+        result.model_name: result.model_meta or registry.get(result.model_name)
+        for result in results.model_results
+        if is_extended_name(result.model_name) or _OURS.fullmatch(str(result.model_revision))
     }
     ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
     for name, meta in ours.items():

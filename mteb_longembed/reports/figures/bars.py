@@ -33,7 +33,7 @@ class Bars:
 
 def improvement(lines: Iterable[Line]) -> list[Bars]:
     """For each base, the gain by each strategy at its longest target length in the results."""
-    found = []
+    charts = []
     for group in group_by_base(lines):
         if group.line is None:
             continue
@@ -46,27 +46,27 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
         title = f"Points gained over {group.label}, {data_words(group.data)}"
         if group.warning:
             title += "\n(the base's scores are of another revision)"
-        found.append(Bars(f"improvement-{group.key}-{data_key(group.data)}", title, _kept(bars)))
-    return [data for data in found if data.bars]
+        charts.append(Bars(f"improvement-{group.key}-{data_key(group.data)}", title, _kept(bars)))
+    return [data for data in charts if data.bars]
 
 
 def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
     """Each tuned model against the extended model before tuning."""
-    found = []
+    charts = []
     for data in dict.fromkeys(line.data for line in lines):
-        mine = [line for line in lines if line.data == data]
-        shown = labels(line.model for line in mine)
+        members = [line for line in lines if line.data == data]
+        names = labels(line.model for line in members)
         bars = []
         for pair in pairs:
             # Every revision of a model has bars of its own.
-            before, after = ([line for line in mine if line.model.name.full == name] for name in pair)
+            before, after = ([line for line in members if line.model.name.full == name] for name in pair)
             for a, b in ((a, b) for a in before for b in after):
                 is_one = len(before) == len(after) == 1
-                label = a.model.name.variant if is_one else f"{shown[a.model]} to {shown[b.model]},"
+                label = a.model.name.variant if is_one else f"{names[a.model]} to {names[b.model]},"
                 bars.append((f"{label} tuned", gains(a, b)))
         title = f"Points gained by tuning the new positions, {data_words(data)}"
-        found.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
-    return [data for data in found if data.bars]
+        charts.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
+    return [data for data in charts if data.bars]
 
 
 def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, dict[str, Interval]], ...]:
@@ -75,7 +75,7 @@ def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, d
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
     """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
-    pairs = {key: (before.score(key).whole, after.score(key).whole) for key in SCORE_HEADER}
+    pairs = {key: (before.score(key).complete, after.score(key).complete) for key in SCORE_HEADER}
     return {key: difference_of_intervals(a, b) for key, (a, b) in pairs.items() if a and b}
 
 

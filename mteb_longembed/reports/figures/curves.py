@@ -52,13 +52,13 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
-            known, target = line.score(score).whole, line.model.name.target_len
+            known, target = line.score(score).complete, line.model.name.target_len
             if known is not None and target is not None:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
         if group.line is not None and group.line.model.tokens and not group.warning:
-            length, known = group.line.model.tokens, group.line.score(score).whole
+            length, known = group.line.model.tokens, group.line.score(score).complete
             for values in series.values():
                 if known is not None and length < min(values):
                     values[length] = known
@@ -118,7 +118,7 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):
-            known = None if line is None else line.score(score).whole
+            known = None if line is None else line.score(score).complete
             if line is None or known is None or group.base not in kinds:
                 continue
             best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
@@ -176,15 +176,15 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
     drawing, (above, below) = new_drawing(f"diagnosis-{data.task}", title, 6.4, 5.2, n_rows=2)
     series = []
     for number, (model, curve) in enumerate(data.curves.items()):
-        look, whole = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
+        look, uncut = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
         tips = {
             n: f"{model}, {n:,} tokens read: {rounded(score.mean)}{ends(score)}" for n, score in curve.items()
         }
         series.append((model, curve, tips, look))
-        line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, not cut by us: {rounded(whole.mean)}{ends(whole)}")
-        if whole.is_known:
-            above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
+        line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, not cut by us: {rounded(uncut.mean)}{ends(uncut)}")
+        if uncut.is_known:
+            above.axhspan(uncut.low, uncut.high, color=look.colour, alpha=0.08, lw=0)
     draw_lines(drawing, above, series)
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)

@@ -61,7 +61,7 @@ def style(number: int, variant: int = 0) -> Style:
 
 def styles(variants: Iterable[str]) -> dict[str, Style]:
     """One look for each variant such as `+ntk` or `+ntk:logn=off`. A strategy has the same look in all figures."""
-    found: dict[str, Style] = {}
+    looks: dict[str, Style] = {}
     seen: Counter[str] = Counter()
     others: list[str] = []
     for variant in variants:
@@ -69,9 +69,9 @@ def styles(variants: Iterable[str]) -> dict[str, Style]:
         number, _ = strategy_rank(strategy)
         if number == len(COLOURS) and strategy not in others:
             others.append(strategy)
-        found[variant] = style(number + (others.index(strategy) if strategy in others else 0), seen[strategy])
+        looks[variant] = style(number + (others.index(strategy) if strategy in others else 0), seen[strategy])
         seen[strategy] += 1
-    return found
+    return looks
 
 
 @dataclass
@@ -91,16 +91,16 @@ class Drawing:
 
     def legend(self, *all_axes: Axes, note: str = "") -> None:
         """Draw one legend for all axes below the figure. Each label comes once, and a note is above them."""
-        found: dict[str, Artist] = {}
+        handles: dict[str, Artist] = {}
         for axes in all_axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                found.setdefault(label, handle)
+                handles.setdefault(label, handle)
         # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
-        column = 0.5 + 0.07 * max(map(len, found))
-        n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
+        column = 0.5 + 0.07 * max(map(len, handles))
+        n_columns = max(1, min(len(handles), int(self.figure.get_figwidth() / column)))
         self.figure.legend(
-            list(found.values()),
-            list(found),
+            list(handles.values()),
+            list(handles),
             title=note or None,
             loc="outside lower center",
             ncols=n_columns,

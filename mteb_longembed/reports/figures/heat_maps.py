@@ -38,7 +38,7 @@ class Cells:
 
 def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
     """A heat map for each task and kind of data, the best mean first; a length that was not measured counts as 0."""
-    found = []
+    maps = []
     for data, group in groupby(lines, key=lambda line: line.data):
         members = list(group)
         names = labels(line.model for line in members)
@@ -54,8 +54,8 @@ def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
                 title = f"{key}: Acc@1 (%) by context length, {data_words(data, 'data')}"
                 values = tuple(tuple(row.get(length) for length in lengths) for _, row in rows)
                 name = f"heatmap-{key.lower()}-{data_key(data)}"
-                found.append(Cells(name, title, tuple(label for label, _ in rows), lengths, values))
-    return found
+                maps.append(Cells(name, title, tuple(label for label, _ in rows), lengths, values))
+    return maps
 
 
 def by_depth(model: str, task: str, points: Iterable[DepthPoint]) -> Cells:
@@ -146,8 +146,8 @@ def _legend(data: Cells) -> str:
     values: Sequence[float | None] = [value for row in data.values for value in row]
     if None in values:
         meanings.append("hatched: not measured")
-    half = share_interval(50.0)
+    interval = share_interval(50.0)
     sure = ""
-    if half and any(value is not None and share_interval(value) for value in values):
-        sure = f"50 queries a cell: a 50 stands for {rounded(half.low, 0)} to {rounded(half.high, 0)} (95 %)"
+    if interval and any(value is not None and share_interval(value) for value in values):
+        sure = f"50 queries a cell: a 50 stands for {rounded(interval.low, 0)} to {rounded(interval.high, 0)} (95 %)"
     return "\n".join(filter(None, (", ".join(meanings), sure)))

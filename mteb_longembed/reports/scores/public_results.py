@@ -116,8 +116,8 @@ def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
             ):
                 members.setdefault(read, []).append(values)
     return {
-        read: {length: median(values[length] for values in found) for length in LENGTHS}
-        for read, found in sorted(members.items())
+        read: {length: median(values[length] for values in same) for length in LENGTHS}
+        for read, same in sorted(members.items())
     }
 
 

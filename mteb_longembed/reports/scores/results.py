@@ -68,9 +68,9 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
 
     It is an `InputError` if a folder does not exist.
     """
-    found, problems = read_folders("results", folders, "*.json", _read_file)
+    results, problems = read_folders("results", folders, "*.json", _read_file)
     rows: dict[tuple[str, str, str, str], Result] = {}
-    for row in found:
+    for row in results:
         first = rows.setdefault(row.key, row)
         if first.score != row.score:
             problem = f"skipped {row.path}, split {row.split}: {first.path} has another score for it."
@@ -101,15 +101,22 @@ def _read_file(path: Path) -> list[Result]:
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
         Result(
-            model, path.stem, printable(split), _score(path.stem, split, found), revision, path, version, day
+            model,
+            path.stem,
+            printable(split),
+            _score(path.stem, split, subsets),
+            revision,
+            path,
+            version,
+            day,
         )
-        for split, found in data["scores"].items()
+        for split, subsets in data["scores"].items()
     ]
 
 
 def _score(task: str, split: str, subsets: object) -> float:
-    found = subsets if isinstance(subsets, list) else []
-    default = [s for s in found if isinstance(s, dict) and s.get("hf_subset") == "default"]
+    entries = subsets if isinstance(subsets, list) else []
+    default = [s for s in entries if isinstance(s, dict) and s.get("hf_subset") == "default"]
     if len(default) != 1:
         raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
     name = metric_of(task)

@@ -75,12 +75,13 @@ class _Row:
         for value, limits in ((self.n_parameters, parameters), (self.advertised, advertised)):
             if limits and (value is None or not limits[0] <= value <= limits[1]):
                 return False
-        seen = self.window
-        if evaluated is None or seen is None:
+        if evaluated is None or self.window is None:
             return evaluated is None
         if evaluated == MISMATCHES:
             return self.is_marked
-        return seen.is_whole if evaluated == "none" else evaluated in (seen.label, str(seen.near))
+        if evaluated == "none":
+            return self.window.is_whole
+        return evaluated in (self.window.label, str(self.window.near))
 
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
@@ -114,14 +115,14 @@ def public_table(
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
-    shown = [
+    kept = [
         row.cells(rank)
         for rank, row in enumerate(rows, start=1)
         if row.is_kept(parameters, advertised, evaluated)
     ]
     title = "LongEmbed, public results, ours and the paper's"
     first = len(_HEADER) - len(SCORE_HEADER)
-    table = score_table("published", title, _HEADER, shown, _notes(public, shown), first)
+    table = score_table("published", title, _HEADER, kept, _notes(public, kept), first)
     return replace(table, is_folded=True)
 
 

@@ -142,14 +142,14 @@ def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
     if cell.interval is None:
         return made
     first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
-    found = difference_of_intervals(first, Interval(cell.number, *cell.interval))
-    return replace(made, interval=(found.low, found.high))
+    difference_interval = difference_of_intervals(first, Interval(cell.number, *cell.interval))
+    return replace(made, interval=(difference_interval.low, difference_interval.high))
 
 
 def score_cell(score: Score) -> Cell:
     """A cell with a score. A partial score shows how many parts are there, and has no number for sorting."""
-    if score.whole:
-        return interval_cell(score.whole)
+    if score.complete:
+        return interval_cell(score.complete)
     if score.n_done == 0:
         return Cell(MISSING, is_partial=True)
     done = f"({score.n_done}/{score.n_all})"
@@ -180,11 +180,11 @@ def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[t
     marked = [list(row) for row in rows]
     for column in columns:
         # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
-        shown = [None if (n := row[column].number) is None else str(rounded(n)) for row in rows]
-        known = [text for text in shown if text is not None]
+        texts = [None if (n := row[column].number) is None else str(rounded(n)) for row in rows]
+        known = [text for text in texts if text is not None]
         best = max(known, key=float, default="0.0")
-        if len(known) >= 2 and best != "0.0" and shown.count(best) == 1:
-            row = marked[shown.index(best)]
+        if len(known) >= 2 and best != "0.0" and texts.count(best) == 1:
+            row = marked[texts.index(best)]
             row[column] = replace(row[column], is_best=True)
     return tuple(map(tuple, marked))
 
@@ -210,13 +210,13 @@ _PLACES_NOTES = (
 )
 
 
-def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
+def places_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
     """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
     rows = []
-    for model, task, n_queries, made in found:
-        cells = [number_cell(100 * third) for third in made.thirds]
-        index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
+    for model, task, n_queries, sensitivity in sensitivities:
+        cells = [number_cell(100 * third) for third in sensitivity.thirds]
+        index = number_cell(100 * sensitivity.index.mean, interval=sensitivity.index.scaled(100))
         names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
-        rows.append((*names, *cells, index, number_cell(100 * made.noise)))
+        rows.append((*names, *cells, index, number_cell(100 * sensitivity.noise)))
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
     return Table("places", "Place of the answer", header, tuple(rows), _PLACES_NOTES)

@@ -113,17 +113,17 @@ class Haystack:
         first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
         return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
 
-    def hide(self, texts: Sequence[str], places: Sequence[int]) -> Document:
+    def hide(self, texts: Sequence[str], indices: Sequence[int]) -> Document:
         """A document: this text with other texts at their places; `depth` is the place of the first of them."""
         document, start = "", 0
-        for place, text in sorted(zip(places, texts, strict=True), key=lambda pair: pair[0]):
-            end = self.ends[place][0]
+        for index, text in sorted(zip(indices, texts, strict=True), key=lambda pair: pair[0]):
+            end = self.ends[index][0]
             document = self._join(self._join(document, self.text[start:end]), text)
             start = end
         document = self._join(document, self.text[start:])
         return {
             "text": document,
-            "depth": round(self.ends[places[0]][1] / self.size, 4),
+            "depth": round(self.ends[indices[0]][1] / self.size, 4),
             "n_words": self.n_words + sum(map(self.count, texts)),
         }
 

@@ -141,11 +141,15 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
-        places = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
+        positions = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
         asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
-        return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
+        return {
+            "corpus": Corpus(haystack, hidden, positions),
+            "queries": queries,
+            "relevant_docs": judgements,
+        }
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
@@ -225,10 +229,10 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
-        language, suffix, told = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
+        language, suffix, extra = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
         if recipe.language != ENGLISH or recipe.kind:
-            told += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
-        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
+            extra += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
+        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{extra}".encode()).hexdigest()[:12]
         metadata = cls.metadata.model_copy(
             update={
                 "name": cls.metadata.name + suffix,

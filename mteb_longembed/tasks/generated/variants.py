@@ -37,10 +37,10 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     >>> find_variant("LongEmbedPasskey") is None
     True
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    given = {key: value for key, value in found.groupdict().items() if value is not None}
+    given = {key: value for key, value in match.groupdict().items() if value is not None}
     task = _TASKS[given.pop("task")]
     if "kind" in given and task is not LongEmbedNeedle:
         return None

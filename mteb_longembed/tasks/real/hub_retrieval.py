@@ -45,11 +45,11 @@ class Size:
             ("documents", documents, self.n_documents, self.document_chars),
             ("queries", queries, self.n_queries, self.query_chars),
         ):
-            found = sum(map(len, texts.values())) / len(texts)
-            if len(texts) != n or abs(found - chars) > 0.01 * chars:
+            mean_chars = sum(map(len, texts.values())) / len(texts)
+            if len(texts) != n or abs(mean_chars - chars) > 0.01 * chars:
                 raise DataError(
                     f"{name}: expected the published {n} {what} of {chars:.0f} characters on average, found "
-                    f"{len(texts)} of {found:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
+                    f"{len(texts)} of {mean_chars:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
                 )
 
 
@@ -78,10 +78,10 @@ class HubRetrieval(AbsTaskRetrieval):
         corpus, queries, judged = read_folder(folder)
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        found = RetrievalSplitData(
+        data = RetrievalSplitData(
             corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
         )
-        self.dataset = {"default": {split: found}}
+        self.dataset = {"default": {split: data}}
         self.data_loaded = True
 
 
