@@ -119,38 +119,32 @@ def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
 
 def _check_meta(meta: Mapping[str, Any], folder: Path, checked: Checked) -> None:
     name, revision = checked.model, meta.get("revision")
-    wanted = results_folder(name)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    rules = (
-        (
-            folder.parent.name == wanted,
-            f"the folder of {name} must be called {wanted}, got {folder.parent.name}.",
-        ),
-        (
-            revision not in _NO_REVISION,
-            f"a revision: {_META} must name the commit that was run, got {revision!r}.",
-        ),
-        (
-            revision in {*_NO_REVISION, folder.name},
-            f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}.",
-        ),
-        (
-            not name.startswith("local/"),
+    parent, wanted = folder.parent.name, results_folder(name)
+    if parent != wanted:
+        checked.missing.append(f"the folder of {name} must be called {wanted}, got {parent}.")
+    if revision in _NO_REVISION:
+        checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
+    elif revision != folder.name:
+        checked.missing.append(
+            f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}."
+        )
+    if name.startswith("local/"):
+        checked.missing.append(
             "a public model: a name with local/ means nothing to others, so upload the model (model.push_to_hub) and "
-            "run it under its hub id.",
-        ),
-        (
-            dict.__contains__(registry, name),
+            "run it under its hub id."
+        )
+    if not dict.__contains__(registry, name):
+        checked.missing.append(
             "an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
-            f"{name} and the revision {revision}.",
-        ),
-        (meta.get("adapted_from") != name, "adapted_from must be another model than the model itself."),
-        (
-            not meta.get("open_weights") or meta.get("n_embedding_parameters") is not None,
-            "n_embedding_parameters: mteb's test requires it for new models with open weights.",
-        ),
-    )
-    checked.missing += [sentence for is_right, sentence in rules if not is_right]
+            f"{name} and the revision {revision}."
+        )
+    if meta.get("adapted_from") == name:
+        checked.missing.append("adapted_from must be another model than the model itself.")
+    if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
+        checked.missing.append(
+            "n_embedding_parameters: mteb's test requires it for new models with open weights."
+        )
     unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
     if unknown:
         checked.asked.append(f"{_META} does not have {', '.join(unknown)}: write it into the entry.")
@@ -163,9 +157,8 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         return {key for line in lines for key, _, _ in expand(read_json(file, line.encode()))}
     except FileNotFoundError:
-        checked.missing.append(
-            f"{_SETTINGS}: mteb writes it beside the results; run the tasks again with this mteb."
-        )
+        remedy = "mteb writes it beside the results; run the tasks again with this mteb."
+        checked.missing.append(f"{_SETTINGS}: {remedy}")
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {str(error)[:80].rstrip('.')}"
         checked.missing.append(f"{_SETTINGS} must have one JSON object in each line, got {reason}.")

@@ -184,7 +184,9 @@ def test_json_that_is_nested_too_deeply_is_one_sentence(name, registered, tmp_pa
 def test_a_name_without_letters_of_unicode_is_one_sentence(tmp_path) -> None:
     folder = write_results(tmp_path, NAME, {"LEMBQMSumRetrieval": 0.5})
     meta = folder / "model_meta.json"
-    meta.write_text(json.dumps({**json.loads(meta.read_bytes()), "name": "org/a\ud800"}))
+    meta.write_text(
+        json.dumps({**json.loads(meta.read_bytes()), "name": "org/a\ud800", "revision": "\ud800"})
+    )
     done = subprocess.run(
         [sys.executable, "-m", "mteb_longembed", "submit-check", str(tmp_path)],
         capture_output=True,

@@ -75,9 +75,7 @@ def public_results() -> PublicResults:
 class Window:
     """The conclusion from the Passkey scores of one model."""
 
-    near: (
-        int | None
-    )  # texts seem to be cut after so many tokens; None: no cut is seen, or the scores are unclear
+    near: int | None  # tokens after which texts seem to be cut; None: no cut is seen, or it is unclear
     is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
 
     @property
