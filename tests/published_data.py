@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.quick import TASKS
-from mteb_longembed.tasks.real.hub import REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
 from tests.loopback_hub import LoopbackHub
 from tests.tiny import WORDS
 

@@ -19,7 +19,7 @@ from mteb.results import TaskResult
 from mteb_longembed import cli
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.published import COLUMN_BY_KEY
+from mteb_longembed.reports.scores.published_numbers import COLUMN_BY_KEY
 from tests import published_data, tiny
 from tests.loopback_hub import LoopbackHub
 

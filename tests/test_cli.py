@@ -88,7 +88,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
 
 
 def test_the_fit_is_computed_from_hooks() -> None:
-    _, header, *rows = listing.fit().splitlines()
+    _, header, *rows = listing.fit()[0].splitlines()
     assert header.split() == ["positions", *STRATEGIES]
     table = {row.split()[0]: dict(zip(STRATEGIES, row.split()[1:], strict=True)) for row in rows}
     assert set(table) == {family.name for family in FAMILIES}

@@ -7,6 +7,7 @@ functions, so that `--help` and the error for a wrong option come at once.
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,8 +39,9 @@ def silence() -> Iterator[None]:
 
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
-    from transformers.utils import logging as transformers_logging
 
+    # a module without types
+    transformers_logging: ModuleType = importlib.import_module("transformers.utils.logging")
     logger = logging.getLogger("mteb")
     level = logger.level
     with warnings.catch_warnings():

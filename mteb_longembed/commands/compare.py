@@ -80,7 +80,7 @@ OPTIONS: Options = {
 
 def main(args: argparse.Namespace) -> int:
     """Compare, print and write; return the exit status."""
-    from mteb_longembed.reports.files import write_file
+    from mteb_longembed.reports.safe_files import write_file
 
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
     # silence is first, because its imports say that the working folder is gone before torch ends the process

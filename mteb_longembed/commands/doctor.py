@@ -81,32 +81,32 @@ def _print(section: Section, indent: int = 2) -> None:
 
 def versions() -> Section:
     """Versions of Python and of the packages that change results; None for a package that is not installed."""
-    found: Section = {"python": platform.python_version()}
+    section: Section = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            section[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = None
-    missing = [name for name, version in found.items() if version is None]
+            section[name] = None
+    missing = [name for name, version in section.items() if version is None]
     if missing:
-        found["problem"] = f"not installed: {', '.join(missing)}; pip install mteb-longembed installs them."
-    return found
+        section["problem"] = f"not installed: {', '.join(missing)}; pip install mteb-longembed installs them."
+    return section
 
 
 def autoload_state() -> Section:
     """Whether this package registers with mteb by itself in a new Python."""
     code = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
     # from another folder, so that a checkout in the working folder does not look like an installed package
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         cwd=Path(sys.executable).parent,
         check=False,
     )
-    watching = done.stdout.strip() == "True"
+    watching = process.stdout.strip() == "True"
     files = [Path(folder) / "mteb_longembed.pth" for folder in sys.path if folder]
-    found: Section = {
+    section: Section = {
         "a new Python watches for mteb": watching,
         "startup file": next((str(file) for file in files if file.is_file()), None),
         "MTEB_LONGEMBED_AUTOLOAD": os.environ.get("MTEB_LONGEMBED_AUTOLOAD"),
@@ -114,25 +114,25 @@ def autoload_state() -> Section:
     if not watching:
         switched = os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0"
         why = "MTEB_LONGEMBED_AUTOLOAD=0 is set" if switched else "the startup file is not installed"
-        found["problem"] = (
+        section["problem"] = (
             f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
             "registers them by hand."
         )
-    return found
+    return section
 
 
 def devices() -> Section:
     """The devices: for each number type, the path of each family, and why it is not a faster one."""
     import torch
 
-    found: Section = {"cpu threads": torch.get_num_threads(), "cpu": _paths("cpu")}
+    section: Section = {"cpu threads": torch.get_num_threads(), "cpu": _paths("cpu")}
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
             name = f"{kind.type}:{number}"
             title = f"{name} {torch.cuda.get_device_name(number)}" if kind.type == "cuda" else name
-            found[title] = _paths(name)
-    return found
+            section[title] = _paths(name)
+    return section
 
 
 def _paths(device: str) -> dict[str, Any]:
@@ -141,19 +141,19 @@ def _paths(device: str) -> dict[str, Any]:
     from mteb_longembed.encoders.attention import devices as facts
     from mteb_longembed.encoders.attention.kernels import attend
 
-    found = {}
+    paths = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         try:
             q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
             attend(q, q, q, scale=1.0)
         except (RuntimeError, NotImplementedError) as error:
-            found[name] = {"fails": str(error).splitlines()[0]}
+            paths[name] = {"fails": str(error).splitlines()[0]}
             continue
         blocks = (
             "FlexAttention" if facts.has_flex(q.device) else "scaled_dot_product_attention, biases in blocks"
         )
-        found[name] = {
+        paths[name] = {
             "absolute and rotary": facts.path(q.device, dtype),
             "mpnet and roformer": facts.path(q.device, dtype, packs_documents=False),
             "t5": f"padded batches, {blocks}",
@@ -161,17 +161,17 @@ def _paths(device: str) -> dict[str, Any]:
         }
         why = facts.why_padded(q.device, dtype)
         if why:
-            found[name]["why padded"] = why
-    return found
+            paths[name]["why padded"] = why
+    return paths
 
 
 def _folder(folder: Path | None) -> Section:
     """A folder with the size of its files in bytes; empty if there is no folder."""
     total = 0
-    for place, _, files in os.walk(folder or ""):
+    for parent, _, files in os.walk(folder or ""):
         for name in files:
             try:
-                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118  a Path each is slow
+                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118  a Path each is slow
             except OSError:  # another process may remove it at any moment
                 continue
     return {"folder": folder and str(folder), "bytes": total}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from rich.console import Console
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.reports.figures import bars, cells, curves
+from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.files import make_folder, write_file
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.scores.bases import given_name, group_by_base
+from mteb_longembed.reports.safe_files import make_folder, write_file
+from mteb_longembed.reports.scores.base_groups import given_name, group_by_base
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,
@@ -27,11 +27,10 @@ from mteb_longembed.reports.scores.predictions import (
     query_scores,
 )
 from mteb_longembed.reports.scores.public_results import public_results
-from mteb_longembed.reports.scores.published import COLUMNS, metric_of
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
-from mteb_longembed.reports.tables.public import WINDOWS, public_table
-from mteb_longembed.reports.tables.scores import (
+from mteb_longembed.reports.tables.paper_tables import (
     beir_table,
     comparison_tables,
     length_tables,
@@ -40,6 +39,7 @@ from mteb_longembed.reports.tables.scores import (
     strategy_tables,
     variants_table,
 )
+from mteb_longembed.reports.tables.public_ranking import WINDOWS, Limits, public_table
 from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
@@ -126,87 +126,113 @@ OPTIONS: Options = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a report shows, and where it is written: the options by their names."""
+
+    results: Sequence[Path]
+    published: bool
+    size: Limits | None
+    advertised: Limits | None
+    window: str | None
+    format: str
+    output_folder: Path | None
+    figures: Path | None
+    html: Path | None
+    compare_published: bool
+    beir: Sequence[str] | None
+    statistics: bool
+    score: str
+    tuned: Sequence[Sequence[str]]
+    predictions: Sequence[Path]
+
+
 def main(args: argparse.Namespace) -> int:
     """Run `report`; the exit status is 0, also if some files were skipped (each is named on standard error)."""
-    _check(args)
-    rows, problems = load_results(args.results)
-    predictions, more_problems = load_predictions(args.predictions)
+    request = Request(**{key: value for key, value in vars(args).items() if key != "command"})
+    _check(request)
+    rows, problems = load_results(request.results)
+    predictions, more_problems = load_predictions(request.predictions)
     problems += more_problems
     for problem in problems:
         _warn(problem)
-    if args.results and not rows:
-        folders = ", ".join(map(str, args.results))
-        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}.")
+    if request.results and not rows:
+        folders = ", ".join(map(str, request.results))
+        pages = [str(page) for folder in request.results for page in sorted(folder.rglob("compare.html"))]
+        hint = f"; the comparisons there have pages: {', '.join(pages)}" if pages else ""
+        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}{hint}.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {line.model.name.full for line in lines}
-    args.tuned = [
-        tuple(given_name("model in the results", name, names) for name in pair) for pair in args.tuned
-    ]
+    tuned = [[given_name("model in the results", name, names) for name in pair] for pair in request.tuned]
+    request = replace(request, tuned=tuned)
     for group in group_by_base(lines):
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
-    made = _tables(args, rows, lines) + ([_places(depths)] if depths else [])
-    tables = [table.without_empty_columns() for table in made]
-    drawings = _drawings(args, lines, depths) if args.figures or args.html else []
-    _write_tables(args, tables)
+    tables = [table.without_empty_columns() for table in _tables(request, rows, lines, depths)]
+    drawings = _drawings(request, lines, depths) if request.figures or request.html else []
+    _write_tables(request, tables)
     # If standard output has tables for other programs, it must have nothing else.
-    out = sys.stdout if args.output_folder or args.format == "terminal" else sys.stderr
-    for drawing in drawings if args.figures else ():
-        print(*drawing.save(args.figures), sep="\n", file=out)
-    if args.html:
+    out = sys.stdout if request.output_folder or request.format == "terminal" else sys.stderr
+    if request.figures:
+        for drawing in drawings:
+            print(*drawing.save(request.figures), sep="\n", file=out)
+    if request.html:
         # Imported here, because an ordinary report does not need it.
         from mteb_longembed.reports import html_page
 
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
-        public = public_results() if args.published else None
+        public = public_results() if request.published else None
         head = overview(rows, lines, written=written, public=public)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
-        write_file(args.html, html_page.write(ordered, drawings, problems, head))
-        print(args.html, file=out)
+        write_file(request.html, html_page.write(ordered, drawings, problems, head))
+        print(request.html, file=out)
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
-    if not args.results and not args.published:
+    if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
     for option in ("size", "advertised", "window"):
-        if getattr(args, option) and not args.published:
+        if getattr(request, option) and not request.published:
             raise InputError(f"--{option} works only on the public results: give --published too.")
     folders = {
-        "--output-folder": args.output_folder,
-        "--figures": args.figures,
-        "--html": args.html and args.html.parent,
+        "--output-folder": request.output_folder,
+        "--figures": request.figures,
+        "--html": request.html and request.html.parent,
     }
     for option, folder in folders.items():
         if folder is not None:
             make_folder(f"what {option} writes into", folder)
-    if args.html and args.html.is_dir():
-        raise InputError(f"--html writes one file, but {str(args.html)!r} is a folder: give a file in it.")
+    if request.html and request.html.is_dir():
+        raise InputError(f"--html writes one file, but {str(request.html)!r} is a folder: give a file in it.")
 
 
-def _tables(args: argparse.Namespace, rows: Sequence[Result], lines: Sequence[Line]) -> list[Table]:
+def _tables(
+    request: Request, rows: Sequence[Result], lines: Sequence[Line], depths: Sequence[_Depths]
+) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
-    if args.published:
-        tables.insert(0, public_table(public_results(), lines, args.size, args.advertised, args.window))
-    tables += filter(None, (variants_table(rows), beir_table(rows, args.beir)))
-    if args.compare_published:
+    if request.published:
+        ranking = public_table(public_results(), lines, request.size, request.advertised, request.window)
+        tables.insert(0, ranking)
+    tables += filter(None, (variants_table(rows), beir_table(rows, request.beir)))
+    if request.compare_published:
         tables += comparison_tables(lines)
-    if args.statistics:
+    if request.statistics:
         tables.append(statistics_table())
-    return tables
+    return tables + ([_places(depths)] if depths else [])
 
 
-def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
+def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
     return [
-        *map(cells.draw, cells.by_model(lines, args.compare_published)),
-        *(cells.draw(cells.by_depth(item.model, item.task, points)) for item, points in depths),
+        *map(heat_maps.draw, heat_maps.by_model(lines, request.compare_published)),
+        *(heat_maps.draw(heat_maps.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
-        *map(curves.draw_targets, curves.targets(lines, args.score)),
-        *map(bars.draw, bars.tuning(lines, args.tuned)),
-        *map(curves.draw_positions, curves.positions(lines, args.score)),
+        *map(curves.draw_targets, curves.targets(lines, request.score)),
+        *map(bars.draw, bars.tuning(lines, request.tuned)),
+        *map(curves.draw_positions, curves.positions(lines, request.score)),
     ]
 
 
@@ -214,38 +240,42 @@ def _drawings(args: argparse.Namespace, lines: Sequence[Line], depths: Sequence[
 _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
-def _places(found: Sequence[_Depths]) -> Table:
-    made = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in found)
-    known = ((item, len(scores), position_sensitivity(scores, depths)) for item, scores, depths in made)
-    return places_table((item.model, item.task, n, each) for item, n, each in known if each)
+def _places(depths: Sequence[_Depths]) -> Table:
+    scored = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in depths)
+    measured = (
+        (item, len(scores), position_sensitivity(scores, positions)) for item, scores, positions in scored
+    )
+    return places_table(
+        (item.model, item.task, n, sensitivity) for item, n, sensitivity in measured if sensitivity
+    )
 
 
 def _by_query(
     rows: Sequence[Result], predictions: Sequence[Predictions]
 ) -> tuple[list[Result], list[_Depths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
-    known: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
+    by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
     depths: list[_Depths] = []
     for item in predictions:
         try:
             scores = query_scores(item, rows)
             for split, by_query in scores.items():
-                known[item.model, item.revision, item.task, split] = tuple(by_query.values())
+                by_row[item.model, item.revision, item.task, split] = tuple(by_query.values())
             if metric_of(item.task) == "ndcg_at_1":
                 depths.append((item, depth_points(item, scores)))
         except DataError as error:
             _warn(f"the predictions of {item.model} on {item.task}: {error}")
-    return [replace(row, queries=known.get(row.key, ())) for row in rows], depths
+    return [replace(row, queries=by_row.get(row.key, ())) for row in rows], depths
 
 
-def _write_tables(args: argparse.Namespace, tables: Sequence[Table]) -> None:
-    write, suffix = WRITERS[args.format]
-    if args.output_folder:
+def _write_tables(request: Request, tables: Sequence[Table]) -> None:
+    write, suffix = WRITERS[request.format]
+    if request.output_folder:
         for table in tables:
-            path = args.output_folder / f"{table.key}{suffix}"
+            path = request.output_folder / f"{table.key}{suffix}"
             write_file(path, write([table]))
             print(path)
-    elif args.format == "terminal" and sys.stdout.isatty():
+    elif request.format == "terminal" and sys.stdout.isatty():
         show(tables, Console())
     else:
         print(write(tables), end="")

@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
                 "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
             )
         results, readings, failures = _run_all(models, args, own)
-    _tell(results, readings, failures, str(args.output_folder), own)
+    _print_results(results, readings, failures, str(args.output_folder), own)
     return 2 if failures else 0
 
 
@@ -138,14 +138,14 @@ def _tasks(args: argparse.Namespace) -> list[Any]:
 
     if args.benchmarks:
         return [task for each in mteb.get_benchmarks(names=args.benchmarks) for task in each.tasks]
-    found = mteb.get_tasks(
+    tasks = mteb.get_tasks(
         categories=args.categories,
         task_types=args.task_types,
         languages=args.languages,
         tasks=args.tasks,
         eval_splits=args.eval_splits,
     )
-    return list(found)
+    return list(tasks)
 
 
 def _searching(model: Any, task: Any, index: str) -> Any:
@@ -170,22 +170,22 @@ def _reading(model: Any, task: str, cache: Any) -> str:
     """One line about how much of a task's documents was read. It is kept beside the results for later runs."""
     from mteb_longembed.plugin.results_on_disk import keep_lines
 
-    found = {
+    lines = {
         split: str(reading)
         for (name, split), reading in getattr(model, "readings", {}).items()
         if name == task
     }
     if cache is not None:
         path = cache.get_task_result_path(task, model.mteb_model_meta)
-        found = keep_lines(path.with_suffix(".read.txt"), found)
-    if not found:
+        lines = keep_lines(path.with_suffix(".read.txt"), lines)
+    if not lines:
         return ""
-    if len(set(found.values())) == 1:
-        return f"{task}: {next(iter(found.values()))}"
-    return "\n".join(f"{task}, {split}: {line}" for split, line in found.items())
+    if len(set(lines.values())) == 1:
+        return f"{task}: {next(iter(lines.values()))}"
+    return "\n".join(f"{task}, {split}: {line}" for split, line in lines.items())
 
 
-def _tell(
+def _print_results(
     results: Sequence[ModelResult],
     readings: Sequence[str],
     failures: Mapping[str, str],
@@ -204,8 +204,8 @@ def _tell(
     ]
     if own.json:
         scores = [dict(zip(("model", "task", "split", "score"), row, strict=True)) for row in rows]
-        found = {"scores": scores, "failed": failures, "results": folder}
-        print(json.dumps(found, indent=2))
+        output = {"scores": scores, "failed": failures, "results": folder}
+        print(json.dumps(output, indent=2))
     elif rows:
         from rich.console import Console
 
@@ -215,8 +215,8 @@ def _tell(
         if own.verbosity != 0:
             print("\n".join(readings), end="\n\n" if readings else "")
             print(f"Next: mteb-longembed report {Path(folder)}")
-    for name, told in failures.items():
-        print(f"mteb-longembed: {name}: {told}", file=sys.stderr)
+    for name, reason in failures.items():
+        print(f"mteb-longembed: {name}: {reason}", file=sys.stderr)
     if failures:
         tasks = "task" if len(failures) == 1 else "tasks"
         print(

@@ -19,22 +19,23 @@ def main(args: argparse.Namespace) -> int:
     """Print what was found; the exit status: 1 if something is missing."""
     import mteb  # noqa: F401  # the tasks and models are in its registries
 
-    from mteb_longembed.plugin.leaderboard.submission import check_submission
+    from mteb_longembed.plugin.submission import check_submission
+    from mteb_longembed.reports.safe_files import printable
 
-    found = check_submission(args.results)
+    results = check_submission(args.results)
     if args.json:
-        print(json.dumps([asdict(checked) for checked in found], indent=2))
-        return 1 if any(checked.missing for checked in found) else 0
-    for checked in found:
-        print(f"{checked.model} at {checked.revision}")
+        print(json.dumps([asdict(checked) for checked in results], indent=2))
+        return 1 if any(checked.missing for checked in results) else 0
+    for checked in results:
+        lines = [f"{checked.model} at {checked.revision}"]
         if checked.ready:
-            print(f"  accepted as they are: {', '.join(checked.ready)}")
+            lines.append(f"  accepted as they are: {', '.join(checked.ready)}")
         if checked.local:
-            print(f"  stay here, since only this package has these tasks: {', '.join(checked.local)}")
-        for sentence in checked.missing:
-            print(f"  missing: {sentence}")
-        for sentence in checked.asked:
-            print(f"  to add: {sentence}")
+            lines.append(f"  stay here, since only this package has these tasks: {', '.join(checked.local)}")
+        lines += [f"  missing: {sentence}" for sentence in checked.missing]
+        lines += [f"  to add: {sentence}" for sentence in checked.asked]
         if not checked.missing:
-            print(f"  can be sent: mteb submit-results --output-folder {args.results} -m {checked.model}")
-    return 1 if any(checked.missing for checked in found) else 0
+            command = f"mteb submit-results --output-folder {args.results} -m {checked.model}"
+            lines.append(f"  can be sent: {command}")
+        print(*map(printable, lines), sep="\n")
+    return 1 if any(checked.missing for checked in results) else 0

@@ -13,12 +13,12 @@ from mteb_longembed.tuning.settings import TuningSettings
 _TYPES = {"int": int, "float": float, "int | None": int}
 
 
-def _option(each: Field[Any]) -> Option:
-    kind = _TYPES.get(str(each.type))
-    how: dict[str, Any] = {"action": "store_true"} if kind is None else {"type": kind}
-    default = "" if each.default in (None, MISSING) else f" (default: {each.default:g})"
-    flag = f"--{each.name.replace('_', '-')}"
-    return flag, {"default": argparse.SUPPRESS, **how}, each.metadata["help"] + default
+def _option(field: Field[Any]) -> Option:
+    value_type = _TYPES.get(str(field.type))
+    settings: dict[str, Any] = {"action": "store_true"} if value_type is None else {"type": value_type}
+    default = "" if field.default in (None, MISSING) else f" (default: {field.default:g})"
+    flag = f"--{field.name.replace('_', '-')}"
+    return flag, {"default": argparse.SUPPRESS, **settings}, field.metadata["help"] + default
 
 
 DESCRIPTION = (

@@ -16,7 +16,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import DataError
-from mteb_longembed.reports.files import make_folder, slug, write_file
+from mteb_longembed.reports.safe_files import make_folder, slug, write_file
 from mteb_longembed.tasks.diagnose import check_text_retrieval
 from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
 

@@ -14,7 +14,7 @@ from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
-from mteb_longembed.reports.files import make_folder, read_json, slug
+from mteb_longembed.reports.safe_files import make_folder, read_json, slug
 from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
 from mteb_longembed.statistics.intervals import Interval
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import Any
+from collections.abc import Callable
 
 from .mteb_parts import change, change_function, moved, part
 
@@ -26,32 +26,37 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "naming:describe_saved"),
         ("mteb.models.cache_wrappers:CachedEmbeddingWrapper._experiment_name", "naming:name_with_identity"),
         ("mteb.models.get_model_meta:get_model_meta", "naming:ask_hub"),
-        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.shown:list_ours"),
+        ("mteb.models.get_model_meta:get_model_metas", "naming:find_metas_by_any_name"),
+        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.registration:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
-    "mteb.benchmarks._leaderboard_menu": ("leaderboard.shown:register_in_menu",),
-    "mteb.leaderboard": (("mteb.leaderboard:get_leaderboard_app", "leaderboard.shown:make_app_with_ours"),),
+    "mteb.benchmarks._leaderboard_menu": ("leaderboard.registration:register_in_menu",),
+    "mteb.leaderboard": (
+        ("mteb.leaderboard:get_leaderboard_app", "leaderboard.registration:make_app_with_ours"),
+    ),
     "mteb.cli": (("mteb.cli:main", "command_line:main_in_one_sentence"),),
 }
 
 
 def after_import(name: str) -> None:
     """Register our parts for a module of mteb that has just been imported."""
-    for place in _REGISTER[name]:
-        if isinstance(place, str):
-            _ours(place)(sys.modules[name])
+    for entry in _REGISTER[name]:
+        if isinstance(entry, str):
+            _ours(entry)(sys.modules[name])
             continue
-        module, _, changed = place[0].partition(":")
+        theirs, ours = entry
+        module, _, changed = theirs.partition(":")
         owner, _, function = changed.rpartition(".")
         if owner:
-            change(part(module, owner), function, _ours(place[1]))
+            change(part(module, owner), function, _ours(ours))
         else:
-            change_function(module, function, _ours(place[1]))
+            change_function(module, function, _ours(ours))
     for watched in _REGISTER if name == "mteb" else ():
         if importlib.util.find_spec(watched) is None:
             raise moved(watched)
 
 
-def _ours(place: str) -> Any:
-    module, _, function = place.partition(":")
-    return getattr(importlib.import_module(f".{module}", __name__), function)
+def _ours(name: str) -> Callable[..., object]:
+    module, _, function = name.partition(":")
+    ours: Callable[..., object] = getattr(importlib.import_module(f".{module}", __name__), function)
+    return ours

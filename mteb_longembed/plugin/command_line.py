@@ -7,7 +7,6 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.names.grammar import is_extended_name
@@ -18,7 +17,7 @@ from .mteb_parts import part
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 
-def main_in_one_sentence(main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:
     """The main function of mteb's command, in which our errors become one sentence and an exit status.
 
     Other errors are raised as before. Only this function is changed, not `sys.excepthook`.

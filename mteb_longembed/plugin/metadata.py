@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mteb_longembed.errors import InputError
 
@@ -73,7 +73,7 @@ def load_encoder(
     if resolved.spec.search:
         encoder = searching(encoder, resolved.spec.search)
         encoder.embedder = model
-    return encoder
+    return cast("MTEBModels", encoder)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
@@ -128,10 +128,10 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     fields: dict[str, Any] = {} if known is None else {name: getattr(known, name) for name in _OF_FILES}
     missing = [name for name in _OF_FILES if fields.get(name) is None]
     if base.saved or missing:
-        said = _said_by_files(resolved)
+        file_fields = _fields_from_files(resolved)
         # the files of a saved model describe the extended model
-        own = [*_OF_SAVED, *missing] if base.saved else missing
-        fields |= {name: said[name] for name in own if said.get(name) is not None}
+        names = [*_OF_SAVED, *missing] if base.saved else missing
+        fields |= {name: file_fields[name] for name in names if file_fields.get(name) is not None}
     prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     if several:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
@@ -164,39 +164,41 @@ _OF_SAVED = (
 )  # fmt: skip
 
 
-def _said_by_files(resolved: ResolvedModel) -> dict[str, Any]:
+def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
     """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
     from mteb.models.model_meta import ScoringFunction
 
     from mteb_longembed.encoders.bases.facts import facts
 
     base = resolved.base
-    found = facts(base)
-    card, similarity = found.pop("card", {}), found.pop("similarity", None)
+    file_facts = facts(base)
+    card, similarity = file_facts.pop("card", {}), file_facts.pop("similarity", None)
     local = base.files.local
     return {
-        **found,
+        **file_facts,
         "license": _licence(card),
         "languages": _languages(card.get("language")),
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": {each.value: each for each in ScoringFunction}.get(similarity or "cosine"),
+        "similarity_fn_name": {function.value: function for function in ScoringFunction}.get(
+            similarity or "cosine"
+        ),
     }
 
 
-def _licence(card: Mapping[str, Any]) -> str | None:
+def _licence(card: Mapping[str, object]) -> str | None:
     """The short name of the licence on the hub. If it has none, the address of its text."""
-    said, link = card.get("license"), card.get("license_link")
-    if isinstance(said, str) and said != "other":
-        return said
+    license_name, link = card.get("license"), card.get("license_link")
+    if isinstance(license_name, str) and license_name != "other":
+        return license_name
     return link if isinstance(link, str) and link.startswith("http") else None
 
 
-def _languages(said: Any) -> list[str] | None:
+def _languages(codes: object) -> list[str] | None:
     """Language codes in mteb's form, such as `eng-Latn`."""
     from mteb.languages import iso_mappings
 
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
-    found = None if convert is None or not isinstance(said, (str, list)) else convert(said)
-    return list(found) if found else None
+    languages = None if convert is None or not isinstance(codes, (str, list)) else convert(codes)
+    return list(languages) if languages else None

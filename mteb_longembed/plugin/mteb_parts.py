@@ -26,7 +26,7 @@ def rebind(name: str, old: object, new: object) -> None:
             setattr(module, name, new)
 
 
-def change(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+def change(owner: type, name: str, instead: Callable[..., object]) -> None:
     """Replace a method of a class of mteb's. A second time nothing happens.
 
     `instead` gets the old method (of a class method, its function), and then what the method was called with.
@@ -40,16 +40,16 @@ def change(owner: Any, name: str, instead: Callable[..., Any]) -> None:
         setattr(owner, name, classmethod(changed) if of_class else changed)
 
 
-def change_function(module: str, name: str, instead: Callable[..., Any]) -> None:
+def change_function(module: str, name: str, instead: Callable[..., object]) -> None:
     """Replace a function of mteb's, as `change` does, in every module that has imported it."""
     known = part(module, name)
     if not hasattr(known, "__wrapped__"):
         rebind(name, known, _in_place_of(known, instead))
 
 
-def _in_place_of(known: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+def _in_place_of(known: Callable[..., object], instead: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(known)
-    def changed(*args: Any, **kwargs: Any) -> Any:
+    def changed(*args: object, **kwargs: object) -> object:
         return instead(known, *args, **kwargs)
 
     return changed

@@ -5,24 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.names.grammar import is_extended_name, results_folder
 
 from .mteb_parts import part
 
+if TYPE_CHECKING:
+    from mteb import ResultCache
+    from mteb.models import CachedEmbeddingWrapper
+    from mteb.models.model_meta import ModelMeta
+    from sentence_transformers import SentenceTransformer
+
+    from mteb_longembed.encoders.bases.identity import Identity
+
 
 def ask_hub(
-    find: Callable[..., Any],
+    find: Callable[..., ModelMeta],
     model_name: str,
     revision: str | None = None,
     fetch_from_hf: bool | None = None,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
+    *args: object,
+    **kwargs: object,
+) -> ModelMeta:
     """`mteb.get_model_meta`, which also knows our models in their own repositories, at any revision.
 
     mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
@@ -34,27 +42,46 @@ def ask_hub(
     return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
 
 
-def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -> str | None:
+def name_with_identity(
+    key: Callable[..., str | None], cache: CachedEmbeddingWrapper, *args: object
+) -> str | None:
     """`CachedEmbeddingWrapper._experiment_name`, which gives a model of ours a part of the cache of its own.
 
     The name of this part is all that mteb's cache knows about a model, and it does not have the model's name.
     """
-    found = key(cache, *args)
+    name = key(cache, *args)
     model = getattr(cache._model, "model", None)
-    who = _identity(model) if hasattr(model, "_modules") else None
-    if who is None:
-        return found
-    return "__".join(filter(None, (results_folder(who.name), who.revision, found)))
+    identity = _identity(model) if hasattr(model, "_modules") else None
+    if identity is None:
+        return name
+    return "__".join(filter(None, (results_folder(identity.name), identity.revision, name)))
 
 
 def find_by_canonical_name(
-    paths: Callable[..., list[Path]], cache: Any, models: Any = None, *args: Any, **kwargs: Any
+    paths: Callable[..., list[Path]],
+    cache: ResultCache,
+    models: Iterable[str | ModelMeta] | None = None,
+    *args: object,
+    **kwargs: object,
 ) -> list[Path]:
     """`ResultCache.get_cache_paths`, for which an alias or a shortened name works like the canonical name."""
     if models is not None:
         stored = {path.name for path in Path(cache.cache_path, "results").glob("*")}
         models = [_canonical(model, stored) if isinstance(model, str) else model for model in models]
     return paths(cache, models, *args, **kwargs)
+
+
+def find_metas_by_any_name(
+    find: Callable[..., list[ModelMeta]],
+    model_names: Iterable[str] | None = None,
+    *args: object,
+    **kwargs: object,
+) -> list[ModelMeta]:
+    """`mteb.get_model_metas`, for which an alias or a shortened name works like the canonical name."""
+    if model_names is not None:
+        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+        model_names = [str(registry[name].name) if name in registry else name for name in model_names]
+    return find(model_names, *args, **kwargs)
 
 
 def _canonical(name: str, stored: set[str]) -> str:
@@ -72,29 +99,43 @@ def _canonical(name: str, stored: set[str]) -> str:
         return name
 
 
-def describe_saved(described: Callable[..., Any], cls: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+def describe_saved(
+    described: Callable[..., ModelMeta],
+    cls: type[ModelMeta],
+    model: SentenceTransformer,
+    *args: object,
+    **kwargs: object,
+) -> ModelMeta:
     """`ModelMeta.from_sentence_transformer_model`, also for a folder of ours that `SentenceTransformer` loaded."""
     if len(args) < 2 and "fill_missing" in inspect.signature(described).parameters:
         # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
         kwargs = {"fill_missing": None, **kwargs}
     meta = described(cls, model, *args, **kwargs)
-    who = _identity(model)
-    if who is None:
+    identity = _identity(model)
+    if identity is None:
         return meta
     from mteb_longembed.encoders.encoder import current_meta
 
-    same = {"embed_dim": meta.embed_dim, "max_tokens": meta.max_tokens, "loader": meta.loader}
+    fields: dict[str, object] = {
+        "embed_dim": meta.embed_dim,
+        "max_tokens": meta.max_tokens,
+        "loader": meta.loader,
+    }
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
 
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         meta = model_meta(resolved, functools.partial(dict.get, registry))
-    origin = model[0].origin
-    same |= {"name": who.name, "revision": who.revision, "adapted_from": origin.name if origin else None}
-    return current_meta(meta.model_copy(update=same), model, who)
+    origin = getattr(model[0], "origin", None)
+    fields |= {
+        "name": identity.name,
+        "revision": identity.revision,
+        "adapted_from": origin.name if origin else None,
+    }
+    return current_meta(meta.model_copy(update=fields), model, identity)
 
 
-def _identity(model: Any) -> Any:
+def _identity(model: object) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
     if "mteb_longembed.encoders.modules" not in sys.modules:
         return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
 from mteb_longembed.names.grammar import holds_model, is_extended_name
@@ -13,10 +14,13 @@ from mteb_longembed.names.zoo import ZOO
 from .mteb_parts import part, rebind
 
 if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
     from mteb_longembed.encoders.bases.base import Base
     from mteb_longembed.encoders.bases.spec import ModelSpec
+
+T = TypeVar("T")
 
 
 def register_tasks(mteb: ModuleType) -> None:
@@ -26,8 +30,8 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    known: tuple[Any, ...] = (*TASKS, *QUICK_TASKS)
-    new = tuple(task for task in known if task.metadata.name not in registry)
+    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
+    new = tuple(task for task in tasks if task.metadata.name not in registry)
     ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
         registry.update(ours)
@@ -69,8 +73,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
     long as its base does not change.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, known: Mapping[str, ModelMeta]) -> None:
+        super().__init__(known)
         self._made: dict[str, _Made] = {}
         #: The answers of the hub for plain names, by name and revision. None for a repository that is not ours.
         self._asked: dict[tuple[str, str | None], _Made | None] = {}
@@ -129,7 +133,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             return None
         return self._make(ModelSpec(name, revision=revision))
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: T | None = None) -> ModelMeta | T | None:  # type: ignore[override]
         """Look up a name as `dict.get` does. If the base of an extended model cannot be read, warn and use the default.
 
         mteb calls this when it only shows results, and that must not need the hub.

@@ -16,13 +16,20 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from mteb_longembed.errors import StorageError
 
 from .mteb_parts import part
+
+if TYPE_CHECKING:
+    from mteb import ResultCache
+    from mteb.abstasks import AbsTask
+    from mteb.models.model_meta import ModelMeta
+    from mteb.models.models_protocols import MTEBModels
+    from mteb.results import TaskResult
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
@@ -33,54 +40,60 @@ PART = ".part"
 
 def save_results(
     save: Callable[..., None],
-    cache: Any,
-    task_result: Any,
-    model_name: Any,
+    cache: ResultCache,
+    task_result: TaskResult,
+    model_name: str | ModelMeta,
     model_revision: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """`ResultCache.save_to_cache`, which renames all files into place and keeps splits of other processes."""
     target = cache.get_task_result_path(task_result.task_name, model_name, model_revision)
     with _staged(target, *target.parent.glob("*.jsonl")) as made:
         elsewhere = copy.copy(cache)
-        elsewhere.get_task_result_path = lambda *args, **kwargs: made
+        elsewhere.get_task_result_path = lambda *args, **kwargs: made  # type: ignore[method-assign]
         save(elsewhere, _with_splits_of_others(task_result, target), model_name, model_revision, **kwargs)
 
 
 def save_predictions(
     save: Callable[..., None],
-    task: Any,
-    predictions: Any,
-    model: Any,
+    task: AbsTask,
+    predictions: object,
+    model: MTEBModels,
     prediction_folder: Path,
-    *args: Any,
-    **kwargs: Any,
+    *args: object,
+    **kwargs: object,
 ) -> None:
     """`AbsTask._save_task_predictions`, which renames its file into place."""
     path = Path(prediction_folder) / task.prediction_file_name
     with _staged(path, path) as made:
         elsewhere = copy.copy(task)
-        elsewhere._predictions_path = lambda folder: made
+        elsewhere._predictions_path = lambda output_folder: made  # type: ignore[method-assign]
         save(elsewhere, predictions, model, prediction_folder, *args, **kwargs)
 
 
-def load_results(load: Callable[..., Any], cache: Any, task_name: str, *args: Any, **kwargs: Any) -> Any:
+def load_results(
+    load: Callable[..., TaskResult | None],
+    cache: ResultCache,
+    task_name: str,
+    *args: object,
+    **kwargs: object,
+) -> TaskResult | None:
     """`ResultCache.load_task_result`, for which results of our tasks on other data do not count.
 
     mteb compares the revision of a task's data only if splits are missing.
     """
-    found = load(cache, task_name, *args, **kwargs)
+    result = load(cache, task_name, *args, **kwargs)
     task = (
         part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
         if task_name.startswith("LongEmbed")
         else None
     )
-    if found is None or task is None or found.dataset_revision == task.metadata.revision:
-        return found
+    if result is None or task is None or result.dataset_revision == task.metadata.revision:
+        return result
     logger.warning(
         "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
         task_name,
-        found.dataset_revision,
+        result.dataset_revision,
         task.metadata.revision,
     )
     return None
@@ -103,22 +116,22 @@ def _lines(path: Path) -> dict[str, str]:
     return {key: text for key, _, text in pairs}
 
 
-def _with_splits_of_others(result: Any, path: Path) -> Any:
+def _with_splits_of_others(result: TaskResult, path: Path) -> TaskResult:
     """The result, with those splits and subsets of the same data that are only in the file on the disk."""
     from mteb.results import TaskResult
 
     if not path.is_file():
         return result
     try:
-        known = TaskResult.from_disk(path)
+        saved = TaskResult.from_disk(path)
     except ValueError:  # half a file, written before this package was installed
         return result
-    if not known.is_mergeable(result):
+    if not saved.is_mergeable(result):
         return result
     scores = dict(result.scores)
-    for split, entries in known.scores.items():
-        own = {entry["hf_subset"] for entry in scores.get(split, ())}
-        others = [entry for entry in entries if entry["hf_subset"] not in own]
+    for split, entries in saved.scores.items():
+        subsets = {entry["hf_subset"] for entry in scores.get(split, ())}
+        others = [entry for entry in entries if entry["hf_subset"] not in subsets]
         if others:
             scores[split] = [*scores.get(split, ()), *others]
     return result if scores == result.scores else result.model_copy(update={"scores": scores})

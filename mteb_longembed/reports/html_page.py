@@ -13,9 +13,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.files import printable
 from mteb_longembed.reports.overview import Overview
-from mteb_longembed.reports.tables.table import Cell, Table
+from mteb_longembed.reports.safe_files import printable
+from mteb_longembed.reports.tables.table import Cell, Table, rounded
 
 # A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
@@ -54,16 +54,16 @@ def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
     """A cell's classes, its column's title for narrow screens, and its exact value for sorting and for the mouse."""
     flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
     names = " ".join(name for name, holds in flags.items() if holds)
-    found = Markup(' class="{}"').format(names) if names else Markup("")
-    found += Markup(' data-of="{}"').format(title)
+    attributes = Markup(' class="{}"').format(names) if names else Markup("")
+    attributes += Markup(' data-of="{}"').format(title)
     if cell.number is not None:
         digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
-        tip = f"{cell.number:,.{digits}f}"
+        tip = f"{rounded(cell.number, digits):,f}"
         if cell.interval is not None:
-            tip += f", 95 % interval {cell.interval[0]:.1f} to {cell.interval[1]:.1f}"
+            tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"
         number = str(cell.number).replace("inf", "Infinity")
-        found += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
-    return found
+        attributes += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
+    return attributes
 
 
 def _picture(drawing: Drawing) -> Markup:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened
+from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened
 from mteb_longembed.reports.scores.public_results import PublicResults
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.results import Result
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.public import n_mismatches
-from mteb_longembed.reports.tables.scores import data_words
+from mteb_longembed.reports.tables.paper_tables import data_words
+from mteb_longembed.reports.tables.public_ranking import n_mismatches
+from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
 
@@ -32,8 +33,8 @@ def overview(
         names = sorted({shortened(row.model.name.full) for row in results})
         tasks = sorted({row.task for row in results})
         facts += [
-            ("Models", f"{len(names)}: {_some(names)}"),
-            ("Tasks", f"{len(tasks)}: {_some(tasks, 20)}"),
+            ("Models", f"{len(names)}: {_listed(names)}"),
+            ("Tasks", f"{len(tasks)}: {_listed(tasks, 20)}"),
             ("Run", _days(row.date for row in results)),
             ("mteb", ", ".join(sorted({row.mteb_version for row in results} - {""})) or "unknown"),
             ("Model revisions", str(len({row.model.revision for row in results}))),
@@ -52,49 +53,51 @@ def overview(
 
 def _best(lines: Sequence[Line]) -> list[str]:
     """For each kind of data, the complete model with the highest average, and how many models are not complete."""
-    found = []
+    sentences = []
     names = labels(line.model for line in lines)
     for data in dict.fromkeys(line.data for line in lines):
         members = [line for line in lines if line.data == data]
-        whole = [(line.average.whole.mean, names[line.model]) for line in members if line.average.whole]
-        ranked = sorted(whole, key=lambda pair: -pair[0])
+        averages = [
+            (line.average.complete.mean, names[line.model]) for line in members if line.average.complete
+        ]
+        ranked = sorted(averages, key=lambda pair: -pair[0])
         what = data_words(data, "data")
         if len(ranked) > 1:
             (first, best), (second, next_best) = ranked[:2]
-            found.append(
+            sentences.append(
                 f"On {what}, {best} has the highest average of {len(ranked)} complete models: "
-                f"{first:.1f}, {first - second:.1f} points before {next_best}."
+                f"{rounded(first)}, {rounded(first - second)} points before {next_best}."
             )
         if n_partial := len(members) - len(ranked):
             models = "model has" if n_partial == 1 else "models have"
-            found.append(f"On {what}, {n_partial} {models} only a part of the tasks and no average.")
-    return found
+            sentences.append(f"On {what}, {n_partial} {models} only a part of the tasks and no average.")
+    return sentences
 
 
 def _strategies(lines: Sequence[Line]) -> list[str]:
     """The best strategy of every base, by the average, or else by the first column with whole scores."""
-    found = []
+    sentences = []
     for group in group_by_base(lines):
         if group.line is None:
             continue
         for key in (AVERAGE, *(column.key for column in COLUMNS)):
-            base = group.line.score(key).whole
-            known = [(whole, line) for line in group.variants if (whole := line.score(key).whole)]
-            if base is None or not known:
+            base = group.line.score(key).complete
+            scored = [(interval, line) for line in group.variants if (interval := line.score(key).complete)]
+            if base is None or not scored:
                 continue
-            best, line = max(known, key=lambda pair: pair[0].mean)
+            best, line = max(scored, key=lambda pair: pair[0].mean)
             target = f"@{line.model.name.target_len}" if line.model.name.target_len else ""
-            of = f"of {len(known)} extensions, " if len(known) > 1 else ""
-            found.append(
+            of = f"of {len(scored)} extensions, " if len(scored) > 1 else ""
+            sentences.append(
                 f"{group.label}, {data_words(group.data, 'data')}: {of}{group.name(line)}{target} has "
-                f"the best {key}, {best.mean - base.mean:+.1f} points over the base{_sure(best, base)}."
+                f"the best {key}, {rounded(best.mean - base.mean):+f} points over the base{_certainty(best, base)}."
                 + (f" {group.warning}" if group.warning else "")
             )
             break
-    return found
+    return sentences
 
 
-def _sure(best: Interval, base: Interval) -> str:
+def _certainty(best: Interval, base: Interval) -> str:
     if not best.is_known or not base.is_known:
         return "; without the scores of single queries (--predictions) we cannot say how sure this is"
     if best.low > base.high:
@@ -109,5 +112,5 @@ def _days(dates: Iterable[str]) -> str:
     return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def _some(names: Sequence[str], n: int = 8) -> str:
+def _listed(names: Sequence[str], n: int = 8) -> str:
     return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")

@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -45,16 +44,16 @@ def _csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = list(zip(table.header, *table.rows, strict=True))
-    made: list[list[str]] = []
+    csv_columns: list[list[str]] = []
     for title, *cells in columns:
-        made.append([title, *map(_value, cells)])
+        csv_columns.append([_no_formula(title), *map(_value, cells)])
         if any(cell.interval for cell in cells):
             for end, name in enumerate(("low", "high")):
                 ends = ["" if cell.interval is None else _number(cell.interval[end]) for cell in cells]
-                made.append([f"{title} {name}", *ends])
+                csv_columns.append([_no_formula(f"{title} {name}"), *ends])
     if any(cell.is_partial for row in table.rows for cell in row):
-        made.append(["Partial", *(_partial(table.header, row) for row in table.rows)])
-    writer.writerows(zip(*made, strict=True))
+        csv_columns.append(["Partial", *(_no_formula(_partial(table.header, row)) for row in table.rows)])
+    writer.writerows(zip(*csv_columns, strict=True))
     return out.getvalue()
 
 
@@ -66,7 +65,12 @@ def _partial(header: Sequence[str], row: Sequence[Cell]) -> str:
 def _value(cell: Cell) -> str:
     if cell.is_partial or cell.text == MISSING:
         return ""
-    return cell.text if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+    return _no_formula(cell.text) if cell.number is None or math.isinf(cell.number) else _number(cell.number)
+
+
+def _no_formula(text: str) -> str:
+    """A text that a spreadsheet would run as a formula, after an apostrophe; any other text unchanged."""
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
 def _number(number: float) -> str:
@@ -92,7 +96,7 @@ def write_json(tables: Sequence[Table]) -> str:
     return json.dumps({"tables": data}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _json(cell: Cell) -> Any:
+def _json(cell: Cell) -> dict[str, object] | str | None:
     if cell.text == MISSING:
         return None
     if cell.is_partial:
@@ -175,9 +179,9 @@ def show(tables: Sequence[Table], console: Console) -> None:
     """Print the tables to a console. If it is narrow, a cell takes several lines."""
     for table in tables:
         parts = (part for row in table.rows for cell in row for part in re.split(f"{_PARTS}| ", cell.text))
-        whole = max([_NAME, *map(len, parts)])
+        longest = max([_NAME, *map(len, parts)])
         # first without breaking a part of a name, then without room for intervals, at last with neither
-        for width, sign in ((whole, " "), (whole, "\n"), (_NAME, " "), (_NAME, "\n")):
+        for width, sign in ((longest, " "), (longest, "\n"), (_NAME, " "), (_NAME, "\n")):
             unlimited = console.options.update(max_width=10_000)
             least = console.measure(_drawn(table, sign, width), options=unlimited).maximum
             if least <= console.width:
@@ -218,8 +222,8 @@ def _drawn(table: Table, sign: str, width: int) -> RichTable:
     for row in table.rows:
         cells = []
         for cell, is_words in zip(row, words, strict=True):
-            shown = _broken(cell.text, width) if is_words else cell.text.replace(" ", sign)
-            text = Text(shown, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
+            content = _broken(cell.text, width) if is_words else cell.text.replace(" ", sign)
+            text = Text(content, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
             cells.append(text.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else text)
         drawn.add_row(*cells)
     return drawn

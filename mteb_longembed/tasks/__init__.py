@@ -9,7 +9,7 @@ import mteb  # noqa: F401
 from .generated.needle import LongEmbedNeedle
 from .generated.passkey import LongEmbedPasskey
 from .quick import TASKS
-from .real.published import (
+from .real.paper_tasks import (
     LongEmbed2WikiMultihopQA,
     LongEmbedNarrativeQA,
     LongEmbedQMSum,

@@ -13,7 +13,6 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 from mteb_longembed.tasks.reading import (
     find_table,
     read_documents,
@@ -22,6 +21,7 @@ from mteb_longembed.tasks.reading import (
     text_table,
 )
 from mteb_longembed.tasks.scoring import data_identity
+from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 _ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".trec")
 ENGLISH = "eng-Latn"

@@ -11,8 +11,8 @@ from mteb.get_tasks import get_task
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
-from mteb_longembed.tasks.metadata import CITATION, PAPER
 from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
+from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
 NAME, QUICK_NAME, WIDER_NAME = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
 

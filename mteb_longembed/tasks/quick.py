@@ -11,7 +11,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
-from mteb_longembed.tasks.real.published import (
+from mteb_longembed.tasks.real.paper_tasks import (
     LongEmbed2WikiMultihopQA,
     LongEmbedNarrativeQA,
     LongEmbedQMSum,
@@ -78,14 +78,14 @@ class _Quick(AbsTaskRetrieval):
 
 
 def _quick(task: type[AbsTaskRetrieval]) -> type[AbsTaskRetrieval]:
-    whole = task.metadata
-    metadata = whole.model_copy(
+    full = task.metadata
+    metadata = full.model_copy(
         update={
-            "name": f"{whole.name}-quick",
-            "description": f"A tenth of the queries of {whole.name}, the documents they need, and as many others. "
-            + whole.description,
-            "dataset": {**whole.dataset, "revision": f"{whole.revision}-{_VERSION}"},
-            "adapted_from": [whole.name],
+            "name": f"{full.name}-quick",
+            "description": f"A tenth of the queries of {full.name}, the documents they need, and as many others. "
+            + full.description,
+            "dataset": {**full.dataset, "revision": f"{full.revision}-{_VERSION}"},
+            "adapted_from": [full.name],
         }
     )
     body = {"metadata": metadata, "__module__": __name__, "__doc__": metadata.description}

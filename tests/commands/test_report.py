@@ -3,12 +3,14 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from mteb_longembed import __version__, cli
 from mteb_longembed.commands.report import main
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
@@ -191,3 +193,20 @@ def test_what_is_no_range_is_an_error(text, capsys):
     with pytest.raises(SystemExit):
         _run("--published", "--size", text)
     assert "a range must be MIN-MAX" in capsys.readouterr().err
+
+
+def test_what_compare_wrote_is_named_and_no_file_of_ours_is_a_warning(tmp_path, capsys):
+    page = tmp_path / "comparisons" / "data-1" / "compare.html"
+    cost = tmp_path / "rankings" / "m" / "r" / "cost-1.json"
+    for path, saved in (
+        (page.with_suffix(".json"), {"tokens_shared": 0, "candidates": []}),
+        (cost, asdict(Cost())),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(saved))
+    page.write_text("")
+    with pytest.raises(
+        InputError, match=rf"^no results of .*; the comparisons there have pages: .*{page.name}"
+    ):
+        _run(tmp_path)
+    assert capsys.readouterr().err == ""

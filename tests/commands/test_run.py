@@ -15,7 +15,7 @@ from mteb_longembed import cli
 from mteb_longembed.commands.run import _searching
 from mteb_longembed.errors import ModelError
 from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
-from mteb_longembed.tasks.real.hub import DATA_VARIABLE
+from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE
 from tests import published_data, tiny
 
 

@@ -11,7 +11,7 @@ from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.details import differences
-from mteb_longembed.reports.files import slug
+from mteb_longembed.reports.safe_files import slug
 from mteb_longembed.tasks import LongEmbedPasskey
 from tests.comparing.conftest import compare
 

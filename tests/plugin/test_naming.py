@@ -33,6 +33,17 @@ def test_results_are_found_by_any_spelling_of_a_name(tmp_path: Path, name: str) 
     assert ResultCache(tmp_path).get_cache_paths([name, "org/other"], include_remote=False)
 
 
+@pytest.mark.parametrize("name", ["mini-rope+ntk@2k", NAME])
+def test_a_description_is_found_by_any_spelling_of_a_name(name: str) -> None:
+    found = mteb.get_model_metas(model_names=[name, "mini-ape", "sentence-transformers/all-MiniLM-L6-v2"])
+    assert {meta.name for meta in found} == {
+        NAME,
+        "mteb-longembed/mini-ape+none@512",
+        "sentence-transformers/all-MiniLM-L6-v2",
+    }
+    assert mteb.get_model_metas(model_names=[name], model_types=["cross-encoder"]) == []
+
+
 def test_results_of_another_model_are_not_found(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5})
     for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import COLUMNS, GENERATED, PUBLISHED
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, GENERATED, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 

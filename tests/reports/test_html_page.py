@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 import pytest
 
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures import bars, cells
+from mteb_longembed.reports.figures import bars, heat_maps
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.tables.scores import main_tables
+from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
 
@@ -27,7 +27,7 @@ FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_fold
 @pytest.fixture(scope="module")
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
-    drawings = list(map(cells.draw, cells.by_model(made)))
+    drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
     many = Table(
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )
@@ -84,7 +84,7 @@ def test_only_what_is_folded_has_its_rows_behind_a_click(page):
 
 def test_figures_have_the_pages_colours():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5})
-    drawings = [bars.draw(bars.improvement(made)[0]), cells.draw(cells.by_model(made)[0])]
+    drawings = [bars.draw(bars.improvement(made)[0]), heat_maps.draw(heat_maps.by_model(made)[0])]
     page = html_page.write([], drawings)
     pictures = page[page.index("<figure") :]
     assert "#000000" not in pictures

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.scores import main_tables
+from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
@@ -107,6 +107,14 @@ def test_csv_has_the_ends_of_intervals_in_columns_of_their_own(ranged):
     assert header == ["Model", "Score", "Score low", "Score high", "Tokens"]
     assert first == ["a/b", "60", "52.25", "67", "no limit"]
     assert second == ["a/c", "", "", "", "512"]
+
+
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+2"])
+def test_csv_text_is_no_formula_and_numbers_stay_numbers(text):
+    row = (Cell(text), Cell("-0.6", -0.6), Cell("+1.2", 1.2), Cell(f"{text} (3/8)", is_partial=True))
+    header, cells = csv.reader(io.StringIO(_write("csv", Table("t", "T", ("Model", text, "b", "c"), (row,)))))
+    assert header[:2] == ["Model", "'" + text]
+    assert cells == ["'" + text, "-0.6", "1.2", "", f"c {text} (3/8)"]
 
 
 def test_json_tells_words_numbers_intervals_and_what_is_missing_apart(ranged, table):

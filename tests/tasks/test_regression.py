@@ -41,7 +41,7 @@ def test_qmsum_has_the_statistics_that_mteb_ships(
     qmsum: LongEmbedQMSum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = mteb.get_task("LEMBQMSumRetrieval").metadata.descriptive_stats["test"]
-    monkeypatch.setattr("mteb_longembed.tasks.metadata.STATISTICS", tmp_path)
+    monkeypatch.setattr("mteb_longembed.tasks.task_metadata.STATISTICS", tmp_path)
     monkeypatch.setattr(type(qmsum.metadata), "descriptive_stats", None)
     found: dict[str, Any] = qmsum.calculate_descriptive_statistics(overwrite_results=True)["test"]
     assert (found["num_documents"], found["num_queries"]) == (197, 1527)

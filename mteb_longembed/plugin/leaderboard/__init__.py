@@ -1,1 +1,1 @@
-"""mteb's leaderboard: what it shows, how it starts without network, and the check before a submission."""
+"""mteb's leaderboard: what it shows, and how it starts without network."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.plugin.leaderboard.submission import cache_folder, splits_in
 from mteb_longembed.plugin.mteb_parts import change_function, part
+from mteb_longembed.plugin.submission import cache_folder, splits_in
 
-from .shown import learn_models
+from .registration import register_models
 
 logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's own, and mteb's long tasks.
@@ -35,17 +35,17 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
     import mteb
 
     results = cache_folder(folder)
-    shown = benchmarks_with_results(results, benchmarks or BENCHMARKS)
+    names = benchmarks_with_results(results, benchmarks or BENCHMARKS)
     for name in benchmarks or ():
-        if name not in shown:
-            raise UnknownNameError("benchmark with results", name, shown)
+        if name not in names:
+            raise UnknownNameError("benchmark with results", name, names)
     try:
         from mteb import leaderboard
     except ImportError as error:
         raise InputError(
             f"the leaderboard needs packages of its own: pip install 'mteb[leaderboard]' ({error})."
         ) from error
-    for model, tasks in without_whole_task(results, shown).items():
+    for model, tasks in without_complete_task(results, names).items():
         logger.warning(
             "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
             "shows them.",
@@ -55,8 +55,8 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
     change_function("mteb.benchmarks._create_table", "_split_on_capital", heading_with_digits)
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
         change_function("mteb.leaderboard.table", name, style_without_experiments)
-    _show_only([mteb.get_benchmark(name) for name in shown])
-    learn_models(results, all_models=True)
+    _show_only([mteb.get_benchmark(name) for name in names])
+    register_models(results, all_models=True)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 
@@ -73,39 +73,39 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     import mteb
 
     known = {benchmark.name for benchmark in mteb.get_benchmarks()}
-    run = {file.stem for file in results.glob("results/*/*/*.json")} - {"model_meta"}
-    found = []
+    task_names = {file.stem for file in results.glob("results/*/*/*.json")} - {"model_meta"}
+    with_results = []
     for name in dict.fromkeys(names):
         if name not in known:
             raise UnknownNameError("benchmark", name, known)
-        if run & {task.metadata.name for task in mteb.get_benchmark(name).tasks}:
-            found.append(name)
-    if not found:
+        if task_names & {task.metadata.name for task in mteb.get_benchmark(name).tasks}:
+            with_results.append(name)
+    if not with_results:
         raise DataError(
             f"{results} must hold results of {' or '.join(dict.fromkeys(names))}, as `mteb run --output-folder "
-            f"{results}` writes them, got results of {', '.join(sorted(run)) or 'no task'}."
+            f"{results}` writes them, got results of {', '.join(sorted(task_names)) or 'no task'}."
         )
-    return found
+    return with_results
 
 
-def without_whole_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
+def without_complete_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
     """The models that mteb leaves out of its tables because they have no complete task, with their tasks."""
     import mteb
 
     tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
     splits = {task.metadata.name: set(task.eval_splits) for task in tasks}
-    whole: set[str] = set()
-    parts: dict[str, set[str]] = {}
+    complete: set[str] = set()
+    incomplete: dict[str, set[str]] = {}
     for file in results.glob("results/*/*/*.json"):
         if file.stem not in splits:
             continue
         model = file.parts[-3].replace("__", "/", 1)
         run = splits_in(file)
         if splits[file.stem] <= run:
-            whole.add(model)
+            complete.add(model)
         elif run:
-            parts.setdefault(model, set()).add(file.stem)
-    return {model: sorted(parts[model]) for model in sorted(parts) if model not in whole}
+            incomplete.setdefault(model, set()).add(file.stem)
+    return {model: sorted(incomplete[model]) for model in sorted(incomplete) if model not in complete}
 
 
 def heading_with_digits(split: Callable[[str], str], name: str) -> str:
@@ -123,8 +123,8 @@ def style_without_experiments(style: Callable[..., Any], frame: Any, *args: Any,
     frame = frame.copy()
     experiments = frame.pop(_EXPERIMENT)
     if "Model" in frame.columns:
-        told = experiments.fillna("").astype(str)
-        frame["Model"] = frame["Model"].where(told == "", frame["Model"] + " (" + told + ")")
+        texts = experiments.fillna("").astype(str)
+        frame["Model"] = frame["Model"].where(texts == "", frame["Model"] + " (" + texts + ")")
     return style(frame, *args, **kwargs)
 
 

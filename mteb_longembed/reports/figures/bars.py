@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from mteb_longembed.reports.figures.drawing import (
     GRID,
@@ -15,10 +15,10 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     styles,
 )
-from mteb_longembed.reports.scores.bases import group_by_base, labels, shortened, strategy_rank
+from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.scores import data_key, data_words
-from mteb_longembed.reports.tables.table import SCORE_HEADER
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
+from mteb_longembed.reports.tables.table import SCORE_HEADER, rounded
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
 
@@ -33,7 +33,7 @@ class Bars:
 
 def improvement(lines: Iterable[Line]) -> list[Bars]:
     """For each base, the gain by each strategy at its longest target length in the results."""
-    found = []
+    charts = []
     for group in group_by_base(lines):
         if group.line is None:
             continue
@@ -46,27 +46,27 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
         title = f"Points gained over {group.label}, {data_words(group.data)}"
         if group.warning:
             title += "\n(the base's scores are of another revision)"
-        found.append(Bars(f"improvement-{group.key}-{data_key(group.data)}", title, _kept(bars)))
-    return [data for data in found if data.bars]
+        charts.append(Bars(f"improvement-{group.key}-{data_key(group.data)}", title, _kept(bars)))
+    return [data for data in charts if data.bars]
 
 
-def tuning(lines: Sequence[Line], pairs: Sequence[tuple[str, str]]) -> list[Bars]:
+def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
     """Each tuned model against the extended model before tuning."""
-    found = []
+    charts = []
     for data in dict.fromkeys(line.data for line in lines):
-        mine = [line for line in lines if line.data == data]
-        shown = labels(line.model for line in mine)
+        members = [line for line in lines if line.data == data]
+        names = labels(line.model for line in members)
         bars = []
         for pair in pairs:
             # Every revision of a model has bars of its own.
-            before, after = ([line for line in mine if line.model.name.full == name] for name in pair)
+            before, after = ([line for line in members if line.model.name.full == name] for name in pair)
             for a, b in ((a, b) for a in before for b in after):
                 is_one = len(before) == len(after) == 1
-                label = a.model.name.variant if is_one else f"{shown[a.model]} to {shown[b.model]},"
+                label = a.model.name.variant if is_one else f"{names[a.model]} to {names[b.model]},"
                 bars.append((f"{label} tuned", gains(a, b)))
         title = f"Points gained by tuning the new positions, {data_words(data)}"
-        found.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
-    return [data for data in found if data.bars]
+        charts.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
+    return [data for data in charts if data.bars]
 
 
 def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, dict[str, Interval]], ...]:
@@ -75,7 +75,7 @@ def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, d
 
 def gains(before: Line, after: Line) -> dict[str, Interval]:
     """The difference between two lines in points, for each column with two whole scores; unknown ends are nan."""
-    pairs = {key: (before.score(key).whole, after.score(key).whole) for key in SCORE_HEADER}
+    pairs = {key: (before.score(key).complete, after.score(key).complete) for key in SCORE_HEADER}
     return {key: difference_of_intervals(a, b) for key, (a, b) in pairs.items() if a and b}
 
 
@@ -86,14 +86,14 @@ def draw(data: Bars) -> Drawing:
     width = 0.84 / len(data.bars)
     looks = styles(label for label, _ in data.bars)
     for i, (label, differences) in enumerate(data.bars):
-        colour, hatch = looks[label].colour, looks[label].hatch
-        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
+        look = looks[label]
+        draw_bar = partial(axes.bar, color=look.colour, hatch=look.hatch, edgecolor="white", lw=0)
         for column, value in differences.items():
             middle = keys.index(column) - 0.42 + width * (i + 0.5)
-            (bar,) = axes.bar(middle, value.mean, width * 0.92, **look)
+            (bar,) = draw_bar(middle, value.mean, width * 0.92)
             draw_interval(axes, middle, value)
-            drawing.tip(bar, f"{label}, {column}: {value.mean:+.1f} points{ends(value, '+')}")
-        axes.bar([0], [0], label=label, **look)
+            drawing.tip(bar, f"{label}, {column}: {rounded(value.mean):+f} points{ends(value, '+')}")
+        draw_bar([0], [0], label=label)
     axes.axhline(0, color="black", lw=0.8)
     if AVERAGE in keys:  # a line between the columns and their average
         axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")

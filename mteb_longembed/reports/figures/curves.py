@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import (
@@ -21,10 +21,11 @@ from mteb_longembed.reports.figures.drawing import (
     style,
     styles,
 )
-from mteb_longembed.reports.scores.bases import group_by_base
-from mteb_longembed.reports.scores.published import position_kind, trained_len
+from mteb_longembed.reports.scores.base_groups import group_by_base
+from mteb_longembed.reports.scores.published_numbers import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
-from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
+from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
-            known, target = line.score(score).whole, line.model.name.target_len
+            known, target = line.score(score).complete, line.model.name.target_len
             if known is not None and target is not None:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
         if group.line is not None and group.line.model.tokens and not group.warning:
-            length, known = group.line.model.tokens, group.line.score(score).whole
+            length, known = group.line.model.tokens, group.line.score(score).complete
             for values in series.values():
                 if known is not None and length < min(values):
                     values[length] = known
@@ -79,7 +80,9 @@ def draw_targets(data: Targets) -> Drawing:
     for axes, (base, series) in zip(used, data.panels.items(), strict=True):
         lines = []
         for name, values in series.items():
-            tips = {n: f"{base}{name}, {length_label(n)}: {v.mean:.1f}{ends(v)}" for n, v in values.items()}
+            tips = {
+                n: f"{base}{name}, {length_label(n)}: {rounded(v.mean)}{ends(v)}" for n, v in values.items()
+            }
             lines.append((name, values, tips, looks[name]))
         draw_lines(drawing, axes, lines)
         axes.set_title(base, fontsize=9)
@@ -115,7 +118,7 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
         for line in (group.line, *group.variants):
-            known = None if line is None else line.score(score).whole
+            known = None if line is None else line.score(score).complete
             if line is None or known is None or group.base not in kinds:
                 continue
             best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
@@ -135,7 +138,7 @@ def draw_positions(data: Positions) -> Drawing:
         best = data.best[kind]
         others = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE]
         values = {length: value for length, (value, _) in best.items()}
-        tips = {n: f"{_NAMES[kind]}: {v.mean:.1f}{ends(v)}, {name}" for n, (v, name) in best.items()}
+        tips = {n: f"{_NAMES[kind]}: {rounded(v.mean)}{ends(v)}, {name}" for n, (v, name) in best.items()}
         series.append((_NAMES[kind], values, tips, style(number)))
         for length, (value, name) in best.items():
             # Labels are above the upper line and below the lower line, so that no label is on a line.
@@ -145,8 +148,8 @@ def draw_positions(data: Positions) -> Drawing:
             dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
             strategy = name.partition("+")[2].partition("@")[0]
             label = "base" if strategy in ("", "none") else f"+{strategy}"
-            place: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 8}
-            axes.annotate(label, (length, value.mean), (dx, dy), **place)
+            point = (length, value.mean)
+            axes.annotate(label, point, (dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=8)
     draw_lines(drawing, axes, series)
     axes.margins(x=0.14, y=0.16)
     axes.set_xlabel("Target length (tokens)")
@@ -173,13 +176,15 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
     drawing, (above, below) = new_drawing(f"diagnosis-{data.task}", title, 6.4, 5.2, n_rows=2)
     series = []
     for number, (model, curve) in enumerate(data.curves.items()):
-        look, whole = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
-        tips = {n: f"{model}, {n:,} tokens read: {score.mean:.1f}{ends(score)}" for n, score in curve.items()}
+        look, uncut = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
+        tips = {
+            n: f"{model}, {n:,} tokens read: {rounded(score.mean)}{ends(score)}" for n, score in curve.items()
+        }
         series.append((model, curve, tips, look))
-        line = above.axhline(whole.mean, color=look.colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, not cut by us: {whole.mean:.1f}{ends(whole)}")
-        if whole.is_known:
-            above.axhspan(whole.low, whole.high, color=look.colour, alpha=0.08, lw=0)
+        line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, not cut by us: {rounded(uncut.mean)}{ends(uncut)}")
+        if uncut.is_known:
+            above.axhspan(uncut.low, uncut.high, color=look.colour, alpha=0.08, lw=0)
     draw_lines(drawing, above, series)
     lengths = sorted({length for curve in data.curves.values() for length in curve})
     above.set_ylim(0, 102)
@@ -191,9 +196,9 @@ def draw_diagnosis(data: Diagnosis) -> Drawing:
         # The axis is logarithmic, as for the curves above. These widths look equal on it.
         width = length * (_HALF_BAR - 1 / _HALF_BAR)
         (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
-        drawing.tip(bar, f"{share:.1f} % of {n_documents:,} documents are longer than {length:,} tokens")
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
-        below.annotate(f"{share:.0f}", (length, share), (0, 2), **place)
+        drawing.tip(bar, f"{rounded(share)} % of {n_documents:,} documents are longer than {length:,} tokens")
+        text, point = str(rounded(share, 0)), (length, share)
+        below.annotate(text, point, (0, 2), textcoords="offset points", ha="center", fontsize=8)
     length_axis(below, lengths)
     for axes in (above, below):
         axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)

@@ -6,12 +6,14 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports.files import make_folder, printable, slug, write_file
-from mteb_longembed.reports.scores.bases import strategy_rank
+from mteb_longembed.reports.safe_files import make_folder, printable, slug, write_file
+from mteb_longembed.reports.scores.base_groups import strategy_rank
+from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def style(number: int, variant: int = 0) -> Style:
 
 def styles(variants: Iterable[str]) -> dict[str, Style]:
     """One look for each variant such as `+ntk` or `+ntk:logn=off`. A strategy has the same look in all figures."""
-    found: dict[str, Style] = {}
+    looks: dict[str, Style] = {}
     seen: Counter[str] = Counter()
     others: list[str] = []
     for variant in variants:
@@ -67,9 +69,9 @@ def styles(variants: Iterable[str]) -> dict[str, Style]:
         number, _ = strategy_rank(strategy)
         if number == len(COLOURS) and strategy not in others:
             others.append(strategy)
-        found[variant] = style(number + (others.index(strategy) if strategy in others else 0), seen[strategy])
+        looks[variant] = style(number + (others.index(strategy) if strategy in others else 0), seen[strategy])
         seen[strategy] += 1
-    return found
+    return looks
 
 
 @dataclass
@@ -89,38 +91,46 @@ class Drawing:
 
     def legend(self, *all_axes: Axes, note: str = "") -> None:
         """Draw one legend for all axes below the figure. Each label comes once, and a note is above them."""
-        found: dict[str, Any] = {}
+        handles: dict[str, Artist] = {}
         for axes in all_axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                found.setdefault(label, handle)
+                handles.setdefault(label, handle)
         # At 8 points, a letter is about 0.07 inches wide. The sample line and the gap are half an inch wide.
-        column = 0.5 + 0.07 * max(map(len, found))
-        n_columns = max(1, min(len(found), int(self.figure.get_figwidth() / column)))
-        look: dict[str, Any] = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "title": note or None}
-        look |= {"loc": "outside lower center", "ncols": n_columns}
-        self.figure.legend(list(found.values()), list(found), **look)
+        column = 0.5 + 0.07 * max(map(len, handles))
+        n_columns = max(1, min(len(handles), int(self.figure.get_figwidth() / column)))
+        self.figure.legend(
+            list(handles.values()),
+            list(handles),
+            title=note or None,
+            loc="outside lower center",
+            ncols=n_columns,
+            frameon=False,
+            fontsize=8,
+            title_fontsize=8,
+        )
 
     def svg(self, is_transparent: bool = False) -> str:
         """The figure as SVG text."""
-        return self._saved("svg", is_transparent, metadata={"Date": None, "Creator": None}).decode("utf-8")
+        return self._saved("svg", is_transparent).decode("utf-8")
 
     def save(self, folder: Path) -> list[Path]:
         """Write `KEY.png` and `KEY.svg` into a folder, and return their paths."""
         make_folder("the folder of figures", folder)
         paths = [folder / f"{self.key}.png", folder / f"{self.key}.svg"]
-        write_file(paths[0], self._saved("png", dpi=160))
+        write_file(paths[0], self._saved("png"))
         write_file(paths[1], self.svg())
         return paths
 
-    def _saved(self, kind: str, is_transparent: bool = False, **kwargs: Any) -> bytes:
+    def _saved(self, kind: str, is_transparent: bool = False) -> bytes:
         import matplotlib
         from matplotlib.text import Text
 
         out = io.BytesIO()
         for text in self.figure.findobj(Text):
             text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
-        with matplotlib.rc_context(_STYLE):
-            self.figure.savefig(out, format=kind, transparent=is_transparent, **kwargs)
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else None
+        with matplotlib.rc_context({**_STYLE, "savefig.dpi": 160}):
+            self.figure.savefig(out, format=kind, transparent=is_transparent, metadata=metadata)
         return out.getvalue()
 
 
@@ -156,13 +166,13 @@ def draw_lines(
         for length, score in scores.items():
             draw_interval(axes, length * moved, score, style.colour)
         points = sorted((length * moved, score.mean) for length, score in scores.items())
-        look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
+        draw = partial(axes.plot, color=style.colour, marker=style.marker)
         # Every point is drawn on its own, so that it can have its own text under the mouse.
         axes.plot(*zip(*points, strict=True), color=style.colour, ls=style.line, lw=1.5, zorder=2)
         for length, score in scores.items():
-            (point,) = axes.plot([length * moved], [score.mean], **look, ls="", ms=6, zorder=3)
+            (point,) = draw([length * moved], [score.mean], ls="", ms=6, zorder=3)
             drawing.tip(point, tips[length])
-        axes.plot([], [], **look, ls=style.line, lw=1.5, label=label)
+        draw([], [], ls=style.line, lw=1.5, label=label)
         lengths |= set(scores)
     length_axis(axes, lengths)
     axes.grid(axis="y", color=GRID, lw=0.6)
@@ -187,8 +197,8 @@ def ends(interval: Interval | None, sign: str = "") -> str:
     """The words of a tip about an interval; empty if it is not known."""
     if interval is None or not interval.is_known:
         return ""
-    digits = 1 if sign else 0
-    return f", 95 % interval {interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
+    low, high = (rounded(end, 1 if sign else 0) for end in (interval.low, interval.high))
+    return f", 95 % interval {low:{sign}f} to {high:{sign}f}"
 
 
 def interval_key(intervals: Iterable[Interval]) -> str:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.reports.files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published import metric_of, split_length
+from mteb_longembed.reports.safe_files import printable, read_folders, read_json
+from mteb_longembed.reports.scores.published_numbers import metric_of, split_length
 from mteb_longembed.reports.scores.results import Result
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTaskRetrieval
 
 _SUFFIX = "_predictions.json"
 _HEADER = "mteb_model_meta"
@@ -45,13 +48,13 @@ class DepthPoint(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def load_task(name: str, splits: tuple[str, ...]) -> Any:
+def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
     """An mteb retrieval task with `dataset["default"][split]` filled; a `DataError` if mteb cannot load it."""
     # To import mteb takes seconds, and most reports do not need it.
     import mteb
 
     try:
-        task: Any = mteb.get_task(name, eval_splits=list(splits))
+        task = cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits)))
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
     except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import LENGTHS, PUBLISHED
+from mteb_longembed.reports.scores.published_numbers import LENGTHS, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
@@ -75,9 +75,7 @@ def public_results() -> PublicResults:
 class Window:
     """The conclusion from the Passkey scores of one model."""
 
-    near: (
-        int | None
-    )  # texts seem to be cut after so many tokens; None: no cut is seen, or the scores are unclear
+    near: int | None  # tokens after which texts seem to be cut; None: no cut is seen, or it is unclear
     is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
 
     @property
@@ -116,8 +114,8 @@ def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
             ):
                 members.setdefault(read, []).append(values)
     return {
-        read: {length: median(values[length] for values in found) for length in LENGTHS}
-        for read, found in sorted(members.items())
+        read: {length: median(values[length] for values in same) for length in LENGTHS}
+        for read, same in sorted(members.items())
     }
 
 

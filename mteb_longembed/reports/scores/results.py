@@ -11,12 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
-from mteb_longembed.reports.files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published import BEIR_TASKS, column_of, metric_of
+from mteb_longembed.reports.safe_files import printable, read_folders, read_json
+from mteb_longembed.reports.scores.published_numbers import BEIR_TASKS, column_of, metric_of
+
+#: One of these keys is in every file that `mteb run` or our `compare` writes beside the results of the report's tasks:
+#: other tasks, saved predictions, comparisons and costs.
+_OTHER_FILES = (
+    b'"task_name"',
+    b'"mteb_dataset_name"',
+    b'"mteb_model_meta"',
+    b'"tokens_shared"',
+    b'"share_read"',
+)
 
 
 @dataclass(frozen=True)
@@ -59,9 +68,9 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
 
     It is an `InputError` if a folder does not exist.
     """
-    found, problems = read_folders("results", folders, "*.json", _read_file)
+    results, problems = read_folders("results", folders, "*.json", _read_file)
     rows: dict[tuple[str, str, str, str], Result] = {}
-    for row in found:
+    for row in results:
         first = rows.setdefault(row.key, row)
         if first.score != row.score:
             problem = f"skipped {row.path}, split {row.split}: {first.path} has another score for it."
@@ -76,7 +85,7 @@ def _read_file(path: Path) -> list[Result]:
     if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
         # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
         # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
-        if any(key in raw for key in (b'"task_name"', b'"mteb_dataset_name"', b'"mteb_model_meta"')):
+        if any(key in raw for key in _OTHER_FILES):
             return []
         raise DataError("it is not an MTEB result file (no 'task_name').")
     data = read_json(path, raw)
@@ -92,15 +101,22 @@ def _read_file(path: Path) -> list[Result]:
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
         Result(
-            model, path.stem, printable(split), _score(path.stem, split, found), revision, path, version, day
+            model,
+            path.stem,
+            printable(split),
+            _score(path.stem, split, subsets),
+            revision,
+            path,
+            version,
+            day,
         )
-        for split, found in data["scores"].items()
+        for split, subsets in data["scores"].items()
     ]
 
 
-def _score(task: str, split: str, subsets: Any) -> float:
-    found = subsets if isinstance(subsets, list) else []
-    default = [s for s in found if isinstance(s, dict) and s.get("hf_subset") == "default"]
+def _score(task: str, split: str, subsets: object) -> float:
+    entries = subsets if isinstance(subsets, list) else []
+    default = [s for s in entries if isinstance(s, dict) and s.get("hf_subset") == "default"]
     if len(default) != 1:
         raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
     name = metric_of(task)
@@ -127,7 +143,7 @@ def _day(value: object) -> str:
 def _read_model(folder: Path) -> Model:
     """The model of a revision folder; without `model_meta.json` the folders' names are used, as in mteb."""
     meta_path = folder / "model_meta.json"
-    meta: Any = {}
+    meta: dict[str, object] = {}
     if meta_path.is_file():
         try:
             meta = read_json(meta_path)
@@ -137,7 +153,7 @@ def _read_model(folder: Path) -> Model:
             raise DataError(f"{meta_path.name} beside it does not name a model.")
     name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
     return Model(
-        split_model_name(printable(name)),
+        split_model_name(printable(str(name))),
         printable(str(meta.get("revision") or folder.name)),
         _whole(meta.get("n_parameters")),
         _whole(meta.get("max_tokens")),

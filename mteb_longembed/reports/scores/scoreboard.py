@@ -17,7 +17,7 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     GENERATED,
     PUBLISHED,
@@ -46,7 +46,7 @@ class Score:
     n_all: int  # parts of a whole score
 
     @property
-    def whole(self) -> Interval | None:
+    def complete(self) -> Interval | None:
         """The mean if every part is there, otherwise None."""
         return self.mean if self.n_done == self.n_all else None
 
@@ -109,17 +109,17 @@ def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual:
         values = {row.split: 100 * row.score for row in rows}
         queries = {row.split: _queries(column, row) for row in rows}
         done = [values[split] for split in column.splits if split in values]
-        own = [queries.get(split) for split in column.splits]
-        scores[column.key] = Score(_mean(done, own), len(done), len(column.splits))
-        groups += own
-        weights += [1 / len(COLUMNS) / len(own)] * len(own)
+        by_split = [queries.get(split) for split in column.splits]
+        scores[column.key] = Score(_mean(done, by_split), len(done), len(column.splits))
+        groups += by_split
+        weights += [1 / len(COLUMNS) / len(by_split)] * len(by_split)
         if column.is_by_length:
             by_length[column.key] = _by_length(values)
-            known = {split: interval_of([found]) for split, found in queries.items()}
-            length_intervals[column.key] = _by_length({split: i for split, i in known.items() if i})
-    whole = [score.whole.mean for score in scores.values() if score.whole]
-    mean = _mean(whole, groups, weights) if len(whole) == len(COLUMNS) else None
-    average = Score(mean, len(whole), len(COLUMNS))
+            intervals = {split: interval_of([scored]) for split, scored in queries.items()}
+            length_intervals[column.key] = _by_length({split: i for split, i in intervals.items() if i})
+    means = [score.complete.mean for score in scores.values() if score.complete]
+    mean = _mean(means, groups, weights) if len(means) == len(COLUMNS) else None
+    average = Score(mean, len(means), len(COLUMNS))
     data = f"{kind}, other revision: {', '.join(other)}" if other else kind
     return Line(model, data, scores, average, by_length, length_intervals)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby
 from statistics import fmean
 
-from mteb_longembed.reports.files import printable, slug
-from mteb_longembed.reports.scores.bases import shortened
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.safe_files import printable, slug
+from mteb_longembed.reports.scores.base_groups import shortened
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, Score
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -38,7 +39,7 @@ class Cell:
     @property
     def bounds(self) -> str:
         """The interval in whole numbers, such as `[36,41]`; empty if there is none."""
-        return "" if self.interval is None else f"[{round(self.interval[0])},{round(self.interval[1])}]"
+        return "" if self.interval is None else "[{},{}]".format(*(rounded(end, 0) for end in self.interval))
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,17 @@ def score_table(
     return Table(key, title, tuple(header), made, (*notes, *partial, *known))
 
 
+def rounded(value: float, digits: int = 1) -> Decimal:
+    """A number of a table, a figure or a sentence, for a format such as `+.1f`; halves are rounded away from zero.
+
+    The format of a float rounds halves to even digits. Means over eight lengths are often halves: 93.25, 93.75.
+    """
+    exact = Decimal(str(round(value, 6)))  # without the error of sums: 100 * 0.58 is 57.99999999999999
+    if not exact.is_finite():
+        return exact
+    return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0  # no -0.0
+
+
 def text_cell(text: str | int | None) -> Cell:
     """A cell with words or a whole number."""
     if text is None:
@@ -109,7 +121,7 @@ def number_cell(value: float | None, digits: int = 1, interval: Interval | None 
     if value is None:
         return Cell(MISSING)
     ends = None if interval is None or not interval.is_known else (interval.low, interval.high)
-    return Cell(f"{value:,.{digits}f}", float(value), interval=ends)
+    return Cell(f"{rounded(value, digits):,f}", float(value), interval=ends)
 
 
 def interval_cell(score: Interval | None) -> Cell:
@@ -125,24 +137,23 @@ def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
     """
     if cell.number is None or reference.number is None:
         return Cell(MISSING)
-    # Adding zero turns a rounded -0.0 into 0.0.
     difference = round(cell.number - reference.number, 6) + 0.0
-    made = Cell(f"{round(difference, 1) + 0.0:+.1f}{mark}", difference)
+    made = Cell(f"{rounded(difference):+f}{mark}", difference)
     if cell.interval is None:
         return made
     first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
-    found = difference_of_intervals(first, Interval(cell.number, *cell.interval))
-    return replace(made, interval=(found.low, found.high))
+    difference_interval = difference_of_intervals(first, Interval(cell.number, *cell.interval))
+    return replace(made, interval=(difference_interval.low, difference_interval.high))
 
 
 def score_cell(score: Score) -> Cell:
     """A cell with a score. A partial score shows how many parts are there, and has no number for sorting."""
-    if score.whole:
-        return interval_cell(score.whole)
+    if score.complete:
+        return interval_cell(score.complete)
     if score.n_done == 0:
         return Cell(MISSING, is_partial=True)
     done = f"({score.n_done}/{score.n_all})"
-    return Cell(done if score.mean is None else f"{score.mean.mean:.1f} {done}", is_partial=True)
+    return Cell(done if score.mean is None else f"{rounded(score.mean.mean)} {done}", is_partial=True)
 
 
 def score_cells(line: Line) -> list[Cell]:
@@ -169,11 +180,11 @@ def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[t
     marked = [list(row) for row in rows]
     for column in columns:
         # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
-        shown = [None if row[column].number is None else f"{row[column].number:.1f}" for row in rows]
-        known = [text for text in shown if text is not None]
+        texts = [None if (n := row[column].number) is None else str(rounded(n)) for row in rows]
+        known = [text for text in texts if text is not None]
         best = max(known, key=float, default="0.0")
-        if len(known) >= 2 and best != "0.0" and shown.count(best) == 1:
-            row = marked[shown.index(best)]
+        if len(known) >= 2 and best != "0.0" and texts.count(best) == 1:
+            row = marked[texts.index(best)]
             row[column] = replace(row[column], is_best=True)
     return tuple(map(tuple, marked))
 
@@ -199,13 +210,13 @@ _PLACES_NOTES = (
 )
 
 
-def places_table(found: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
+def places_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
     """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
     rows = []
-    for model, task, n_queries, made in found:
-        cells = [number_cell(100 * third) for third in made.thirds]
-        index = number_cell(100 * made.index.mean, interval=made.index.scaled(100))
+    for model, task, n_queries, sensitivity in sensitivities:
+        cells = [number_cell(100 * third) for third in sensitivity.thirds]
+        index = number_cell(100 * sensitivity.index.mean, interval=sensitivity.index.scaled(100))
         names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
-        rows.append((*names, *cells, index, number_cell(100 * made.noise)))
+        rows.append((*names, *cells, index, number_cell(100 * sensitivity.noise)))
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
     return Table("places", "Place of the answer", header, tuple(rows), _PLACES_NOTES)

@@ -86,9 +86,9 @@ KINDS: dict[str, Callable[[Harder, _People, list[str], list[str], int], _Made]] 
 
 
 def _document(made: _Made, draws: Draws) -> Hidden:
-    asked = draws.choice([place for place, (query, _) in enumerate(made) if query])
+    asked = draws.choice([i for i, (query, _) in enumerate(made) if query])
     query, text = made[asked]
-    return Hidden(text, query, tuple(other for place, (_, other) in enumerate(made) if place != asked))
+    return Hidden(text, query, tuple(other for i, (_, other) in enumerate(made) if i != asked))
 
 
 def _fours(items: list[str]) -> list[list[str]]:

@@ -7,7 +7,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 T = TypeVar("T")
 Unit = Literal["words", "characters"]
@@ -49,6 +49,15 @@ class Draws:
         while len(drawn) < k:
             drawn[self.below(n)] = None
         return list(drawn)
+
+
+class Document(TypedDict, total=False):
+    """A row of a corpus."""
+
+    id: str
+    text: str
+    depth: float  # where the hidden text begins, from 0 to 1
+    n_words: int  # in a language without spaces, characters
 
 
 @dataclass(frozen=True)
@@ -104,17 +113,17 @@ class Haystack:
         first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
         return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
 
-    def hide(self, texts: Sequence[str], places: Sequence[int]) -> dict[str, Any]:
+    def hide(self, texts: Sequence[str], indices: Sequence[int]) -> Document:
         """A document: this text with other texts at their places; `depth` is the place of the first of them."""
         document, start = "", 0
-        for place, text in sorted(zip(places, texts, strict=True), key=lambda pair: pair[0]):
-            end = self.ends[place][0]
+        for index, text in sorted(zip(indices, texts, strict=True), key=lambda pair: pair[0]):
+            end = self.ends[index][0]
             document = self._join(self._join(document, self.text[start:end]), text)
             start = end
         document = self._join(document, self.text[start:])
         return {
             "text": document,
-            "depth": round(self.ends[places[0]][1] / self.size, 4),
+            "depth": round(self.ends[indices[0]][1] / self.size, 4),
             "n_words": self.n_words + sum(map(self.count, texts)),
         }
 
@@ -137,7 +146,7 @@ def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
     return sentence[:size].rpartition(space)[0]
 
 
-class Corpus(Sequence[dict[str, Any]]):
+class Corpus(Sequence[Document]):
     """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
@@ -158,7 +167,7 @@ class Corpus(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._hidden)
 
-    def __getitem__(self, place: Any) -> dict[str, Any]:  # type: ignore[override]  # no slices
-        number = range(len(self))[place]
+    def __getitem__(self, index: int) -> Document:  # type: ignore[override]  # no slices
+        number = range(len(self))[index]
         item = self._hidden[number]
         return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._places[number])}

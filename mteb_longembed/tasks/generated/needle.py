@@ -13,7 +13,7 @@ from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documen
 from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
-from mteb_longembed.tasks.metadata import generated
+from mteb_longembed.tasks.task_metadata import generated
 
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.
@@ -142,8 +142,8 @@ def paragraphs() -> list[str]:
     """The paragraphs of the essays."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
     # one space for any white space inside a paragraph: line ends must not change the content hash
-    found = (" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text))
-    return [part for part in found if part]
+    parts = (" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text))
+    return [part for part in parts if part]
 
 
 def split_sentences(paragraph: str) -> list[str]:
@@ -152,11 +152,11 @@ def split_sentences(paragraph: str) -> list[str]:
     >>> split_sentences('We met Dr. Voss. "Why?" she asked. 12 answers.')
     ['We met Dr. Voss. ', '"Why?" she asked. ', '12 answers.\n\n']
     """
-    made: list[str] = []
+    sentences: list[str] = []
     start = 0
-    for found in _SENTENCE_END.finditer(paragraph):
-        if paragraph[start : found.start()].endswith(_SHORT_FORMS):
+    for end in _SENTENCE_END.finditer(paragraph):
+        if paragraph[start : end.start()].endswith(_SHORT_FORMS):
             continue
-        made.append(paragraph[start : found.end()].rstrip() + " ")
-        start = found.end()
-    return [*made, paragraph[start:] + "\n\n"]
+        sentences.append(paragraph[start : end.end()].rstrip() + " ")
+        start = end.end()
+    return [*sentences, paragraph[start:] + "\n\n"]

@@ -7,7 +7,7 @@ from itertools import cycle
 
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
-from mteb_longembed.tasks.metadata import generated
+from mteb_longembed.tasks.task_metadata import generated
 
 _WORDS_PER_TOKEN = 0.75
 # Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the

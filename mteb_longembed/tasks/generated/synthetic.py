@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict, cast
 
 import datasets
 import pyarrow as pa
@@ -23,7 +23,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
-from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
@@ -65,6 +65,14 @@ class Recipe:
             ("queries", self.n_queries, N_QUERIES),
         )
         return "".join(f"-{name}{value}" for name, value, default in given if value != default)
+
+
+class SplitData(TypedDict):
+    """The corpus rows, query rows and relevance judgements of a split."""
+
+    corpus: Corpus
+    queries: list[dict[str, str]]
+    relevant_docs: dict[str, dict[str, int]]
 
 
 class SyntheticRetrieval(AbsTaskRetrieval):
@@ -121,8 +129,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return tuple(f"test_{length}" for length in LENGTHS + LONGER)
 
     @classmethod
-    def generate(cls, split: str) -> dict[str, Any]:
-        """The corpus rows, query rows and relevance judgements of a split.
+    def generate(cls, split: str) -> SplitData:
+        """Make the data of a split.
 
         Raises:
             UnknownNameError: the split is not in `known_splits()`.
@@ -133,13 +141,17 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
-        places = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
+        positions = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
         asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
-        return {"corpus": Corpus(haystack, hidden, places), "queries": queries, "relevant_docs": judgements}
+        return {
+            "corpus": Corpus(haystack, hidden, positions),
+            "queries": queries,
+            "relevant_docs": judgements,
+        }
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+    def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
 
         Raises:
@@ -151,11 +163,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         self.dataset = {"default": {}}
         for split in self.eval_splits:
             data = self.generate(split)
-            corpus: Corpus = data["corpus"]
-            if corpus.n_chars > _IN_MEMORY:
-                table = self._on_disk(split, corpus)
-            else:
-                table = Dataset.from_list(list(corpus))
+            corpus, is_large = data["corpus"], data["corpus"].n_chars > _IN_MEMORY
+            table = self._on_disk(split, corpus) if is_large else Dataset.from_list(list(corpus))
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=table,
                 queries=Dataset.from_list(data["queries"]),
@@ -198,8 +207,9 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             data = cls.generate(f"test_{length}")
             for row in data["corpus"]:
                 digest.update(f"{row['id']}\t{row['text']}\t{row['depth']}\t{row['n_words']}\n".encode())
-            for row in data["queries"]:
-                digest.update(f"{row['id']}\t{row['text']}\t{[*data['relevant_docs'][row['id']]]}\n".encode())
+            for query in data["queries"]:
+                documents = [*data["relevant_docs"][query["id"]]]
+                digest.update(f"{query['id']}\t{query['text']}\t{documents}\n".encode())
         return digest.hexdigest()[:12]
 
     @classmethod
@@ -219,10 +229,10 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
-        language, suffix, told = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
+        language, suffix, extra = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
         if recipe.language != ENGLISH or recipe.kind:
-            told += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
-        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{told}".encode()).hexdigest()[:12]
+            extra += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
+        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{extra}".encode()).hexdigest()[:12]
         metadata = cls.metadata.model_copy(
             update={
                 "name": cls.metadata.name + suffix,
@@ -232,7 +242,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             }
         )
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
-        made: Any = type(cls.__name__, (cls,), body)
+        made = cast("type[SyntheticRetrieval]", type(cls.__name__, (cls,), body))
         name, most = cls.metadata.name, made.most_documents()
         if not N_QUERIES <= recipe.n_documents <= most:
             raise InputError(

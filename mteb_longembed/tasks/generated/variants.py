@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TypeVar
+
+from mteb.abstasks import AbsTask
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks.generated.harder import KINDS
@@ -11,6 +13,8 @@ from mteb_longembed.tasks.generated.languages import ENGLISH, known_languages
 from mteb_longembed.tasks.generated.needle import PARAPHRASE, LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval
+
+T = TypeVar("T")
 
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
@@ -33,20 +37,20 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     >>> find_variant("LongEmbedPasskey") is None
     True
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    given = {key: value for key, value in found.groupdict().items() if value is not None}
+    given = {key: value for key, value in match.groupdict().items() if value is not None}
     task = _TASKS[given.pop("task")]
     if "kind" in given and task is not LongEmbedNeedle:
         return None
     if "language" in given and given["language"] not in set(known_languages()) - {ENGLISH}:
         return None
-    options: dict[str, Any] = {key: _READ.get(key, str)(value) for key, value in given.items()}
+    options = {key: _READ.get(key, str)(value) for key, value in given.items()}
     return type(task.variant(**options))
 
 
-class TaskRegistry(dict[str, Any]):
+class TaskRegistry(dict[str, type[AbsTask]]):
     """mteb's registry of task classes, which also knows the names of variants.
 
     Iteration gives only the tasks that mteb lists. There are too many variants to list: each is made on request.
@@ -64,7 +68,7 @@ class TaskRegistry(dict[str, Any]):
             raise KeyError(name)
         return made
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: T | None = None) -> type[AbsTask] | T | None:  # type: ignore[override]
         """The same as `dict.get`."""
         try:
             return self[name]

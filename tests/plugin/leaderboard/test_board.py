@@ -83,10 +83,10 @@ def test_missing_packages_are_told_in_one_sentence(tmp_path: Path, monkeypatch) 
 def test_models_that_ran_parts_of_tasks_are_told_with_these_tasks(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, PLUS, splits=["test_256"])
     write_results(tmp_path, "org/whole", PLUS)
-    told = board.without_whole_task(tmp_path, ["LongEmbed+"])
+    told = board.without_complete_task(tmp_path, ["LongEmbed+"])
     assert told == {NAME: ["LongEmbedNeedle", "LongEmbedPasskey"]}
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5}, revision="later-le2")
-    assert board.without_whole_task(tmp_path, ["LongEmbed+"]) == {}
+    assert board.without_complete_task(tmp_path, ["LongEmbed+"]) == {}
 
 
 # ---- in a browser ------------------------------------------------------------------------------------------

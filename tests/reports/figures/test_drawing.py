@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports.figures import bars, cells, curves
+from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.statistics.intervals import Interval
@@ -28,9 +28,12 @@ def drawings():
     curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": whole}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     return [
-        *map(cells.draw, cells.by_model(made)),
-        *map(cells.draw, cells.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"]))),
-        cells.draw(cells.by_depth("m", "t", points)),
+        *map(heat_maps.draw, heat_maps.by_model(made)),
+        *map(
+            heat_maps.draw,
+            heat_maps.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])),
+        ),
+        heat_maps.draw(heat_maps.by_depth("m", "t", points)),
         *map(bars.draw, bars.improvement(made)),
         *map(curves.draw_targets, curves.targets(made)),
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
@@ -92,7 +95,7 @@ def test_an_average_without_single_queries_says_that_it_has_no_interval(drawings
 
 def test_depth_maps_print_the_queries_of_each_cell_and_are_grey_below_thirty():
     points = [DepthPoint(512, 0.1, 1.0)] * 30 + [DepthPoint(1024, 0.1, 1.0)] * 29
-    drawing = cells.draw(cells.by_depth("mteb-longembed/m", "t", points))
+    drawing = heat_maps.draw(heat_maps.by_depth("mteb-longembed/m", "t", points))
     (axes,) = drawing.figure.axes
     assert [text.get_text() for text in axes.texts] == ["100", "n=30", "100", "n=29", "100", "n=59"]
     many, few, both = (patch.get_facecolor() for patch in axes.patches[:3])
@@ -134,7 +137,7 @@ def _tasks(drawing):
 
 def test_the_heat_map_explains_the_marks_that_are_in_it():
     def key(found):
-        return cells.draw(cells.by_model(found)[0]).figure.get_supxlabel()
+        return heat_maps.draw(heat_maps.by_model(found)[0]).figure.get_supxlabel()
 
     assert key(lines({f"{BASE}+pi@4096": 0.305})) == "♦ 4k tokens or more"
     assert key(lines({BASE: 0.305})) == ""

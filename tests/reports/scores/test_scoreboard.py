@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mteb_longembed.reports.scores.published import COLUMNS
+from mteb_longembed.reports.scores.published_numbers import COLUMNS
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.statistics.bootstrap import mean_interval
 from tests.reports.made import BASE, GENERATED, PUBLISHED, line, rows
@@ -30,7 +30,7 @@ def test_one_missing_length_leaves_no_average():
     results = [row for row in rows(BASE, 0.5) if row.split != "test_32768"]
     (only,) = score_lines(results)
     assert (only.scores["Passkey"].n_done, only.scores["Passkey"].n_all) == (7, 8)
-    assert only.scores["Passkey"].whole is None
+    assert only.scores["Passkey"].complete is None
     assert only.average.mean is None
     assert (only.average.n_done, only.average.n_all) == (4, 6)
 

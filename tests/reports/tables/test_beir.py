@@ -7,9 +7,9 @@ import pytest
 
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published import CQADUPSTACK_PARTS, beir_tasks
+from mteb_longembed.reports.scores.published_numbers import CQADUPSTACK_PARTS, beir_tasks
 from mteb_longembed.reports.scores.results import Model, Result
-from mteb_longembed.reports.tables.scores import beir_table
+from mteb_longembed.reports.tables.paper_tables import beir_table
 
 
 def _rows(name, value, skip=()):

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.scores import length_tables, main_tables, strategy_tables
+from mteb_longembed.reports.tables.paper_tables import length_tables, main_tables, strategy_tables
+from mteb_longembed.reports.tables.table import Cell, difference_cell, number_cell
 from tests.reports.made import BASE, lines, rows
 
 
@@ -58,3 +59,12 @@ def test_without_the_base_there_are_no_differences_and_a_note_says_so():
     (table,) = strategy_tables(lines({f"{BASE}+ntk@4096": 0.45}))
     assert table.rows[0][2].text == "45.0"
     assert "no results of the base itself" in table.notes[0]
+
+
+def test_halves_are_rounded_up_in_every_table():
+    # The mean of Acc@1 over eight lengths is a multiple of a quarter: 93.25 must not be 93.2 and 93.75 be 93.8.
+    shown = [
+        number_cell(value).text for value in (93.25, 93.75, 100 * 0.0725, -0.25, -0.04, 57.99999999999999)
+    ]
+    assert shown == ["93.3", "93.8", "7.3", "-0.3", "0.0", "58.0"]
+    assert difference_cell(Cell("", 93.25), Cell("", 93.0)).text == "+0.3"

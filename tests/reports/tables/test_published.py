@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mteb_longembed.reports.tables.scores import comparison_tables, matches
+from mteb_longembed.reports.tables.paper_tables import comparison_tables, matches
 from tests.reports.made import BASE, PUBLISHED, ROTARY, line
 
 

@@ -108,10 +108,9 @@ class PublishedLine:
 
 
 @cache
-def _data(name: str = "published") -> dict[str, Any]:
+def _data(name: str = "published") -> Any:
     path = files("mteb_longembed.reports") / "data" / f"{name}.json"
-    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return data
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def source(origin: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import Any
 
 from mteb_longembed.reports.figures.drawing import GREENS, GRID, INK, Drawing, ends, length_label, new_drawing
-from mteb_longembed.reports.scores.bases import labels, shortened
+from mteb_longembed.reports.scores.base_groups import labels, shortened
 from mteb_longembed.reports.scores.predictions import DepthPoint
-from mteb_longembed.reports.scores.published import COLUMNS, LENGTHS, PUBLISHED, published_lines
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, LENGTHS, PUBLISHED, published_lines
 from mteb_longembed.reports.scores.scoreboard import Line, share_interval
-from mteb_longembed.reports.tables.scores import data_key, data_words
+from mteb_longembed.reports.tables.paper_tables import data_key, data_words
+from mteb_longembed.reports.tables.table import rounded
 
 # Fifty queries at each length give ten for each of five bins. Smaller bins would show noise.
 N_BINS = 5
@@ -37,7 +38,7 @@ class Cells:
 
 def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
     """A heat map for each task and kind of data, the best mean first; a length that was not measured counts as 0."""
-    found = []
+    maps = []
     for data, group in groupby(lines, key=lambda line: line.data):
         members = list(group)
         names = labels(line.model for line in members)
@@ -53,8 +54,8 @@ def by_model(lines: Iterable[Line], with_authors: bool = False) -> list[Cells]:
                 title = f"{key}: Acc@1 (%) by context length, {data_words(data, 'data')}"
                 values = tuple(tuple(row.get(length) for length in lengths) for _, row in rows)
                 name = f"heatmap-{key.lower()}-{data_key(data)}"
-                found.append(Cells(name, title, tuple(label for label, _ in rows), lengths, values))
-    return found
+                maps.append(Cells(name, title, tuple(label for label, _ in rows), lengths, values))
+    return maps
 
 
 def by_depth(model: str, task: str, points: Iterable[DepthPoint]) -> Cells:
@@ -100,10 +101,10 @@ def draw(data: Cells) -> Drawing:
                 colour = greys(value / 200) if is_grey else greens(value / 100)
                 cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=GRID, lw=0.8)
                 ink = INK[value > 60 and not is_grey]
-                look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-                axes.text(x + 0.5, y + (0.5 if n is None else 0.36), f"{value:.0f}", fontsize=8, **look)
+                write = partial(axes.text, ha="center", va="center", color=ink)
+                write(x + 0.5, y + (0.5 if n is None else 0.36), str(rounded(value, 0)), fontsize=8)
                 if n is not None:
-                    axes.text(x + 0.5, y + 0.74, f"n={n}", fontsize=6, **look)
+                    write(x + 0.5, y + 0.74, f"n={n}", fontsize=6)
             axes.add_patch(cell)
             drawing.tip(cell, _tip(data, y, x, value, n))
     axes.set_xlim(0, len(columns))
@@ -127,7 +128,7 @@ def _tip(data: Cells, y: int, x: int, value: float | None, n: int | None) -> str
     if value is None:
         return where + ("no queries" if data.counts else "not measured")
     of = "" if n is None else f" of {n} queries"
-    return f"{where}{value:.1f} %{of}{ends(share_interval(value) if n is None else share_interval(value, n))}"
+    return f"{where}{rounded(value)} %{of}{ends(share_interval(value) if n is None else share_interval(value, n))}"
 
 
 def _label(line: Line, name: str) -> str:
@@ -145,8 +146,8 @@ def _legend(data: Cells) -> str:
     values: Sequence[float | None] = [value for row in data.values for value in row]
     if None in values:
         meanings.append("hatched: not measured")
-    half = share_interval(50.0)
+    interval = share_interval(50.0)
     sure = ""
-    if half and any(value is not None and share_interval(value) for value in values):
-        sure = f"50 queries a cell: a 50 stands for {half.low:.0f} to {half.high:.0f} (95 %)"
+    if interval and any(value is not None and share_interval(value) for value in values):
+        sure = f"50 queries a cell: a 50 stands for {rounded(interval.low, 0)} to {rounded(interval.high, 0)} (95 %)"
     return "\n".join(filter(None, (", ".join(meanings), sure)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.bases import labels
+from mteb_longembed.reports.scores.base_groups import labels
 from mteb_longembed.reports.scores.public_results import (
     GOOD,
     MISMATCH,
@@ -21,7 +21,7 @@ from mteb_longembed.reports.scores.public_results import (
     reference_curves,
     window,
 )
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     PUBLISHED,
     PublishedLine,
@@ -30,7 +30,7 @@ from mteb_longembed.reports.scores.published import (
     trained_len,
 )
 from mteb_longembed.reports.scores.scoreboard import Line, interval_of, right_and_wrong
-from mteb_longembed.reports.tables.scores import OTHER_DATA
+from mteb_longembed.reports.tables.paper_tables import OTHER_DATA
 from mteb_longembed.reports.tables.table import (
     MISSING,
     SCORE_HEADER,
@@ -75,12 +75,13 @@ class _Row:
         for value, limits in ((self.n_parameters, parameters), (self.advertised, advertised)):
             if limits and (value is None or not limits[0] <= value <= limits[1]):
                 return False
-        seen = self.window
-        if evaluated is None or seen is None:
+        if evaluated is None or self.window is None:
             return evaluated is None
         if evaluated == MISMATCHES:
             return self.is_marked
-        return seen.is_whole if evaluated == "none" else evaluated in (seen.label, str(seen.near))
+        if evaluated == "none":
+            return self.window.is_whole
+        return evaluated in (self.window.label, str(self.window.near))
 
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
@@ -114,14 +115,14 @@ def public_table(
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
-    shown = [
+    kept = [
         row.cells(rank)
         for rank, row in enumerate(rows, start=1)
         if row.is_kept(parameters, advertised, evaluated)
     ]
     title = "LongEmbed, public results, ours and the paper's"
     first = len(_HEADER) - len(SCORE_HEADER)
-    table = score_table("published", title, _HEADER, shown, _notes(public, shown), first)
+    table = score_table("published", title, _HEADER, kept, _notes(public, kept), first)
     return replace(table, is_folded=True)
 
 

@@ -5,9 +5,9 @@ import pytest
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.reports.figures.bars import improvement
 from mteb_longembed.reports.overview import overview
-from mteb_longembed.reports.scores.bases import given_name, group_by_base, labels
+from mteb_longembed.reports.scores.base_groups import given_name, group_by_base, labels
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.scores import strategy_tables
+from mteb_longembed.reports.tables.paper_tables import strategy_tables
 from tests.reports.made import BASE, ROTARY, lines, rows
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
@@ -20,8 +20,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
-from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
 from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries, text_table
+from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
@@ -45,11 +45,11 @@ class Size:
             ("documents", documents, self.n_documents, self.document_chars),
             ("queries", queries, self.n_queries, self.query_chars),
         ):
-            found = sum(map(len, texts.values())) / len(texts)
-            if len(texts) != n or abs(found - chars) > 0.01 * chars:
+            mean_chars = sum(map(len, texts.values())) / len(texts)
+            if len(texts) != n or abs(mean_chars - chars) > 0.01 * chars:
                 raise DataError(
                     f"{name}: expected the published {n} {what} of {chars:.0f} characters on average, found "
-                    f"{len(texts)} of {found:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
+                    f"{len(texts)} of {mean_chars:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
                 )
 
 
@@ -60,7 +60,7 @@ class HubRetrieval(AbsTaskRetrieval):
     size: ClassVar[Size | None]
     k_values = K_VALUES
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+    def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Read the three files.
 
         Raises:
@@ -78,10 +78,10 @@ class HubRetrieval(AbsTaskRetrieval):
         corpus, queries, judged = read_folder(folder)
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        found = RetrievalSplitData(
+        data = RetrievalSplitData(
             corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
         )
-        self.dataset = {"default": {split: found}}
+        self.dataset = {"default": {split: data}}
         self.data_loaded = True
 
 

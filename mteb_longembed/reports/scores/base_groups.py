@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.reports.scores.published import trained_len
+from mteb_longembed.reports.scores.published_numbers import trained_len
 from mteb_longembed.reports.scores.results import Model
 from mteb_longembed.reports.scores.scoreboard import Line
 
@@ -66,23 +66,25 @@ def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
     members: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
         members[line.data, line.model.name.base].append(line)
-    found = []
+    groups = []
     for (data, base), all_lines in members.items():
         # Names of extended models always have a target length; mteb's name of the base has none.
         ours = [line for line in all_lines if line.model.name.target_len is not None]
         commits = list(dict.fromkeys(map(_commit, ours)))
-        short = _distinct(commits)
+        short_commits = _distinct(commits)
         for commit in commits:
-            mine = [line for line in ours if _commit(line) == commit]
+            same_commit = [line for line in ours if _commit(line) == commit]
             mtebs = [line for line in all_lines if line.model.name.target_len is None]
-            candidates = [line for line in mine + mtebs if _commit(line) == commit]
-            own = _base_line(base, candidates) or _base_line(base, all_lines)
-            variants = [line for line in mine + (mtebs if len(commits) == 1 else []) if line is not own]
+            candidates = [line for line in same_commit + mtebs if _commit(line) == commit]
+            base_line = _base_line(base, candidates) or _base_line(base, all_lines)
+            variants = [
+                line for line in same_commit + (mtebs if len(commits) == 1 else []) if line is not base_line
+            ]
             if any(line.model.name.target_len is not None for line in variants):
                 variants.sort(key=_sort_key)
-                mark = short[commit] if len(commits) > 1 else ""
-                found.append(BaseGroup(base, data, own, tuple(variants), mark))
-    return found
+                mark = short_commits[commit] if len(commits) > 1 else ""
+                groups.append(BaseGroup(base, data, base_line, tuple(variants), mark))
+    return groups
 
 
 def _commit(line: Line) -> str:
@@ -120,13 +122,13 @@ def labels(models: Iterable[Model]) -> dict[Model, str]:
     by_name: dict[str, list[Model]] = defaultdict(list)
     for model in dict.fromkeys(models):
         by_name[model.name.full].append(model)
-    found = {}
+    by_model = {}
     for name, same in by_name.items():
-        short = _distinct([model.revision for model in same])
+        revisions = _distinct([model.revision for model in same])
         for model in same:
-            mark = f" ({short[model.revision]})" if len(same) > 1 else ""
-            found[model] = shortened(name) + mark
-    return found
+            mark = f" ({revisions[model.revision]})" if len(same) > 1 else ""
+            by_model[model] = shortened(name) + mark
+    return by_model
 
 
 def _distinct(revisions: Sequence[str]) -> dict[str, str]:
@@ -136,8 +138,8 @@ def _distinct(revisions: Sequence[str]) -> dict[str, str]:
     {'0123456789-le1': '01234567...89-le1', '0123456789-le2': '01234567...89-le2'}
     """
     forms = [{r: r[:8] for r in revisions}, {r: f"{r[:8]}...{r[-6:]}" for r in revisions}]
-    whole = {r: r for r in revisions}
-    return next((form for form in forms if len(set(form.values())) == len(form)), whole)
+    unchanged = {r: r for r in revisions}
+    return next((form for form in forms if len(set(form.values())) == len(form)), unchanged)
 
 
 def shortened(name: str) -> str:
@@ -161,14 +163,14 @@ def given_name(kind: str, typed: str, known: Collection[str]) -> str:
     if typed in known:
         return typed
     wanted = split_model_name(typed)
-    fits = sorted(name for name in known if _fits(wanted, split_model_name(name)))
-    if not fits:
+    matching = sorted(name for name in known if _fits(wanted, split_model_name(name)))
+    if not matching:
         raise UnknownNameError(kind, typed, map(shortened, known))
-    if len(fits) > 1:
+    if len(matching) > 1:
         raise InputError(
-            f"a name must fit only one model, {typed!r} fits {', '.join(map(shortened, fits))}: give one of these."
+            f"a name must fit only one model, {typed!r} fits {', '.join(map(shortened, matching))}: give one of these."
         )
-    return fits[0]
+    return matching[0]
 
 
 def _fits(wanted: StoredName, name: StoredName) -> bool:

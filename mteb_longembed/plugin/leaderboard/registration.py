@@ -26,7 +26,7 @@ _MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.jso
 _OURS = re.compile(r".*-le[0-9]+")
 
 
-def learn_models(cache: Path, *, all_models: bool = False) -> None:
+def register_models(cache: Path, *, all_models: bool = False) -> None:
     """Enter the extended models of a results cache into mteb's registry. Warn about a file that describes no model.
 
     The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
@@ -72,7 +72,7 @@ def make_app_with_ours(make_app: Callable[..., Any], *args: Any, **kwargs: Any) 
     given = inspect.signature(make_app).bind(*args, **kwargs)
     given.apply_defaults()
     try:
-        learn_models(Path(given.arguments["cache"].cache_path))
+        register_models(Path(given.arguments["cache"].cache_path))
     except Exception as error:  # a leaderboard without our models is better than no leaderboard
         warnings.warn(
             f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=3
@@ -87,7 +87,7 @@ def register_in_menu(menu: ModuleType) -> None:
     for entry in entries:
         listed = list(getattr(entry, "benchmarks", ()))  # benchmarks, and further entries of this kind
         entries += listed
-        names = [None if hasattr(each, "benchmarks") else each.name for each in listed]
+        names = [None if hasattr(benchmark, "benchmarks") else benchmark.name for benchmark in listed]
         if "LongEmbed" in names:
             if ours.name not in names:
                 listed.insert(names.index("LongEmbed") + 1, ours)
@@ -103,9 +103,9 @@ def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:
     """
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     known = {
-        each.model_name: each.model_meta or registry.get(each.model_name)
-        for each in results.model_results
-        if is_extended_name(each.model_name) or _OURS.fullmatch(str(each.model_revision))
+        result.model_name: result.model_meta or registry.get(result.model_name)
+        for result in results.model_results
+        if is_extended_name(result.model_name) or _OURS.fullmatch(str(result.model_revision))
     }
     ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
     for name, meta in ours.items():

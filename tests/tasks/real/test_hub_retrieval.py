@@ -11,7 +11,7 @@ import pytest
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
-from mteb_longembed.tasks.real.hub import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
 from tests.loopback_hub import LoopbackHub
 from tests.own_data import bm25
 
@@ -100,7 +100,9 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    monkeypatch.setattr("mteb_longembed.tasks.real.hub.download", lambda *a, **k: pytest.fail("hub asked"))
+    monkeypatch.setattr(
+        "mteb_longembed.tasks.real.hub_retrieval.download", lambda *a, **k: pytest.fail("hub asked")
+    )
     assert len(load().dataset["default"]["test"]["corpus"]) == 4
 
 

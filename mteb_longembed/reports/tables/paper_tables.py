@@ -9,8 +9,8 @@ from itertools import groupby
 from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.bases import BaseGroup, given_name, group_by_base, labels
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.base_groups import BaseGroup, given_name, group_by_base, labels
+from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     LENGTHS,
     PUBLISHED,
@@ -33,6 +33,7 @@ from mteb_longembed.reports.tables.table import (
     interval_cell,
     length_cells,
     number_cell,
+    rounded,
     score_cell,
     score_cells,
     score_table,
@@ -126,13 +127,13 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
 
 def variants_table(results: Iterable[Result]) -> Table | None:
     """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits. None without any."""
-    found: dict[tuple[str, Model], list[Result]] = {}
+    by_variant: dict[tuple[str, Model], list[Result]] = {}
     for row in results:
         if "-" in row.task and column_of(row.task):
-            found.setdefault((row.task, row.model), []).append(row)
-    names = labels(model for _, model in found)
+            by_variant.setdefault((row.task, row.model), []).append(row)
+    names = labels(model for _, model in by_variant)
     rows = []
-    for (task, model), splits in sorted(found.items(), key=lambda item: item[0][0]):
+    for (task, model), splits in sorted(by_variant.items(), key=lambda item: item[0][0]):
         score = fmean(100 * row.score for row in splits)
         words = map(text_cell, (task, names[model], model.tokens, len(splits)))
         rows.append([*words, number_cell(score, interval=interval_of([row.queries for row in splits]))])
@@ -173,9 +174,9 @@ def _strategies(group: BaseGroup) -> Table:
 
 def _with_gain(score: Score, base: Score | None) -> Cell:
     cell = score_cell(score)
-    if cell.number is None or base is None or base.whole is None:
+    if cell.number is None or base is None or base.complete is None:
         return cell
-    return replace(cell, text=f"{cell.text} ({cell.number - base.whole.mean:+.1f})")
+    return replace(cell, text=f"{cell.text} ({rounded(cell.number - base.complete.mean):+f})")
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
@@ -216,9 +217,12 @@ def _beside(
     rows: list[tuple[Cell, ...]] = []
     marks = ["" if data == PUBLISHED or title in _REAL else OTHER_DATA for title in header]
     for line, origin, ours, theirs in pairs:
-        label, own = text_cell(names[line.model]), (text_cell(names[line.model]), text_cell("ours"), *ours)
-        if own not in rows:
-            rows.append(own)
+        label, our_row = (
+            text_cell(names[line.model]),
+            (text_cell(names[line.model]), text_cell("ours"), *ours),
+        )
+        if our_row not in rows:
+            rows.append(our_row)
         rows.append((label, text_cell(origin), *theirs))
         differences = map(difference_cell, ours, theirs, marks)
         rows.append((label, text_cell(f"ours - {origin}"), *differences))
@@ -229,7 +233,7 @@ def _beside(
 def matches(line: Line) -> list[PublishedLine]:
     """The published rows of the same base, strategy and target length; other parameters may differ."""
     ours = line.model.name
-    found = []
+    lines = []
     for theirs in published_lines():
         name = split_model_name(theirs.model)
         if name.base != ours.base or name.strategy != ours.strategy:
@@ -237,8 +241,8 @@ def matches(line: Line) -> list[PublishedLine]:
         # The paper names its base models without a length.
         lengths = (None, trained_len(ours.base)) if ours.is_base else (name.target_len,)
         if ours.target_len in lengths:
-            found.append(theirs)
-    return found
+            lines.append(theirs)
+    return lines
 
 
 def _their_cells(theirs: PublishedLine) -> list[Cell]:
@@ -257,9 +261,9 @@ def statistics_table() -> Table:
         # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
         known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
         for split, row in task_statistics("task_chars")[task].items():
-            whole = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
+            counts = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
             lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
-            rows.append((*whole, number_cell(known[0]), *lengths))
+            rows.append((*counts, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
     header = ("Task", "Split", "Queries", "Documents", *_WORDS, "Characters per document")
     return score_table("statistics", "Task statistics", header, rows, notes)
@@ -288,8 +292,8 @@ def beir_table(results: Iterable[Result], models: Sequence[str] | None = None) -
         rows.append(_row(task.task, task.query_words, task.document_words, cells))
     words, of_documents = fmean(t.query_words for t in tasks), fmean(t.document_words for t in tasks)
     rows.append(_row("Average", words, of_documents, [_average(column) for column in scores]))
-    shown = labels(by_model)
-    header = ["Task", *_WORDS, *(shown[model] for model in chosen), "Difference"]
+    label_of = labels(by_model)
+    header = ["Task", *_WORDS, *(label_of[model] for model in chosen), "Difference"]
     return score_table("beir", "BEIR", header[: len(rows[0])], rows, [_BEIR_NOTE])
 
 
@@ -299,9 +303,9 @@ def _row(task: str, query_words: float, document_words: float, cells: list[Cell]
 
 
 def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:
-    own = scores.get((task.task, task.split))
-    if own is not None or not task.parts:
-        return own
+    score = scores.get((task.task, task.split))
+    if score is not None or not task.parts:
+        return score
     parts = [scores[part, task.split] for part in task.parts if (part, task.split) in scores]
     return mean_of_intervals(parts) if len(parts) == len(task.parts) else None
 

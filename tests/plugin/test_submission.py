@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import mteb
@@ -13,10 +15,10 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed import cli
 from mteb_longembed.errors import InputError
-from mteb_longembed.plugin.leaderboard import submission
-from mteb_longembed.plugin.leaderboard.submission import check_submission
+from mteb_longembed.plugin import submission
+from mteb_longembed.plugin.submission import check_submission
 
-from ..results import write_results
+from .results import write_results
 
 NAME = "org/base+pi@4096"
 ALL = {task.metadata.name: 0.5 for task in mteb.get_benchmark("LongEmbed").tasks}
@@ -169,3 +171,27 @@ def test_what_mteb_itself_writes_is_accepted_but_for_the_entry(tmp_path) -> None
     checked = only(tmp_path / "out")
     assert checked.local == ["LongEmbedPasskey"]
     assert not any("run_settings" in sentence or "JSON" in sentence for sentence in checked.missing)
+
+
+@pytest.mark.parametrize("name", ["model_meta.json", "run_settings.jsonl", "LEMBQMSumRetrieval.json"])
+def test_json_that_is_nested_too_deeply_is_one_sentence(name, registered, tmp_path, capsys) -> None:
+    folder = write_results(tmp_path, NAME, {"LEMBQMSumRetrieval": 0.5})
+    (folder / name).write_text("[" * 100_000)
+    assert cli.main(["submit-check", str(tmp_path)]) == 1
+    assert f"missing: {name} " in capsys.readouterr().out
+
+
+def test_a_name_without_letters_of_unicode_is_one_sentence(tmp_path) -> None:
+    folder = write_results(tmp_path, NAME, {"LEMBQMSumRetrieval": 0.5})
+    meta = folder / "model_meta.json"
+    meta.write_text(
+        json.dumps({**json.loads(meta.read_bytes()), "name": "org/a\ud800", "revision": "\ud800"})
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mteb_longembed", "submit-check", str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert r"the model's name in printable characters, got 'org/a\ud800'." in done.stdout

@@ -34,17 +34,17 @@ def read_folders(
 
     It is an `InputError` if a folder does not exist; `what` says what is in it.
     """
-    found: list[T] = []
+    items: list[T] = []
     problems: list[str] = []
     for folder in map(Path, folders):
         if not folder.exists():
             raise InputError(f"there is no {what} folder {str(folder)!r}: give one that `mteb run` wrote.")
         for path in [folder] if folder.is_file() else sorted(folder.rglob(pattern)):
             try:
-                found += read(path)
+                items += read(path)
             except (DataError, OSError) as error:
                 problems.append(printable(f"skipped {path}: {error}"))
-    return found, list(dict.fromkeys(problems))
+    return items, list(dict.fromkeys(problems))
 
 
 def printable(text: str) -> str:
@@ -62,11 +62,11 @@ def slug(text: str) -> str:
     >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
     ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
     """
-    whole = text.replace("/", "__")
-    made = re.sub(r"[^A-Za-z0-9+@=._-]|^\.", "-", whole)
-    if made == whole and len(made) <= _LONGEST:
-        return made
-    return f"{made[: _LONGEST - 7]}.{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
+    flat = text.replace("/", "__")
+    safe = re.sub(r"[^A-Za-z0-9+@=._-]|^\.", "-", flat)
+    if safe == flat and len(safe) <= _LONGEST:
+        return safe
+    return f"{safe[: _LONGEST - 7]}.{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
 
 
 def write_file(path: Path, content: str | bytes) -> None:

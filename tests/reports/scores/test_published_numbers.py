@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from mteb_longembed.reports.scores.published import (
+from mteb_longembed.reports.scores.published_numbers import (
     AUTHORS,
     PAPER,
     position_kind,

@@ -6,7 +6,6 @@ Source: the tests of github.com/embeddings-benchmark/results (folder structure, 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,10 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import results_folder
 from mteb_longembed.plugin.mteb_parts import part
+from mteb_longembed.reports.safe_files import printable, read_json
 
 #: The largest file that is accepted, in bytes.
 MAX_BYTES = 10 * 1024 * 1024
@@ -51,10 +51,10 @@ class Checked:
 def cache_folder(folder: str | Path) -> Path:
     """The folder that was given to `mteb run --output-folder`, from it or from the folder `results` in it."""
     given = Path(folder)
-    for found in (given, given.resolve().parent):
-        is_given = given.resolve() in (found.resolve(), (found / "results").resolve())
-        if is_given and any(found.glob("results/*/*/*.json")):
-            return found
+    for candidate in (given, given.resolve().parent):
+        is_given = given.resolve() in (candidate.resolve(), (candidate / "results").resolve())
+        if is_given and any(candidate.glob("results/*/*/*.json")):
+            return candidate
     raise InputError(
         f"{given} must be a folder that `mteb run --output-folder {given}` wrote, with files of the form "
         "results/MODEL/REVISION/TASK.json, got no such file."
@@ -64,22 +64,22 @@ def cache_folder(folder: str | Path) -> Path:
 def check_submission(folder: str | Path) -> list[Checked]:
     """Check all results of a folder, by model and revision."""
     results = cache_folder(folder) / "results"
-    found = [_check(place) for place in sorted(results.glob("*/*")) if any(place.glob("*.json"))]
-    _check_duplicates(found)
-    return found
+    models = [_check(path) for path in sorted(results.glob("*/*")) if any(path.glob("*.json"))]
+    _check_duplicates(models)
+    return models
 
 
-def _check(place: Path) -> Checked:
+def _check(folder: Path) -> Checked:
     """Check the folder of one model at one revision."""
-    checked = Checked(place.parent.name, place.name)
-    meta = _read_meta(place / _META, checked)
+    checked = Checked(folder.parent.name, folder.name)
+    meta = _read_meta(folder / _META, checked)
     if meta is not None:
-        _check_meta(meta, place, checked)
-    settings = _read_settings(place / _SETTINGS, checked)
+        _check_meta(meta, folder, checked)
+    settings = _read_settings(folder / _SETTINGS, checked)
     from mteb_longembed.tasks.quick import TASKS
 
     ours = {task.metadata.name for task in TASKS}
-    for file in sorted(place.glob("*.json")):
+    for file in sorted(folder.glob("*.json")):
         if file.name == _META:
             continue
         if file.stem in ours or file.stem.startswith("LongEmbed"):  # variants too
@@ -94,59 +94,57 @@ def _check(place: Path) -> Checked:
             "`mteb run -b LongEmbed`."
         )
     else:
-        _check_benchmark(place, checked)
+        _check_benchmark(folder, checked)
     return checked
 
 
 def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_bytes())
+        meta = read_json(file)
     except FileNotFoundError:
         checked.missing.append(f"{_META}: every folder of results must have one, as `mteb run` writes it.")
-    except (OSError, ValueError) as error:
-        checked.missing.append(f"{_META} must be JSON, got {type(error).__name__}: {str(error)[:80]}.")
-    else:
-        if isinstance(found, dict) and isinstance(found.get("name"), str):
-            checked.model = found["name"]
-            return found
-        checked.missing.append(f"{_META} must hold the model's name, got {str(found)[:80]!r}.")
+        return None
+    except (OSError, DataError) as error:
+        checked.missing.append(f"{_META} must be JSON: {str(error)[:80]}")
+        return None
+    name = meta.get("name") if isinstance(meta, dict) else meta
+    if isinstance(meta, dict) and isinstance(name, str) and name == printable(name):
+        checked.model = name
+        return meta
+    checked.missing.append(
+        f"{_META} must hold the model's name in printable characters, got {ascii(name)[:80]}."
+    )
     return None
 
 
-def _check_meta(meta: Mapping[str, Any], place: Path, checked: Checked) -> None:
+def _check_meta(meta: Mapping[str, Any], folder: Path, checked: Checked) -> None:
     name, revision = checked.model, meta.get("revision")
-    wanted = results_folder(name)
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    rules = (
-        (
-            place.parent.name == wanted,
-            f"the folder of {name} must be called {wanted}, got {place.parent.name}.",
-        ),
-        (
-            revision not in _NO_REVISION,
-            f"a revision: {_META} must name the commit that was run, got {revision!r}.",
-        ),
-        (
-            revision in {*_NO_REVISION, place.name},
-            f"the folder of the revision must be called {revision}, as {_META} says, got {place.name}.",
-        ),
-        (
-            not name.startswith("local/"),
+    parent, wanted = folder.parent.name, results_folder(name)
+    if parent != wanted:
+        checked.missing.append(f"the folder of {name} must be called {wanted}, got {parent}.")
+    if revision in _NO_REVISION:
+        checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
+    elif revision != folder.name:
+        checked.missing.append(
+            f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}."
+        )
+    if name.startswith("local/"):
+        checked.missing.append(
             "a public model: a name with local/ means nothing to others, so upload the model (model.push_to_hub) and "
-            "run it under its hub id.",
-        ),
-        (
-            dict.__contains__(registry, name),
+            "run it under its hub id."
+        )
+    if not dict.__contains__(registry, name):
+        checked.missing.append(
             "an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
-            f"{name} and the revision {revision}.",
-        ),
-        (meta.get("adapted_from") != name, "adapted_from must be another model than the model itself."),
-        (
-            not meta.get("open_weights") or meta.get("n_embedding_parameters") is not None,
-            "n_embedding_parameters: mteb's test requires it for new models with open weights.",
-        ),
-    )
-    checked.missing += [sentence for is_right, sentence in rules if not is_right]
+            f"{name} and the revision {revision}."
+        )
+    if meta.get("adapted_from") == name:
+        checked.missing.append("adapted_from must be another model than the model itself.")
+    if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
+        checked.missing.append(
+            "n_embedding_parameters: mteb's test requires it for new models with open weights."
+        )
     unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
     if unknown:
         checked.asked.append(f"{_META} does not have {', '.join(unknown)}: write it into the entry.")
@@ -157,15 +155,13 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
     expand = part("mteb.results.task_result", "_expand_run_settings_entry")
     try:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-        return {key for line in lines for key, _, _ in expand(json.loads(line))}
+        return {key for line in lines for key, _, _ in expand(read_json(file, line.encode()))}
     except FileNotFoundError:
-        checked.missing.append(
-            f"{_SETTINGS}: mteb writes it beside the results; run the tasks again with this mteb."
-        )
+        remedy = "mteb writes it beside the results; run the tasks again with this mteb."
+        checked.missing.append(f"{_SETTINGS}: {remedy}")
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        checked.missing.append(
-            f"{_SETTINGS} must have one JSON object in each line, got {type(error).__name__}: {str(error)[:80]}."
-        )
+        reason = f"{type(error).__name__}: {str(error)[:80].rstrip('.')}"
+        checked.missing.append(f"{_SETTINGS} must have one JSON object in each line, got {reason}.")
     return None
 
 
@@ -200,7 +196,7 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Ite
 def splits_in(file: Path) -> set[str]:
     """The splits with results in a file of mteb's. None of them if there is no such file, or it cannot be read."""
     try:
-        return set(json.loads(file.read_bytes())["scores"])
+        return set(read_json(file)["scores"])
     except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
         return set()
 
@@ -212,29 +208,29 @@ def _is_new(version: str | None) -> bool:
         return False
 
 
-def _check_benchmark(place: Path, checked: Checked) -> None:
+def _check_benchmark(folder: Path, checked: Checked) -> None:
     """Find tasks of mteb's benchmark for long documents without results. Its page shows only complete models."""
     import mteb
 
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)
-        run = splits_in(place / f"{name}.json")
+        run = splits_in(folder / f"{name}.json")
         if wanted - run:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:
         checked.asked.append(f"these tasks of the benchmark LongEmbed have no results: {', '.join(lacking)}.")
 
 
-def _check_duplicates(found: Iterable[Checked]) -> None:
+def _check_duplicates(models: Iterable[Checked]) -> None:
     """Check that a task has results at only one revision of a model."""
-    places: dict[tuple[str, str], list[Checked]] = defaultdict(list)
-    for checked in found:
+    by_task: dict[tuple[str, str], list[Checked]] = defaultdict(list)
+    for checked in models:
         for task in checked.ready:
-            places[checked.model, task].append(checked)
-    for (_, task), several in places.items():
-        for checked in several if len(several) > 1 else ():
-            others = ", ".join(other.revision for other in several if other is not checked)
+            by_task[checked.model, task].append(checked)
+    for (_, task), same_task in by_task.items():
+        for checked in same_task if len(same_task) > 1 else ():
+            others = ", ".join(other.revision for other in same_task if other is not checked)
             checked.missing.append(
                 f"{task} must have results at only one revision, got results at {others} too."
             )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from mteb.abstasks.task_metadata import TaskMetadata
+
+if TYPE_CHECKING:
+    from mteb.types.statistics import DescriptiveStatistics
 
 PAPER = "https://arxiv.org/abs/2404.12096"
 CITATION = r"""
@@ -34,32 +37,33 @@ class LongEmbedMetadata(TaskMetadata):
         return STATISTICS / f"{self.name}.json"
 
     @property
-    def descriptive_stats(self) -> Any:
+    def descriptive_stats(self) -> dict[str, DescriptiveStatistics] | None:
         """The statistics for each split: ours, or else mteb's for the same data, or else None."""
         same_data = (self.model_copy(update={"name": name}) for name in self.adapted_from or ())
-        theirs = (TaskMetadata.descriptive_stat_path.fget(each) for each in same_data)  # type: ignore[attr-defined]
+        theirs = (TaskMetadata.descriptive_stat_path.fget(metadata) for metadata in same_data)  # type: ignore[attr-defined]
         for path in (self.descriptive_stat_path, *theirs):
             if path.exists():
-                return json.loads(path.read_text(encoding="utf-8"))
+                stats = json.loads(path.read_text(encoding="utf-8"))
+                return cast("dict[str, DescriptiveStatistics]", stats)
         return None
 
 
-def generated(module: str, revision: str, splits: list[str], **fields: Any) -> LongEmbedMetadata:
+def generated(module: str, revision: str, splits: list[str], **fields: object) -> LongEmbedMetadata:
     """The metadata of a task whose documents this package makes, from what it does not share with the others."""
-    return LongEmbedMetadata(
-        dataset={"path": module, "revision": revision},
-        reference=PAPER,
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=splits,
-        eval_langs=["eng-Latn"],
-        main_score="ndcg_at_1",
-        date=("2026-01-01", "2026-11-21"),
-        license="apache-2.0",
-        annotations_creators="algorithmic",
-        dialect=[],
-        sample_creation="created",
-        bibtex_citation=CITATION,
-        **fields,
-    )
+    common = {
+        "dataset": {"path": module, "revision": revision},
+        "reference": PAPER,
+        "type": "Retrieval",
+        "category": "t2t",
+        "modalities": ["text"],
+        "eval_splits": splits,
+        "eval_langs": ["eng-Latn"],
+        "main_score": "ndcg_at_1",
+        "date": ("2026-01-01", "2026-11-21"),
+        "license": "apache-2.0",
+        "annotations_creators": "algorithmic",
+        "dialect": [],
+        "sample_creation": "created",
+        "bibtex_citation": CITATION,
+    }
+    return LongEmbedMetadata.model_validate({**common, **fields})
