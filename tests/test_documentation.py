@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
-PAGES += [*sorted((ROOT / "training").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+PAGES += sorted((ROOT / "experiments").glob("*.md"))
 
 
 def page(name: str) -> str:
@@ -168,6 +168,7 @@ def test_every_link_command_module_and_file_that_a_page_names_exists(path) -> No
     now = re.sub(r"^\| `mteb_longembed.encoders.black_box`.*$", "", whole, flags=re.MULTILINE)
     for named in set(re.findall(r"\bmteb_longembed((?:\.\w+)+)(?!\w|/|-)", now)) - {".pth", ".start"}:
         pkgutil.resolve_name(f"mteb_longembed{named}")
-    if path.parent != ROOT / "training":
-        for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
-            assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
+    for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
+        assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
+    for named in re.findall(r"python -m (experiments\.\w+)", whole):
+        assert (ROOT / f"{named.replace('.', '/')}.py").exists(), named

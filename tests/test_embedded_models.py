@@ -31,7 +31,7 @@ def accuracies(models: list[str], folder: Path) -> dict[str, dict[str, float]]:
 def test_a_trained_model_collapses_beyond_its_length_and_extension_helps(tmp_path: Path) -> None:
     found = accuracies(["mini-rope", "mini-rope+pi"], tmp_path)
     base, extended = found["mini-rope+none"], found["mini-rope+pi"]
-    # chance is 1 in 50; training/findings.md has what was measured
+    # chance is 1 in 50; experiments/findings.md has what was measured
     assert base["test_512"] > 0.8
     assert base["test_1024"] < base["test_512"] - 0.3
     assert extended["test_512"] == base["test_512"]

@@ -134,7 +134,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
 
 def test_the_sdist_holds_the_tests_with_their_data_and_all_that_they_read(tmp_path) -> None:
     sources = environments.copy_sources(tmp_path / "sources")
-    rooms = ("tests", "training", "docs", "examples", "benchmarks")
+    rooms = ("tests", "experiments", "docs", "examples", ".ci")
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for room in rooms:
         shutil.copytree(ROOT / room, sources / room, ignore=ignored)

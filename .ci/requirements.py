@@ -1,6 +1,6 @@
 """Writes the requirements in setup.cfg to a requirements file, for tools that cannot read setup.cfg.
 
-python tests/requirements.py FILE
+python .ci/requirements.py FILE
 """
 
 from __future__ import annotations
