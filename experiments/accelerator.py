@@ -65,12 +65,12 @@ def missing_packages(installed: Callable[[str], str] = metadata.version) -> str 
     wrong = {}
     for name, oldest in NEEDED.items():
         try:
-            found = installed(name)
+            version = installed(name)
         except metadata.PackageNotFoundError:
             wrong[name] = f"{name} {oldest} (not installed)"
             continue
-        if numbers(found) < numbers(oldest):
-            wrong[name] = f"{name} {oldest} (got {found})"
+        if numbers(version) < numbers(oldest):
+            wrong[name] = f"{name} {oldest} (got {version})"
     if not wrong:
         return None
     install = " ".join(f"'{name}>={NEEDED[name]}'" for name in wrong)
@@ -401,23 +401,9 @@ def peaks(scale: Scale, sheet: Sheet) -> None:
 
 def peak_row(strategy: str, n: int, scale: Scale) -> Row:
     """The peak of one document of `n` tokens."""
-    mib = gpu_peak(strategy, n, scale) if scale.on_gpu else speed.peak(scale.size, strategy, n)
+    dtype = scale.half[-1] if scale.on_gpu else "float32"
+    mib = speed.peak(scale.size, strategy, n, scale.device, dtype)
     return [strategy, n, mib, 1024 * mib / n]
-
-
-def gpu_peak(strategy: str, n: int, scale: Scale) -> float:
-    """By how many MiB the allocator's peak grows while one document is encoded."""
-    family, key = strategy.split(":")
-    with tempfile.TemporaryDirectory() as folder:
-        base = speed.MAKERS[family](scale.size, 512, folder)
-    model = extended(base, key, n, scale.half[-1], scale.device)
-    run = speed.forward(model, n)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    torch.cuda.synchronize()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 # ---- the recipe -------------------------------------------------------------------------------------------
@@ -471,27 +457,27 @@ def machine(scale: Scale) -> dict[str, Any]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = None
-    found: dict[str, Any] = {"python": platform.python_version(), **versions, "device": scale.device}
+    facts: dict[str, Any] = {"python": platform.python_version(), **versions, "device": scale.device}
     if scale.on_gpu:
-        found["device"] = torch.cuda.get_device_name(0)
-        found["memory, GiB"] = round(torch.cuda.mem_get_info(0)[1] / 2**30, 1)
+        facts["device"] = torch.cuda.get_device_name(0)
+        facts["memory, GiB"] = round(torch.cuda.mem_get_info(0)[1] / 2**30, 1)
     for dtype in ("float32", *scale.half):
-        found[f"path in {dtype}"] = devices.path(torch.device(scale.device), getattr(torch, dtype))
-    return found
+        facts[f"path in {dtype}"] = devices.path(torch.device(scale.device), getattr(torch, dtype))
+    return facts
 
 
 def written(report: dict[str, Any], folder: Path) -> None:
     """Write the report as JSON and as Markdown. Both files are complete at every moment."""
     lines = ["# Accelerator", ""]
     lines += [f"- {name}: {value}" for name, value in report["machine"].items()]
-    for part, found in report["parts"].items():
+    for part, content in report["parts"].items():
         lines += ["", f"## {part}", ""]
-        if "said" in found:
-            lines += [found["said"]]
+        if "skipped" in content:
+            lines += [content["skipped"]]
             continue
-        lines += [note + "\n" for note in found["notes"]]
-        for title, made in found["tables"].items():
-            lines += [f"**{title}** ({found['seconds']:.0f} s)", "", table(made["head"], made["rows"]), ""]
+        lines += [note + "\n" for note in content["notes"]]
+        for title, made in content["tables"].items():
+            lines += [f"**{title}** ({content['seconds']:.0f} s)", "", table(made["head"], made["rows"]), ""]
     texts = {"accelerator.json": json.dumps(report, indent=1), "accelerator.md": "\n".join(lines) + "\n"}
     for name, text in texts.items():
         part_file = folder / f"{name}.part"
@@ -504,15 +490,15 @@ def measure(
 ) -> None:
     """Run a part; the report has its rows as soon as they are there."""
     begun = time.monotonic()
-    found: dict[str, Any] = {"seconds": 0.0}
+    content: dict[str, Any] = {"seconds": 0.0}
 
     def save() -> None:
-        found["seconds"] = time.monotonic() - begun
+        content["seconds"] = time.monotonic() - begun
         written(report, folder)
 
     sheet = Sheet(end, save)
-    report["parts"][name] = found | {"tables": sheet.tables, "notes": sheet.notes}
-    found = report["parts"][name]
+    report["parts"][name] = content | {"tables": sheet.tables, "notes": sheet.notes}
+    content = report["parts"][name]
     with contextlib.suppress(NoTimeError):
         run(sheet)
     save()
@@ -551,13 +537,15 @@ def main() -> None:
             continue
         begun = time.monotonic()
         if begun > end:
-            report["parts"][name] = {"said": "skipped: no time was left."}
+            report["parts"][name] = {"skipped": "skipped: no time was left."}
         else:
             print(f"{name} ...", flush=True)
             measure(name, run, end, report, args.out)
         written(report, args.out)
     print((args.out / "accelerator.md").read_text(encoding="utf-8"))
-    if any(": failed after" in note for found in report["parts"].values() for note in found.get("notes", ())):
+    if any(
+        ": failed after" in note for content in report["parts"].values() for note in content.get("notes", ())
+    ):
         raise SystemExit(1)
 
 

@@ -176,15 +176,24 @@ def resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def peak(size: str, strategy: str, n: int) -> float:
-    """By how many MiB the largest resident set grows while one document is encoded."""
+def peak(size: str, strategy: str, n: int, device: str = "cpu", dtype: str = "float32") -> float:
+    """By how many MiB the largest resident set, or a GPU's allocation, grows while one document is encoded."""
     family, key = strategy.split(":")
     with tempfile.TemporaryDirectory() as folder:
         model = longembed.extend(MAKERS[family](size, 512, folder), key, target_len=n)
+        model[0].model.to(getattr(torch, dtype))
+        model.to(device)
         forward(model, 512)
-        before = resident()
+        if device == "cpu":
+            before = resident()
+            forward(model, n)
+            return resident() - before
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        allocated = torch.cuda.memory_allocated()
         forward(model, n)
-        return resident() - before
+        torch.cuda.synchronize()
+        return (torch.cuda.max_memory_allocated() - allocated) / 2**20
 
 
 def memory(args: argparse.Namespace) -> Iterator[Row]:

@@ -125,7 +125,7 @@ def main() -> None:
     for step, loss, model in train_steps(recipe, args.positions, corpus, args.out, args.every, args.device):
         row = {"step": step, "loss": round(loss, 4), "seconds": round(time.monotonic() - began)}
         if step % args.every == 0 or step == recipe.steps:
-            row["found"] = round(accuracy(model, held_out), 4)
+            row["accuracy"] = round(accuracy(model, held_out), 4)
             print(json.dumps(row), flush=True)
         with (args.out / f"{args.positions}.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(row) + "\n")
