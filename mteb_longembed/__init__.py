@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .retrieval.center import center
     from .retrieval.searcher import open_search, search
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = [
     "__version__",
     "center",

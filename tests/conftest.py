@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from tests import environments
@@ -13,8 +16,32 @@ settings.load_profile("longembed")
 
 
 @pytest.fixture(scope="session")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> environments.Environment:
-    """An environment in which our package is installed, without any other change."""
-    environment = environments.create(tmp_path_factory.mktemp("stock") / "env")
-    environment.install(environments.copy_sources(environment.folder / "sources"))
+def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """One folder for all processes of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if hasattr(request.config, "workerinput") else folder
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    """Our wheel, built once for all processes; `sources` beside it is what it was built from."""
+    folder = shared / "wheel"
+    with FileLock(shared / "wheel.lock"):
+        if not folder.exists():
+            part = shared / "wheel.part"
+            part.mkdir()
+            environments.build(environments.copy_sources(part / "sources"), part)
+            part.rename(folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def stock(shared: Path, wheel: Path) -> environments.Environment:
+    """An environment with our wheel and no other change, made once for all processes. No test may change it."""
+    environment = environments.Environment(shared / "stock")
+    with FileLock(shared / "stock.lock"):
+        if not (shared / "stock.ready").exists():
+            environments.create(environment.folder).install(wheel)
+            (shared / "stock.ready").touch()
     return environment

@@ -71,8 +71,19 @@ def create(folder: Path) -> Environment:
     venv.create(folder, symlinks=os.name != "nt", with_pip=False)
     environment = Environment(folder)
     # Python searches a folder that a .pth file names for packages, but not for further .pth files
-    (environment.site_packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    seen = [path for path in sys.path if Path(path).name == "site-packages"]
+    (environment.site_packages / "parent.pth").write_text("\n".join(seen) + "\n")
     return environment
+
+
+def build(sources: Path, folder: Path) -> Path:
+    """The wheel of some sources, in a folder."""
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
+    command = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder, sources]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 def copy_sources(folder: Path) -> Path:

@@ -26,7 +26,7 @@ def from_name(name):
 
 importlib.metadata.Distribution.from_name = from_name
 sys.argv = ["accelerator.py", "--tiny", "--out", sys.argv[1]]
-runpy.run_path("benchmarks/accelerator.py", run_name="__main__")
+runpy.run_path("experiments/accelerator.py", run_name="__main__")
 """
 
 
@@ -55,7 +55,7 @@ def test_every_part_ran(report: dict) -> None:
         "correctness", "end to end", "strategies", "utilisation", "memory", "recipe",
     ]  # fmt: skip
     for name, part in report["parts"].items():
-        assert "said" not in part and not part["notes"], f"{name}: {part}"
+        assert "skipped" not in part and not part["notes"], f"{name}: {part}"
         for title, made in part["tables"].items():
             assert made["rows"], title
             assert all(len(row) == len(made["head"]) for row in made["rows"])
@@ -87,7 +87,7 @@ def test_each_row_says_what_both_sides_used(report: dict) -> None:
 def test_finished_rows_stay_when_a_later_one_fails_or_the_time_is_over(tmp_path: Path) -> None:
     code = """
 import sys, time
-sys.path.insert(0, "benchmarks")
+sys.path.insert(0, "experiments")
 import accelerator as kit
 def rows():
     yield [1]

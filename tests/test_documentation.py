@@ -7,10 +7,13 @@ import json
 import pkgutil
 import re
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
 from mteb_longembed.encoders import families
@@ -21,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
-PAGES += [*sorted((ROOT / "training").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+PAGES += sorted((ROOT / "experiments").glob("*.md"))
 
 
 def page(name: str) -> str:
@@ -136,6 +139,43 @@ def test_the_task_of_the_docs_is_scored(written) -> None:
     assert result.task_name == "Recipes" and 0 < result.get_score() <= 1
 
 
+# ---- serving ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", [256, 2048])
+def test_the_script_of_serving_shows_where_a_server_cut(cut, tmp_path, monkeypatch, capsys) -> None:
+    assert cli.main(["export", "mini-ape+pi@2048:logn=off", str(tmp_path / "e5-base-4k")]) == 0
+    monkeypatch.chdir(tmp_path)
+    Path("documents").mkdir()
+    essays = sorted((ROOT / "mteb_longembed/tasks/generated/data/essays").glob("*.txt"))
+    text = " ".join(essay.read_text(encoding="utf-8") for essay in essays[:5])
+    Path("documents", "long.txt").write_text(text, encoding="utf-8")
+    served = SentenceTransformer("e5-base-4k", device="cpu")
+    served.max_seq_length = cut
+
+    class Server(BaseHTTPRequestHandler):
+        """A stand-in that answers as an embedding server does, and cuts without a word."""
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = {"data": [{"embedding": served.encode(asked["input"]).tolist()}]}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        ((name, code),) = re.findall(r'```python title="([\w.]+)"\n(.*?)```', page("serving.md"), re.DOTALL)
+        code = code.replace("localhost:8080", f"127.0.0.1:{server.server_port}").replace(", 4096)", ")")
+        capsys.readouterr()
+        exec(compile(code, name, "exec"), {})
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert capsys.readouterr().out.startswith(f"long.txt cut after {cut} {{128: 0.")
+
+
 # ---- messages --------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +208,7 @@ def test_every_link_command_module_and_file_that_a_page_names_exists(path) -> No
     now = re.sub(r"^\| `mteb_longembed.encoders.black_box`.*$", "", whole, flags=re.MULTILINE)
     for named in set(re.findall(r"\bmteb_longembed((?:\.\w+)+)(?!\w|/|-)", now)) - {".pth", ".start"}:
         pkgutil.resolve_name(f"mteb_longembed{named}")
-    if path.parent != ROOT / "training":
-        for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
-            assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
+    for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
+        assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
+    for named in re.findall(r"python -m (experiments\.\w+)", whole):
+        assert (ROOT / f"{named.replace('.', '/')}.py").exists(), named

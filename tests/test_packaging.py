@@ -44,22 +44,6 @@ if __name__ == "__main__":
 """
 
 
-def built(sources: Path, folder: Path) -> Path:
-    """The wheel of some sources."""
-    options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
-    command = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder, sources]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("*.whl")
-    return made
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    return built(environments.copy_sources(folder / "sources"), folder)
-
-
 @pytest.fixture(scope="module")
 def described(wheel) -> Iterator[metadata.PathDistribution]:
     """The metadata of the wheel."""
@@ -70,16 +54,15 @@ def described(wheel) -> Iterator[metadata.PathDistribution]:
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])
 def installed(request, tmp_path_factory) -> environments.Environment:
-    environment = environments.create(tmp_path_factory.mktemp(request.param) / "env")
     if request.param == "wheel":
-        environment.install(request.getfixturevalue("wheel"))
-    else:
-        environment.install("-e", environments.copy_sources(environment.folder / "sources"))
+        return request.getfixturevalue("stock")
+    environment = environments.create(tmp_path_factory.mktemp("editable") / "env")
+    environment.install("-e", environments.copy_sources(environment.folder / "sources"))
     return environment
 
 
-def look(environment: environments.Environment, *options: str, **env: str) -> dict:
-    script = environment.folder / "look.py"
+def look(environment: environments.Environment, folder: Path, *options: str, **env: str) -> dict:
+    script = folder / "look.py"
     script.write_text(LOOK)
     return json.loads(environment.run(*options, script, env={**os.environ, **env}))
 
@@ -92,31 +75,32 @@ def test_the_startup_files_are_installed_and_recorded(installed) -> None:
     assert recorded.issuperset(STARTUP)
 
 
-def test_stock_mteb_knows_us_in_every_process_without_an_import_even_isolated(installed) -> None:
-    seen = look(installed, "-I")
+def test_stock_mteb_knows_us_in_every_process_without_an_import_even_isolated(stock, tmp_path) -> None:
+    seen = look(stock, tmp_path, "-I")
     assert seen == {"main": True, "worker": True, "benchmark": "LongEmbed+", "torch": False}
 
 
-def test_autoload_can_be_switched_off(installed) -> None:
-    seen = look(installed, MTEB_LONGEMBED_AUTOLOAD="0")
+def test_autoload_can_be_switched_off(stock, tmp_path) -> None:
+    seen = look(stock, tmp_path, MTEB_LONGEMBED_AUTOLOAD="0")
     assert (seen["main"], seen["worker"], seen["benchmark"]) == (False, False, None)
 
 
-def test_both_front_doors_open(installed) -> None:
+def test_startup_and_both_front_doors_work(installed) -> None:
+    # an editable install has a startup file of its own, which must come before ours
+    installed.run("-I", "-c", "import sys; assert 'mteb_longembed.autoload' in sys.modules")
     script = installed.executable.with_name("mteb-longembed")
     assert "run" in installed.run(script, "--help")
     assert installed.run("-m", "mteb_longembed", "--version").strip() == mteb_longembed.__version__
 
 
 def test_uninstalling_leaves_nothing_behind(wheel, tmp_path) -> None:
-    for source in (wheel, environments.copy_sources(tmp_path / "sources")):
-        environment = environments.create(tmp_path / f"env-{source.suffix[1:] or 'editable'}")
-        before = set(environment.site_packages.rglob("*"))
-        environment.install(*(("-e", source) if source.is_dir() else (source,)))
-        environment.pip("uninstall", "--yes", "mteb-longembed")
-        left = {path for path in environment.site_packages.rglob("*") if "__pycache__" not in path.parts}
-        assert left <= before
-        assert environment.attempt("-c", "import mteb_longembed").returncode != 0
+    environment = environments.create(tmp_path / "env")
+    before = set(environment.site_packages.rglob("*"))
+    environment.install(wheel)
+    environment.pip("uninstall", "--yes", "mteb-longembed")
+    left = {path for path in environment.site_packages.rglob("*") if "__pycache__" not in path.parts}
+    assert left <= before
+    assert environment.attempt("-c", "import mteb_longembed").returncode != 0
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
@@ -134,7 +118,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
 
 def test_the_sdist_holds_the_tests_with_their_data_and_all_that_they_read(tmp_path) -> None:
     sources = environments.copy_sources(tmp_path / "sources")
-    rooms = ("tests", "training", "docs", "examples", "benchmarks")
+    rooms = ("tests", "experiments", "docs", "examples", ".ci")
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for room in rooms:
         shutil.copytree(ROOT / room, sources / room, ignore=ignored)
@@ -152,7 +136,7 @@ def test_a_module_that_an_earlier_build_left_behind_stays_behind(tmp_path) -> No
     gone = sources / "build" / "lib" / "mteb_longembed" / "gone.py"
     gone.parent.mkdir(parents=True)
     gone.touch()
-    assert "mteb_longembed/gone.py" not in zipfile.ZipFile(built(sources, tmp_path)).namelist()
+    assert "mteb_longembed/gone.py" not in zipfile.ZipFile(environments.build(sources, tmp_path)).namelist()
 
 
 def test_the_tested_set_lies_within_the_ranges(described) -> None:

@@ -1,0 +1,40 @@
+"""The one way to measure time, and the one way to write a table."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+
+def interleaved(rounds: int, *runs: Callable[[], object]) -> list[float]:
+    """Median seconds of each run. Runs take turns (A, B, A, B ...), so other load on the machine slows all equally.
+
+    `BENCHMARK_CLOCK=cpu` counts seconds of processor time, for machines that also do other work.
+    """
+    clock = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "cpu" else time.perf_counter
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for seconds, run in zip(times, runs, strict=True):
+            start = clock()
+            run()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            seconds.append(clock() - start)
+    return [statistics.median(seconds) for seconds in times]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table: floats with three significant digits, all columns but the first on the right.
+
+    >>> print(table(["way", "s"], [["ours", 0.12345]]))
+    | way | s |
+    |---|---:|
+    | ours | 0.123 |
+    """
+    text = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    first, *others = ["| " + " | ".join(line) + " |" for line in [list(head), *text]]
+    return "\n".join([first, "|---|" + "---:|" * (len(head) - 1), *others])

@@ -1,0 +1,290 @@
+"""Speed and memory of the engine: `python -m experiments.speed PART ...`; experiments/speed.md has the numbers.
+
+- `encoding`: our engine compared with sentence-transformers' own loop at its best batch size, on LongEmbed's lengths.
+- `precision`: the same on documents of full length, for the number types of `:dtype=`.
+- `tokenising`: the ids of the first tokens of long documents.
+- `strategies`: a forward pass of each strategy, compared with the base's own at the same number of tokens.
+- `utilisation`: FLOP/s of encoding divided by FLOP/s of matrix products of the same shapes.
+- `memory`: the peak of one document's forward pass, each in its own process.
+- `mteb`: wall time of an evaluation minus the time inside `encode`.
+- `search`: queries against random unit vectors, because the cost does not depend on their values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
+from experiments.measuring import interleaved, table
+from mteb_longembed.encoders.engine.tokenizing import CACHE, CutTokenizer, IdCache
+
+Row = list[object]
+BATCH_SIZES = (1, 4, 8, 32)
+
+ENCODING = [
+    "documents", "tokens", "number", "stock s", "its batch", "ours s", "stock / ours", "largest difference",
+]  # fmt: skip
+
+
+def encoding_row(
+    stock: SentenceTransformer, ours: SentenceTransformer, texts: list[str], name: str, n: int,
+    batch_sizes: Sequence[int], rounds: int, our_batch: int = 32,
+) -> Row:  # fmt: skip
+    """The stock loop with its best batch size, compared with ours. Our cache of ids is not used."""
+
+    def run_ours() -> np.ndarray:
+        CACHE.clear()
+        return ours.encode(texts, batch_size=our_batch)
+
+    difference = float(np.abs(run_ours() - stock.encode(texts, batch_size=batch_sizes[0])).max())
+    runs = [lambda size=size: stock.encode(texts, batch_size=size) for size in batch_sizes]
+    *stock_times, our_time = interleaved(rounds, *runs, run_ours)
+    best = min(range(len(runs)), key=stock_times.__getitem__)
+    stock_time = stock_times[best]
+    return [name, n, len(texts), stock_time, batch_sizes[best], our_time, stock_time / our_time, difference]
+
+
+def encoding(args: argparse.Namespace) -> Iterator[Row]:
+    for n in args.tokens:
+        with tempfile.TemporaryDirectory() as folder:
+            stock = base_model(args.size, n, folder)
+            ours = longembed.extend(stock, "none")
+            for mix in ("qmsum", "narrativeqa", "2wiki", "passkey", "queries"):
+                texts = documents(mix, args.docs * (16 if mix == "queries" else 1))
+                yield encoding_row(stock, ours, texts, mix, n, BATCH_SIZES, args.rounds)
+
+
+def precision(args: argparse.Namespace) -> Iterator[Row]:
+    for n in args.tokens:
+        MIXES["full"] = (8 * n,)
+        with tempfile.TemporaryDirectory() as folder:
+            stock = base_model(args.size, n, folder)
+            for dtype in ("fp32", "bf16", "int8"):
+                ours = longembed.load(f"{folder}+none" + ("" if dtype == "fp32" else f":dtype={dtype}"))
+                yield encoding_row(
+                    stock, ours, documents("full", args.docs), dtype, n, BATCH_SIZES, args.rounds
+                )
+
+
+def tokenising(args: argparse.Namespace) -> Iterator[Row]:
+    MIXES["words"] = (285_000,)  # 50,000 words
+    texts = documents("words", args.docs)
+    for n in args.tokens:
+        stock = tokenizer(n)
+        cut = CutTokenizer(stock, IdCache(0))
+        assert [ids.tolist() for ids in cut(texts, n)] == stock(texts, truncation=True)["input_ids"], (
+            "ids differ"
+        )
+        seconds = interleaved(args.rounds, lambda: stock(texts, truncation=True), lambda: cut(texts, n))  # noqa: B023
+        theirs, ours = (1e3 * s / len(texts) for s in seconds)
+        yield [n, theirs, ours, theirs / ours]
+
+
+PLANS = {
+    "absolute": ("pcw", "gp", "rp", "pi", "ntk"),
+    "rotary": ("pcw", "gp", "rp", "pi", "ntk", "se", "dca"),
+}
+MAKERS: dict[str, Callable[..., SentenceTransformer]] = {"absolute": base_model, "rotary": rotary_model}
+STRATEGIES = ["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"]
+
+
+def strategy_rows(
+    family: str, size: str, n: int, rounds: int, device: str = "cpu", dtype: str = "float32"
+) -> Iterator[Row]:
+    """One row for each strategy: one document of `n` tokens, in the extended model and in the base itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        wide, trained = (MAKERS[family](size, length, f"{folder}/{length}") for length in (n, 512))
+        for base in (wide, trained):
+            base[0].model.to(getattr(torch, dtype))
+        baseline = forward(longembed.extend(wide, "none", device=device), n)
+        for key in PLANS[family]:
+            extended = longembed.extend(trained, key, target_len=n, device=device)
+            base_s, strategy_s = interleaved(rounds, baseline, forward(extended, n))
+            yield [family, key, n, base_s, strategy_s, strategy_s / base_s]
+
+
+def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:
+    """A function that runs one document of `n` tokens through the model. A first pass is made here."""
+    ids = torch.randint(5, 4000, (1, n))
+    ids[0, 0], ids[0, -1] = 2, 3
+    ids = ids.to(model.device)
+
+    def run() -> object:
+        with torch.inference_mode():
+            return model({"input_ids": ids, "attention_mask": torch.ones_like(ids), "modality": "text"})
+
+    run()
+    return run
+
+
+def strategies(args: argparse.Namespace) -> Iterator[Row]:
+    for n in args.tokens:
+        for family in PLANS:
+            yield from strategy_rows(family, args.size, n, args.rounds)
+
+
+UTILISATION = ["tokens", "documents", "encoding GFLOP/s", "matrix product GFLOP/s", "share"]
+
+
+def utilisation_row(
+    size: str, n: int, docs: int, rounds: int, device: str = "cpu", dtype: str = "float32"
+) -> Row:
+    """The rate of encoding `docs` documents of `n` tokens, and of plain products with as many operations."""
+    layers, width, _ = SIZES[size]
+    MIXES["full"] = (8 * n,)
+    texts = documents("full", docs)
+    with tempfile.TemporaryDirectory() as folder:
+        base = base_model(size, n, folder, device)
+        base[0].model.to(getattr(torch, dtype))
+        model = longembed.extend(base, "none", device=device)
+    flops = docs * n * layers * (24 * width**2 + 4 * n * width)
+    a = torch.randn(n * 7, width, device=device, dtype=getattr(torch, dtype))
+    b = torch.randn(width, 4 * width, device=device, dtype=getattr(torch, dtype))
+    repeats = max(1, int(flops / (2 * a.shape[0] * b.numel())))
+
+    def product() -> None:
+        for _ in range(repeats):
+            torch.mm(a, b)
+
+    model.encode(texts[:1])
+    encode_s, product_s = interleaved(rounds, lambda: model.encode(texts, batch_size=docs), product)
+    achieved, possible = flops / encode_s, repeats * 2 * a.shape[0] * b.numel() / product_s
+    return [n, docs, achieved / 1e9, possible / 1e9, achieved / possible]
+
+
+def utilisation(args: argparse.Namespace) -> Iterator[Row]:
+    return (utilisation_row(args.size, n, args.docs, args.rounds) for n in args.tokens)
+
+
+MEMORY = ["strategy", "tokens", "peak MiB above start", "KiB a token"]
+
+
+def resident() -> float:
+    """The largest resident set of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def peak(size: str, strategy: str, n: int, device: str = "cpu", dtype: str = "float32") -> float:
+    """By how many MiB the largest resident set, or a GPU's allocation, grows while one document is encoded."""
+    family, key = strategy.split(":")
+    with tempfile.TemporaryDirectory() as folder:
+        model = longembed.extend(MAKERS[family](size, 512, folder), key, target_len=n)
+        model[0].model.to(getattr(torch, dtype))
+        model.to(device)
+        forward(model, 512)
+        if device == "cpu":
+            before = resident()
+            forward(model, n)
+            return resident() - before
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        allocated = torch.cuda.memory_allocated()
+        forward(model, n)
+        torch.cuda.synchronize()
+        return (torch.cuda.max_memory_allocated() - allocated) / 2**20
+
+
+def memory(args: argparse.Namespace) -> Iterator[Row]:
+    for strategy in ("absolute:pi", "absolute:pcw", "rotary:ntk", "rotary:se"):
+        for n in args.tokens:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                mib = pool.submit(peak, args.size, strategy, n).result()
+            yield [strategy, n, mib, 1024 * mib / n]
+
+
+def mteb_overhead(args: argparse.Namespace) -> Iterator[Row]:
+    """60 documents with QMSum's lengths and 450 queries; the scores have no meaning."""
+    import mteb
+
+    from mteb_longembed.encoders.encoder import LongEncoder
+    from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+
+    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
+    task.load_data()
+    split = task.dataset["default"]["test_256"]
+    lengths = {"corpus": documents("qmsum", 60), "queries": documents("queries", 450, seed=1)}
+    for name, texts in lengths.items():
+        rows = [{"id": f"{name}{i}", "text": text, "title": ""} for i, text in enumerate(texts)]
+        split[name] = type(split[name]).from_list(rows)
+    split["relevant_docs"] = {f"queries{i}": {f"corpus{i % 60}": 1} for i in range(450)}
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = LongEncoder(longembed.extend(base_model(args.size, 512, folder), "none"))
+        encoder.model.store = None
+        inside: list[float] = []
+        original = encoder.model.encode
+
+        def timed(*given: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return original(*given, **kwargs)
+            finally:
+                inside.append(time.perf_counter() - start)
+
+        encoder.model.encode = timed  # type: ignore[method-assign]
+        start = time.perf_counter()
+        mteb.evaluate(encoder, [task], cache=mteb.ResultCache(folder), show_progress_bar=False)
+        wall = time.perf_counter() - start
+    yield [args.size, wall, sum(inside), wall - sum(inside), f"{100 * (1 - sum(inside) / wall):.1f} %"]
+
+
+def search(args: argparse.Namespace) -> Iterator[Row]:
+    """50 queries against 10,000 documents of width 128, with one and with 64 vectors each."""
+    from mteb_longembed.retrieval.vectors import CorpusVectors, best_documents
+    from mteb_longembed.retrieval.windows_index import WindowIndex
+
+    draw = np.random.default_rng(0)
+    queries = draw.normal(size=(50, 128)).astype(np.float32)
+    for count in (1, 64):
+        vectors = CorpusVectors()
+        for _ in range(10_000):
+            drawn = draw.normal(size=(count, 128)).astype(np.float32)
+            vectors.add([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
+        ways: dict[str, Callable[[], object]] = {
+            "exact": lambda vectors=vectors: best_documents(vectors.blocks(), queries, 10)
+        }
+        for kind in ("flat", "ivf"):
+            index = WindowIndex(vectors.blocks(), exact=kind == "flat")
+            ways[f"index={kind}"] = lambda index=index: index.search(queries, 10)
+        for name, seconds in zip(ways, interleaved(args.rounds, *ways.values()), strict=True):
+            yield [f"{name}, {count} a document", seconds]
+
+
+PARTS: dict[str, tuple[list[str], Callable[[argparse.Namespace], Iterable[Row]]]] = {
+    "encoding": (ENCODING, encoding),
+    "precision": (ENCODING, precision),
+    "tokenising": (["tokens kept", "stock ms", "ours ms", "stock / ours"], tokenising),
+    "strategies": (STRATEGIES, strategies),
+    "utilisation": (UTILISATION, utilisation),
+    "memory": (MEMORY, memory),
+    "mteb": (["model", "wall s", "encode s", "rest s", "share"], mteb_overhead),
+    "search": (["search", "s"], search),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[512, 4096])
+    parser.add_argument("--docs", type=int, default=8, help="documents; 16 times as many queries")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    for part in args.parts:
+        head, rows = PARTS[part]
+        print(f"{part}\n\n{table(head, list(rows(args)))}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The pages of results, from scores whose verdicts are known, and one cell from end to end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments.findings import grid, series, write_evidence
+from experiments.findings_page import draw, findings, lengths_of, task_table, verdict, write_page
+from experiments.scores import QMSUM, Cell, compare, measure
+from experiments.windows import measured, names_of
+
+BASES = ("mini-ape", "mini-rope")
+TASK = "LongEmbedPasskey-queries100"
+
+
+def hits(right: int, n: int = 100, start: int = 0) -> dict[str, float]:
+    """`right` of `n` queries right, from number `start` on."""
+    return {f"q{i}": float(start <= i < start + right) for i in range(n)}
+
+
+@pytest.fixture
+def scores():
+    means = {
+        ("mini-ape", ""): 8, ("mini-ape", "rp"): 60, ("mini-ape", "pi"): 55,
+        ("mini-rope", ""): 8, ("mini-rope", "none"): 91, ("mini-rope", "ntk"): 92,
+    }  # fmt: skip
+    cells = {(TASK, base, "", "512"): hits(90) for base in BASES}
+    return cells | {(TASK, *line, "4096"): hits(right) for line, right in means.items()}
+
+
+def test_the_verdicts_follow_the_paired_tests(scores):
+    rotary, extrapolation = findings(scores, TASK, BASES)
+    assert rotary.endswith("**Shown.**") and "60 against 92" in rotary
+    assert extrapolation.startswith("`ntk` is better") and "Not shown" in extrapolation
+    wrong_way = compare(scores[TASK, "mini-rope", "none", "4096"], scores[TASK, "mini-ape", "rp", "4096"])
+    assert "the opposite is true" in verdict(wrong_way)
+    with pytest.raises(ValueError, match="the same queries"):
+        compare(hits(1), hits(1, n=2))
+
+
+def test_the_table_marks_what_differs_from_the_base_and_leaves_unmeasured_cells_empty(scores):
+    rows = {row.split("|")[1].strip(): row for row in task_table(scores, TASK, BASES).splitlines()}
+    assert rows["`mini-ape+rp`"].split("|")[2].strip() == ""
+    assert rows["`mini-ape+rp`"].rstrip(" |").endswith("+")
+    assert not rows["`mini-ape`"].rstrip(" |").endswith("+")
+    assert lengths_of(scores, TASK) == ["512", "4096"]
+
+
+def test_page_and_figure_are_written_with_holes_in_the_scores(scores, tmp_path):
+    draw(tmp_path / "page.png", scores, BASES)
+    assert (tmp_path / "page.png").read_bytes()[:4] == b"\x89PNG"
+    write_page(tmp_path / "page.md", "page.png", scores, BASES)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert f"## {TASK}\n\nAcc@1, 100 queries a column." in page and "(page.png)" in page
+
+
+def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises_it():
+    lines = series(("none", "rp", "se"), BASES)
+    assert lines == [
+        ("mini-ape", ""),
+        ("mini-ape", "rp"),
+        *(("mini-rope", s) for s in ("", "none", "rp", "se")),
+    ]
+    cells = grid([TASK], lines, [512, 8192], with_qmsum=True)
+    assert cells[TASK, "mini-rope", "se", "512"] == Cell("mini-rope+se@4096", TASK, "test_512")
+    assert cells[TASK, "mini-rope", "se", "8192"].model == "mini-rope+se@8192"
+    assert cells[QMSUM, "mini-ape", "", "all"] == Cell("mini-ape", QMSUM, "test")
+
+
+def test_the_evidence_has_both_bases(scores, tmp_path):
+    write_evidence(tmp_path / "evidence.json", scores, TASK, BASES, 4096)
+    evidence = json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8"))
+    assert set(evidence["absolute"]) == {"model", "base", "rp", "pi"}
+    assert evidence["rotary"]["ntk"].startswith("92 (")
+
+
+def test_a_table_of_windows_is_measured_once_and_compared_with_the_papers_best(tmp_path):
+    names = ["mini-ape+none", "mini-ape+pcw@1024:size=64,vectors=window"]
+    first = measured("LongEmbedPasskey-docs50", "test_256", names, tmp_path)
+    rows = [line for line in first.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == names
+    assert rows[0].split("|")[-2].strip() == "" and 0 <= float(rows[1].split("|")[-2]) <= 1
+    (predictions,) = (tmp_path / "predictions").glob("*pcw*/*.json")
+    kept = json.loads(predictions.read_text(encoding="utf-8"))
+    query = next(iter(kept["default"]["test_256"]))
+    kept["default"]["test_256"][query] = {"no such document": 1.0}
+    predictions.write_text(json.dumps(kept), encoding="utf-8")
+    # what was measured is read, not measured again
+    assert measure(Cell(names[1], "LongEmbedPasskey-docs50", "test_256"), tmp_path)[query] == 0
+
+
+def test_every_model_has_the_papers_strategies_and_ours():
+    names = names_of("mini-rope", 4096)
+    assert names[0] == "mini-rope+none" and "mini-rope+se@4096" in names
+    assert "mini-rope+pcw@4096:fuse=bm25,short=cut,size=128,vectors=window" in names
+    assert not any("+se" in name for name in names_of("mini-ape", 4096))

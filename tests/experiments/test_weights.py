@@ -1,0 +1,49 @@
+"""What the shipped weights are worth; thresholds lie below what was measured, for rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+
+MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"
+
+
+@pytest.fixture(scope="module", params=["mini-ape", "mini-rope"])
+def mini(request):
+    return request.param, SentenceTransformer(ZOO[request.param].path, device="cpu").eval()
+
+
+def test_all_weights_together_are_small():
+    sizes = [file.stat().st_size for file in MODELS.rglob("*") if file.is_file()]
+    assert 10e6 < sum(sizes) < 20e6
+
+
+def test_the_pair_has_one_vocabulary_and_one_shape():
+    ape, rope = (MODELS / name for name in ("mini-ape", "mini-rope"))
+    assert (ape / "tokenizer.json").read_bytes() == (rope / "tokenizer.json").read_bytes()
+    one, other = (SentenceTransformer(str(path), device="cpu") for path in (ape, rope))
+    counts = [sum(p.numel() for p in m.parameters()) for m in (one, other)]
+    assert counts[0] - counts[1] == 512 * 192  # the position table
+
+
+def test_weights_are_halves_on_disk_and_floats_at_work(mini):
+    assert {str(p.dtype) for p in mini[1].parameters()} == {"torch.float32"}
+    assert (MODELS / mini[0] / "model.safetensors").stat().st_size < 8e6
+
+
+def test_passkeys_are_found_within_the_trained_length(mini):
+    name, model = mini
+    made = LongEmbedPasskey.generate("test_512")
+    documents = model.encode([row["text"] for row in made["corpus"]])
+    queries = model.encode([row["text"] for row in made["queries"]])
+    ids = [row["id"] for row in made["corpus"]]
+    found = [ids[i] for i in (queries @ documents.T).argmax(1)]
+    right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
+    share = np.mean([d in r for d, r in zip(found, right, strict=True)])
+    assert share >= {"mini-ape": 0.8, "mini-rope": 0.82}[name]

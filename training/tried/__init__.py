@@ -1,1 +1,0 @@
-"""Methods that were tried and are not part of the package: one strategy a file. training/tried.md has their numbers."""
