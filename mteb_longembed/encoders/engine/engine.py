@@ -223,8 +223,8 @@ class Engine:
     def _retry_fp32(self, index: int, ids: Ids, texts: list[str]) -> Features:
         """The features of one document in fp32, because half precision may overflow where fp32 does not."""
         inner = self.model.first.model
-        half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
-        if half:
+        is_half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
+        if is_half:
             with in_fp32(inner):
                 features = self._forward([ids])
             if not Results(self.settings.collect(features), fetch=False).read()[1]:
@@ -232,7 +232,7 @@ class Engine:
         start = texts[index][:40].encode("unicode_escape", "backslashreplace").decode()
         raise NumberError(
             f"the embedding of document {index} ({len(ids)} tokens, starting with '{start}') is not finite, computed "
-            f"in fp32{' too' if half else ''}: the model's weights or its extension overflow on it, so no result is "
+            f"in fp32{' too' if is_half else ''}: the model's weights or its extension overflow on it, so no result is "
             "written."
         )
 
