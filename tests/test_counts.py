@@ -49,10 +49,10 @@ def everything_is_imported() -> None:
 
 
 def test_a_name_runs_code_of_few_files() -> None:
-    assert len(files(ran(lambda: longembed.load("mini-rope+ntk@2k")))) <= 25
-    assert len(files(ran(lambda: mteb.get_model("mini-rope+ntk@2k")))) <= 32
+    assert len(files(ran(lambda: longembed.load("mini-rope+ntk@2k")))) <= 27
+    assert len(files(ran(lambda: mteb.get_model("mini-rope+ntk@2k")))) <= 35
     model = longembed.load("mini-rope+ntk@2k")
-    assert len(files(ran(lambda: model.encode(["a", "b c"])))) <= 14
+    assert len(files(ran(lambda: model.encode(["a", "b c"])))) <= 20
 
 
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])
