@@ -55,7 +55,7 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
             return Path(known)
     answers = hub_answers()
     try:
-        with one_sentence() if answers else contextlib.nullcontext():
+        with translate_hub_errors() if answers else contextlib.nullcontext():
             return Path(
                 hf_hub_download(repository, name, revision=revision, local_files_only=not answers, **options)
             )
@@ -65,7 +65,7 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
 
 
 @contextlib.contextmanager
-def one_sentence() -> Iterator[None]:
+def translate_hub_errors() -> Iterator[None]:
     """Inside this context, answers that are no files end in one sentence with the server's name and what it said.
 
     Differs: `huggingface_hub` asks up to eleven times for each file, for a minute in all, and has no setting for it.

@@ -20,6 +20,7 @@ torch.set_num_threads(1)
 from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching
+from mteb_longembed.encoders.engine.engine import MEMORY_LIMITS
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError
 from tests import tiny
@@ -37,7 +38,7 @@ with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20), resource.RLIM_INFINITY))
 found = model.encode(texts, batch_size=4000)
-limit = model._memory_limits["cpu"]
+limit = MEMORY_LIMITS[model]["cpu"]
 print("halved", limit < 4000 * 64, float(np.abs(found - expected).max()) < 1e-5)
 model.store = EmbeddingStore(sys.argv[2])
 try:

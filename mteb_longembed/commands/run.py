@@ -86,7 +86,7 @@ def _run_all(
     import mteb
     import torch
 
-    from mteb_longembed.encoders.engine.reading import one_bar
+    from mteb_longembed.encoders.engine.progress import one_bar
 
     if own.verbosity:
         level = {1: logging.WARNING, 2: logging.INFO}.get(own.verbosity, logging.DEBUG)

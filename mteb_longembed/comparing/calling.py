@@ -14,7 +14,7 @@ from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of, 
 from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import Comparison, Work, corpora_of
 from mteb_longembed.comparing.documents import make_queries, take_sample
-from mteb_longembed.encoders.engine.reading import one_bar
+from mteb_longembed.encoders.engine.progress import one_bar
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.safe_files import make_folder, write_file
 from mteb_longembed.tasks.beir import beir_task, files_task

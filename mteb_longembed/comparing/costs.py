@@ -103,7 +103,7 @@ def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | No
     words = counter_of(model, "")
     prompt = document_prompt(model) if cutter else ""
     before = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0
-    around = before + (len(cutter.before) + len(cutter.behind) if cutter else 0)
+    around = before + (len(cutter.prefix_ids) + len(cutter.suffix_ids) if cutter else 0)
     tokens = {"/".join(key): 0 for key in corpora}
     whole: list[int] = []  # content tokens of each document
     n_read = n_vectors = 0

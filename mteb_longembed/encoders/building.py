@@ -5,34 +5,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-import re
-import threading
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tokenizers import processors
-from transformers import PreTrainedModel
+from torch import nn
 
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers, one_sentence
-from mteb_longembed.names.zoo import ZooEntry
+from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .adapters import copy_adapters
-from .bases.base import Base, loaded_base
-from .bases.files import unreachable
-from .bases.identity import Identity, digest, identity
-from .bases.native import NATIVE, native_folder
-from .bases.resolve import ResolvedModel, resolve
+from .bases.resolve import ResolvedModel
 from .bases.saved import OUR_CLASSES
-from .bases.spec import DTYPES, ModelSpec
-from .int8 import check_int8, in_int8
-from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from .loading import load_base, translated_errors
+from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
@@ -45,7 +31,7 @@ def build(
 ) -> LongModel:
     """Load and extend a resolved model."""
     resolved.base.check_unchanged()
-    with _one_sentence(resolved.base.path), _with_all_weights(resolved.base.path):
+    with translated_errors(resolved.base.path):
         if resolved.base.saved:
             model = _load_saved(resolved, device)
         else:
@@ -60,97 +46,15 @@ def build(
     return model if device is None else model.to(device)
 
 
-@contextlib.contextmanager
-def _one_sentence(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else one_sentence():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"the model in {path} cannot be loaded, because its files do not fit together or have an "
-            f"unknown form: {type(error).__name__}: {why}."
-        ) from error
-
-
-#: Weights that an embedding model may lack: heads that it never runs.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
-_LOADING = threading.RLock()
-
-
-@contextlib.contextmanager
-def _with_all_weights(path: str) -> Iterator[None]:
-    """Refuse a checkpoint without weights that the model needs: transformers would draw them at random each time."""
-    missing: list[str] = []
-    finalize, thread = PreTrainedModel._finalize_model_loading, threading.get_ident()
-
-    def noting(model: Any, load_config: Any, loading_info: Any) -> Any:
-        found = finalize(model, load_config, loading_info)
-        if threading.get_ident() == thread:
-            missing.extend(sorted(key for key in found.missing_keys if not _HEADS.search(key)))
-        return found
-
-    with _LOADING:
-        PreTrainedModel._finalize_model_loading = staticmethod(noting)  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            PreTrainedModel._finalize_model_loading = staticmethod(finalize)  # type: ignore[method-assign]
-    if missing:
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
-
-
-def identity_of(model: Any) -> Identity | None:
-    """Who a model is now, also one that `SentenceTransformer` itself loaded from a folder of ours. None for others."""
-    if isinstance(model, Embedder):
-        return model.identity()
-    first = model[0] if len(model) else None
-    place = getattr(first, "saved_in", None)
-    if not isinstance(first, LongTransformer) or not place:
-        return None
-    source, revision = place
-    saved = resolve(ModelSpec(source, revision=revision))
-    if not hasattr(model, "built"):
-        # nobody took a digest when it was loaded, so that of another copy
-        model.built = digest(build(saved, device="cpu"))
-    return identity(model, saved.name, saved.revision, model.built)
-
-
-def base_of(model: SentenceTransformer) -> Base:
-    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
-    if isinstance(model, LongSentenceTransformer) and model.resolved is not None:
-        who = model.identity()
-        known = model.resolved.base
-        if who.changed_from is None:
-            return known
-        return replace(known, name=who.name.partition("+")[0], revision=who.revision)
-    base = loaded_base(model)
-    if model.model_card_data.model_name or not base.path:
-        return base
-    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
-    try:
-        published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
-        same = digest(_load_base(published, "cpu")) == base.revision
-    except LongEmbedError:
-        same = False
-    return published.base if same else base
-
-
 def _private_base(
     resolved: ResolvedModel, loaded: SentenceTransformer | None, device: str | None
-) -> SentenceTransformer:
+) -> SentenceTransformer | MultiVectorEncoder:
     """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
     if loaded is None:
-        return _load_base(resolved, device)
+        return load_base(resolved, device)
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
-    base = _load_base(resolved, str(loaded.device))
+    base = load_base(resolved, str(loaded.device))
     if getattr(loaded.first.model, "peft_config", None):
         copy_adapters(loaded.first.model, base[0].model)
     base.load_state_dict(loaded.state_dict())
@@ -159,83 +63,37 @@ def _private_base(
     return base
 
 
-def _load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransformer:
-    """The base as its own files describe it. The zoo adds what the files leave out."""
-    base = resolved.base
-    entry = base.entry or ZooEntry(hub_id=base.name)
-    dtype = DTYPES.get(resolved.spec.dtype or "")
-    is_int8 = dtype == "int8"
-    if is_int8:
-        check_int8(device)
-        dtype, device = "float32", "cpu"
-    prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    said = {key: value for key, value in prompts.items() if value is not None}
-    kind = (base.files.json("config.json") or {}).get("model_type", "")
-    with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
-        kwargs: dict[str, Any] = {
-            **(base.files.load_options() if path == base.path else {}),
-            "trust_remote_code": base.runs_code,
-            "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
-            "config_kwargs": dict(entry.config),
-        }
-        if base.modules or entry.pooling is None:
-            kind_of_model: Any = MultiVectorEncoder if base.late_interaction else SentenceTransformer
-            model = kind_of_model(path, device=device, prompts=said, **kwargs)
-        else:
-            inner = Transformer.load(path, **kwargs)
-            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-            model = SentenceTransformer(modules=modules, device=device, prompts=said)
-    if entry.append_eos:
-        _append_eos(model.tokenizer)
-    if is_int8:
-        first: Any = model[0]
-        in_int8(first.model)
-    return model
-
-
-def _append_eos(tokenizer: Any) -> None:
-    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
-    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
-        return
-    eos = tokenizer.eos_token
-    template = processors.TemplateProcessing(
-        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
-    )
-    backend = tokenizer.backend_tokenizer
-    before = backend.post_processor
-    backend.post_processor = template if before is None else processors.Sequence([before, template])
-
-
-def _extended(base: SentenceTransformer, resolved: ResolvedModel) -> LongModel:
+def _extended(base: SentenceTransformer | MultiVectorEncoder, resolved: ResolvedModel) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
     tables_ready = entry is not None and entry.stretch is not None
-    modules: list[Any] = list(base)
-    modules[0] = LongTransformer.from_transformer(modules[0], strategy, extended=tables_ready)
+    first = LongTransformer.from_transformer(cast("Transformer", base[0]), strategy, extended=tables_ready)
+    modules: list[nn.Module] = [first, *list(base)[1:]]
     vectors = resolved.vectors
     late = resolved.base.late_interaction
     if late:
-        modules[0].document_length = None  # the target length takes its place
-        expansion = modules[0].query_expansion
+        first.document_length = None  # the target length takes its place
+        expansion = first.query_expansion
         if expansion and not expansion["attend"] and resolved.base.family.name == "relative":
             raise IncompatibleError(
                 f"{resolved.base.name} scores query tokens that attention does not see, which we cannot compute with "
                 "relative positions: use sentence-transformers' MultiVectorEncoder."
             )
-    pools = not late and ("windows" in strategy.hooks() or vectors is not None)
-    if pools and (len(modules) < 2 or not isinstance(modules[1], Pooling)):
-        what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
-        raise IncompatibleError(
-            f"{what}, so the base's second module must be a Pooling, "
-            f"got {type(modules[1]).__name__ if len(modules) > 1 else 'none'}."
-        )
     settings = settings_of(base)
-    if vectors is not None:
-        similarity = settings.pop("similarity_fn_name")
-        modules[1] = SpanPooling.with_vectors(modules[1], vectors)
-        modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    elif pools:
-        modules[1].__class__ = WindowPooling  # the subclass only adds methods
+    if not late and ("windows" in strategy.hooks() or vectors is not None):
+        pooling = modules[1] if len(modules) > 1 else None
+        if not isinstance(pooling, Pooling):
+            what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
+            raise IncompatibleError(
+                f"{what}, so the base's second module must be a Pooling, "
+                f"got {'none' if pooling is None else type(pooling).__name__}."
+            )
+        if vectors is None:
+            pooling.__class__ = WindowPooling  # the subclass only adds methods
+        else:
+            SpanPooling.with_vectors(pooling, vectors)
+            similarity = settings.pop("similarity_fn_name")
+            modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     if resolved.spec.max_vectors is not None:
         modules.append(FewerVectors(int(resolved.spec.max_vectors)))
     return _model_of(modules, resolved, str(base.device), settings)
@@ -247,9 +105,9 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
     config = base.files.json("config_sentence_transformers.json", optional=False)
     if config is None:
         raise ModelError(f"{base.path} must hold config_sentence_transformers.json.")
-    place = base.files.load_options()
-    modules: list[Any] = [
-        _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **place)
+    options = base.files.load_options()
+    modules: list[nn.Module] = [
+        _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **options)
         for entry in base.modules
     ]
     settings = {key: config[key] for key in ("prompts", "default_prompt_name")}
@@ -258,7 +116,7 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
 
 
 def _model_of(
-    modules: list[Any], resolved: ResolvedModel, device: str | None, settings: dict[str, Any]
+    modules: list[nn.Module], resolved: ResolvedModel, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
     if resolved.vectors is None and not resolved.base.late_interaction:
@@ -267,16 +125,14 @@ def _model_of(
     return LongMultiVectorEncoder(modules=modules, device=device, **settings)
 
 
-def _module_class(source: str, reference: str) -> type[Any]:
+def _module_class(source: str, reference: str) -> type[Module]:
     """The class that a saved model names, if it is one of ours or a module of sentence-transformers."""
     module, _, name = reference.rpartition(".")
     if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
-        try:
-            found = getattr(importlib.import_module(module), name, None)
-        except ImportError:
-            found = None
-        if isinstance(found, type) and issubclass(found, Module):
-            return found
+        with contextlib.suppress(ImportError):
+            named = getattr(importlib.import_module(module), name, None)
+            if isinstance(named, type) and issubclass(named, Module):
+                return named
     raise ModelError(
         f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )

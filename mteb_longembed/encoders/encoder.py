@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.model_meta import ModelMeta
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
+from sentence_transformers.base import BaseModel
 
-from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder
+from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer
 
 from .bases.identity import Identity
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .store.store import EmbeddingStore
+from .strategies.pcw import ParallelContextWindows
 
 #: Bytes of vectors that are in memory at the same time while documents with several vectors are searched.
 CHUNK_BYTES = 1 << 30
 
 
-def current_meta(meta: ModelMeta, model: Any, who: Identity) -> ModelMeta:
+def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> ModelMeta:
     """mteb's description of a model of ours as it is now."""
-    built, resolved = getattr(model, "built", None), getattr(model, "resolved", None)
+    ours = model if isinstance(model, Embedder) else None
     fields: dict[str, Any] = {}
-    if who.changed_from is not None:
+    if identity.changed_from is not None:
         # what search adds to a revision stays
-        behind = str(meta.revision).removeprefix(resolved.revision) if resolved else ""
+        known = ours.resolved.revision if ours and ours.resolved else str(meta.revision)
+        suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
         fields = {
-            "name": who.name,
-            "revision": who.revision + ("" if behind == meta.revision else behind),
-            "adapted_from": who.changed_from,
+            "name": identity.name,
+            "revision": identity.revision + suffix,
+            "adapted_from": identity.changed_from,
             "loader": None,
         }
-    if isinstance(model, Embedder) and built is not None and model.dimensions != built[1]:
-        fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": model.dimensions}
+    if ours and ours.built is not None and ours.dimensions != ours.built[1]:
+        fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": ours.dimensions}
     return meta.model_copy(update=fields) if fields else meta
 
 
@@ -66,7 +69,7 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
     """
 
-    def __init__(self, model: Any, **kwargs: Any) -> None:
+    def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         self.embedder = model
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
@@ -82,8 +85,8 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
         self.model.reading = None
         embeddings = super().encode(inputs, **kwargs)
         if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
-            place = kwargs["task_metadata"].name, kwargs["hf_split"]
-            self.readings.setdefault(place, Reading()).add(self.model.reading)
+            key = kwargs["task_metadata"].name, kwargs["hf_split"]
+            self.readings.setdefault(key, Reading()).add(self.model.reading)
         return embeddings
 
 
@@ -110,8 +113,8 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
 def documents_at_once(model: LongMultiVectorEncoder) -> int:
     """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
-    strategy, step = cast("Any", model.first.strategy), getattr(model[1], "vectors", 1)
-    if step == "window":
+    strategy, step = model.first.strategy, getattr(model[1], "vectors", 1)
+    if isinstance(strategy, ParallelContextWindows) and step == "window":
         step = max(strategy.size - strategy.overlap - 2, 1)
     width = model.get_embedding_dimension() or 1
     return max(CHUNK_BYTES // (4 * width * -(-strategy.target_len // step)), 1)

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, cast
@@ -17,18 +18,19 @@ from typing import Any, Self, cast
 import torch
 from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import merge_adapters
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.bases.identity import Identity, digest, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool
-from mteb_longembed.encoders.engine.engine import engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
+from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
+from mteb_longembed.encoders.engine.pool import Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.reading import Reading
-from mteb_longembed.encoders.engine.running import Features
+from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.span_pooling import RaggedVectors
 from mteb_longembed.encoders.store.store import EmbeddingStore
@@ -40,10 +42,12 @@ _SEVERAL = "several vectors a document, so load it with sentence_transformers.Mu
 _ARRAYS = ("sentence_embedding", "token_embeddings")
 #: What is done with the arrays of some texts before they are returned.
 Finish = Callable[[list[Tensor]], list[Tensor]]
+#: The arguments of one call of `_inference`, by their names in sentence-transformers.
+Call = dict[str, Any]
 
 
-class Embedder:
-    """A mix-in for a class of sentence-transformers: the model runs on our engine."""
+class Embedder(BaseModel):
+    """What our two models share: they run on our engine, and know what they are."""
 
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
@@ -64,7 +68,8 @@ class Embedder:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
         known, built = self.resolved, self.built
         if known is None or built is None:
-            return identity(self, str(cast("Any", self).model_card_data.model_name or "model"), "", None)
+            name = getattr(self.model_card_data, "model_name", None) or "model"
+            return identity(self, name, "", None)
         return identity(self, known.name, known.revision, built[0])
 
     def remember(self, resolved: ResolvedModel) -> None:
@@ -74,12 +79,12 @@ class Embedder:
     @property
     def dimensions(self) -> int | None:
         """To how many dimensions embeddings are cut, None if they are not."""
-        return cast("Any", self).truncate_dim
+        raise NotImplementedError
 
     @property
     def first(self) -> LongTransformer:
         """The module that tokenises and holds the strategy."""
-        return cast("LongTransformer", self._modules_in_order()[0])
+        return cast("LongTransformer", self[0])
 
     def merge_adapters(self) -> Self:
         """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
@@ -89,7 +94,7 @@ class Embedder:
     @property
     def pooling(self) -> nn.Module:
         """The module after the transformer."""
-        return cast("nn.Module", self._modules_in_order()[1])
+        return self[1]
 
     @property
     def shares_windows(self) -> bool:
@@ -100,38 +105,44 @@ class Embedder:
         """The features after the last module, for documents whose windows `[windows, d]` `WindowPooling` has pooled."""
         pooling = cast("WindowPooling", self.pooling)
         features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
-        for module in self._modules_in_order()[2:]:
+        for module in list(self)[2:]:
             features = module(features)
         return features
 
     @torch.inference_mode()
-    def _inference(self, inputs: list[Any], *, device: Any = None, **given: Any) -> Any:
+    def _inference(
+        self, inputs: list[Any], *, device: int | str | torch.device | None = None, **arguments: Any
+    ) -> Any:
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
-        call = {key: given[key] for key in self.OF_CALL}
-        forward = {key: value for key, value in given.items() if key not in call or key == "task"}
-        first = self._modules_in_order()[0]
+        call = {key: arguments[key] for key in self.OF_CALL}
+        forward_kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
+        first = self[0]
         ours = isinstance(first, LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or first.token_ids(inputs[:1], call["prompt"], **forward) is None:
-            return super()._inference(inputs, device=device, **given)  # type: ignore[misc]
-        for place, text in enumerate(inputs):
+        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **forward_kwargs) is None:
+            return super()._inference(inputs, device=device, **arguments)
+        for index, text in enumerate(inputs):
             if not isinstance(text, str):
                 raise InputError(
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                    f"place {place}."
+                    f"place {index}."
                 )
-        model = cast("Any", self).eval()
-        settings = {"prompt": call["prompt"], "batch_size": call["batch_size"], "kwargs": forward}
-        finish, own = model._form(call)
-        settings |= {"store": self.store, "to_host": call["save_to_cpu"], **own}
-        engine = engine_for(model, model._resolve_inference_device(device), settings)
-        unique = list(dict.fromkeys(inputs))
+        settings, finish = self._form(
+            EncodeSettings(call["prompt"], call["batch_size"], forward_kwargs, to_host=call["save_to_cpu"]),
+            call,
+        )
+        store = None if settings.form == "tokens" else self.store
+        engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
+        texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        for places, arrays in engine.encode(unique, show=call["show_progress_bar"]):
-            for place, value in zip(places, finish(arrays), strict=True):
-                done[unique[place]] = value
+        for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
+            done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
         self.reading = engine.reading
-        found = [done[text] for text in inputs]
-        return torch.stack(found) if call["output_value"] == "sentence_embedding" else found
+        embeddings = [done[text] for text in inputs]
+        return torch.stack(embeddings) if call["output_value"] == "sentence_embedding" else embeddings
+
+    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
+        """The settings with the arrays that a call asks for, and what is done with these."""
+        raise NotImplementedError
 
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
@@ -148,7 +159,7 @@ class Embedder:
             DataError: if the folder has no results of this model.
         """
         with self._showing(results):
-            super().save_pretrained(path, *args, **kwargs)  # type: ignore[misc]  # of the class beside this one
+            super().save_pretrained(path, *args, **kwargs)
 
     def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
         """Upload the model as sentence-transformers does, with our model card. `results` is as in `save_pretrained`.
@@ -157,7 +168,7 @@ class Embedder:
             DataError: if the folder has no results of this model.
         """
         with self._showing(results):
-            return str(super().push_to_hub(repo_id, *args, **kwargs))  # type: ignore[misc]
+            return str(super().push_to_hub(repo_id, *args, **kwargs))
 
     @contextmanager
     def _showing(self, results: str | Path | None) -> Iterator[None]:
@@ -169,49 +180,45 @@ class Embedder:
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
-        data = cast("Any", self).model_card_data
-        repository = model_name or data.model_id
-        place = repository or Path(path).resolve().name
-        card = extended_card(self, place, self._scores, is_repository="/" in (repository or ""))
+        repository = model_name or getattr(self.model_card_data, "model_id", None)
+        name = repository or Path(path).resolve().name
+        card = extended_card(self, name, self._scores, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
-        own: dict[str, Any] = super()._get_model_config()  # type: ignore[misc]  # of the class beside this one
+        config = super()._get_model_config()
         needs = {
             "specifier": ">=0.1.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
-        return {**own, "requirements": {**own.get("requirements", {}), "mteb-longembed": needs}}
-
-    def _modules_in_order(self) -> list[Any]:
-        return list(cast("Any", self))
+        return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
 
 
-def settings_of(model: Any) -> dict[str, Any]:
+def settings_of(model: BaseModel) -> dict[str, Any]:
     """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
     names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
     return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
-def check_hooks(stock: type, own: Any) -> None:
+def check_hooks(stock: type, ours: type[Embedder]) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
-    wanted = {"_inference": own.OF_CALL | {"inputs", "device"}}
-    if "_multi_process" in vars(own):
-        wanted["_multi_process"] = _arguments(own._multi_process)
+    wanted = {"_inference": ours.OF_CALL | {"inputs", "device"}}
+    if "_multi_process" in vars(ours):
+        wanted["_multi_process"] = _arguments(ours._multi_process)
     for name, arguments in wanted.items():
-        found = _arguments(getattr(stock, name, lambda: None))
-        if found != arguments:
-            what = f"other arguments ({', '.join(sorted(found ^ arguments))}) of" if found else "no"
+        present = _arguments(getattr(stock, name, lambda: None))
+        if present != arguments:
+            what = f"other arguments ({', '.join(sorted(present ^ arguments))}) of" if present else "no"
             raise LongEmbedError(
                 f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}.{name}, which "
                 "mteb-longembed needs to run its models: install another version of one of the two."
             )
 
 
-def _arguments(method: Any) -> set[str]:
+def _arguments(method: Callable[..., object]) -> frozenset[str]:
     parameters = inspect.signature(method).parameters.values()
-    return {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
+    return frozenset(p.name for p in parameters if p.kind is not p.VAR_KEYWORD) - {"self"}
 
 
 class LongSentenceTransformer(Embedder, SentenceTransformer):
@@ -222,9 +229,14 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         "truncate_dim",
     ))  # fmt: skip
 
-    def _form(self, call: dict[str, Any]) -> tuple[Finish, dict[str, Any]]:
+    @property
+    def dimensions(self) -> int | None:
+        """To how many dimensions embeddings are cut, None if they are not."""
+        return self.truncate_dim
+
+    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
-            return list, {"collect": _vectors, "store": None, "to_host": False, "form": "tokens"}
+            return replace(settings, collect=token_embeddings, form="tokens", to_host=False), list
 
         def finish(arrays: list[Tensor]) -> list[Tensor]:
             embeddings = torch.stack(arrays)
@@ -234,7 +246,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
                 embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
             return list(embeddings.cpu() if call["save_to_cpu"] else embeddings)
 
-        return finish, {}
+        return settings, finish
 
     # ---- several processes --------------------------------------------------------------------------------
 
@@ -261,10 +273,16 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
                 return self._multi_process(inputs, show_progress_bar, pool, **kwargs)
             finally:
                 self.stop_multi_process_pool(pool)
-        results = encode_in_pool(
-            self, inputs, pool, self._get_worker_result, show=bool(show_progress_bar), kwargs=kwargs
+        embeddings = encode_in_pool(
+            self.first,
+            inputs,
+            pool,
+            self._get_worker_result,
+            show=bool(show_progress_bar),
+            batch_size=kwargs["batch_size"],
+            kwargs={**kwargs, "show_progress_bar": False},
         )
-        return torch.stack(results) if kwargs["output_value"] == "sentence_embedding" else results
+        return torch.stack(embeddings) if kwargs["output_value"] == "sentence_embedding" else embeddings
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
@@ -295,28 +313,22 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         "token_pooling", "task",
     ))  # fmt: skip
 
-    def _form(self, call: dict[str, Any]) -> tuple[Finish, dict[str, Any]]:
+    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
 
-        def finish(rows: list[Tensor]) -> list[Tensor]:
+        def finish(vectors: list[Tensor]) -> list[Tensor]:
             if call["normalize_embeddings"]:
-                rows = [torch.nn.functional.normalize(row, dim=-1) for row in rows]
+                vectors = [torch.nn.functional.normalize(rows, dim=-1) for rows in vectors]
             if pooling is not None:
-                rows = pooling.pool(rows, task=task)
-            return [row.cpu() for row in rows] if to_host else rows
+                vectors = pooling.pool(vectors, task=task)
+            return [rows.cpu() for rows in vectors] if to_host else vectors
 
-        return finish, {"collect": _vectors, "to_host": to_host and pooling is None, "form": "vectors"}
-
-
-def _vectors(features: Features) -> list[Tensor]:
-    """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
-    rows = features["token_embeddings"]
-    masks = features["attention_mask"].bool().cpu()  # the host waits once, not for each text
-    return [row[to_device(mask.nonzero()[:, 0], rows.device)] for row, mask in zip(rows, masks, strict=True)]
+        to_host_first = to_host and pooling is None
+        return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-for _stock, _own in (
+for _stock, _ours in (
     (SentenceTransformer, LongSentenceTransformer),
     (MultiVectorEncoder, LongMultiVectorEncoder),
 ):
-    check_hooks(_stock, _own)
+    check_hooks(_stock, _ours)

@@ -10,35 +10,40 @@ from transformers import PretrainedConfig
 
 from mteb_longembed.errors import IncompatibleError
 
+from .families import Family
 from .families.absolute import Absolute
 from .families.rotary import Rotary
 from .strategies import Strategy
+from .strategies.gp import GroupedPositions
+from .strategies.ntk import NTKAware
+from .strategies.pi import PositionInterpolation
+from .strategies.yarn import YaRN
 
-#: Strategies that rope parameters express.
-_ROPE = ("ntk", "pi", "yarn")
+#: The rotary settings in a configuration of transformers.
+RopeParameters = dict[str, Any]
 
 
-def refuse(family: Any, strategy: Strategy, reason: str) -> IncompatibleError:
+def refuse(family: Family, strategy: Strategy, reason: str) -> IncompatibleError:
     """The error for a plain checkpoint that would be another method."""
     return IncompatibleError(
         f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}."
     )
 
 
-def plain_rope(family: Any, strategy: Any, config: PretrainedConfig) -> dict[str, Any] | None:
+def plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> RopeParameters | None:
     """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
     key = strategy.key()
     if isinstance(family, Absolute):
         if "windows" in strategy.hooks():
             raise refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
-        if key == "gp" and strategy.factor != "target":
+        if isinstance(strategy, GroupedPositions) and strategy.factor != "target":
             reason = "its groups depend on each document's length; use gp:factor=target"
             raise refuse(family, strategy, reason)
         return None
     if not isinstance(family, Rotary):
         raise refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
-    if key not in _ROPE:
-        reason = f"it acts on each document while it runs; use {', '.join(_ROPE)}, or save_pretrained"
+    if not isinstance(strategy, NTKAware | PositionInterpolation | YaRN):
+        reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise refuse(family, strategy, reason)
     rope = rope_of(config)
     kind, factor = rope.get("rope_type", "default"), float(rope.get("factor") or 1.0)
@@ -47,9 +52,9 @@ def plain_rope(family: Any, strategy: Any, config: PretrainedConfig) -> dict[str
         raise IncompatibleError(
             f"{key} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
         )
-    if key == "ntk":
+    if isinstance(strategy, NTKAware):
         return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
-    if key == "pi":
+    if isinstance(strategy, PositionInterpolation):
         return {**rope, "rope_type": "linear", "factor": factor * strategy.scale}
     # the checkpoint is the model with logn=off, so it has YaRN's own temperature
     unscaled = dataclasses.replace(strategy, logn=False)
@@ -64,13 +69,13 @@ def plain_rope(family: Any, strategy: Any, config: PretrainedConfig) -> dict[str
     }
 
 
-def rope_of(config: PretrainedConfig) -> dict[str, Any]:
+def rope_of(config: PretrainedConfig) -> RopeParameters:
     """The rope parameters of the layers with full attention."""
     rope = config.rope_parameters
     return dict(rope.get("full_attention", rope))
 
 
-def lost_in(family: Any, strategy: Strategy) -> list[str]:
+def lost_in(family: Family, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo, key, lost = strategy.trained_len, strategy.key(), []
     # absolute rp and gp:factor=target read the same rows at every length
@@ -89,7 +94,7 @@ def lost_in(family: Any, strategy: Strategy) -> list[str]:
     return lost
 
 
-def can_be_plain(family: Any, strategy: Strategy, config: PretrainedConfig) -> bool:
+def can_be_plain(family: Family, strategy: Strategy, config: PretrainedConfig) -> bool:
     """Whether transformers has settings for what a strategy does to a family's positions."""
     try:
         if strategy.key() != "none":

@@ -18,7 +18,14 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from .attention.devices import to_device
-from .engine.engine import DOCUMENT_LENGTHS
+from .features import (
+    DOCUMENT_LENGTHS,
+    SPECIAL_SUFFIX,
+    VECTOR_COUNTS,
+    WINDOW_COUNTS,
+    WINDOW_PREFIX,
+    Features,
+)
 from .modules import LongTransformer, WindowPooling
 from .windows import mean_by
 
@@ -54,55 +61,52 @@ class SpanPooling(WindowPooling):
         """Whether vectors are made from spans of tokens, so that pooled windows are not enough."""
         return self.vectors != "window"
 
-    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> dict[str, Any]:
+    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> Features:
         """The features from pooled windows: a document keeps its windows, a query becomes one vector."""
         if task == "query":
-            features = super().from_windows(windows, agg)
-            counts = [1] * len(windows)
-        else:
-            features = {"sentence_embedding": torch.cat(list(windows))}
-            counts = [len(each) for each in windows]
-        return {**features, "vector_counts": torch.tensor(counts)}
+            return {**super().from_windows(windows, agg), VECTOR_COUNTS: torch.tensor([1] * len(windows))}
+        counts = torch.tensor(list(map(len, windows)))
+        return {"sentence_embedding": torch.cat(list(windows)), VECTOR_COUNTS: counts}
 
     def on_model_ready(self, model: BaseModel) -> None:
         """Make the transformer report which tokens are content."""
         if isinstance(model[0], LongTransformer):
             model[0].tells_content = True
 
-    def forward(self, features: dict[str, Any], task: str | None = None, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
         """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. Add their number in each text, on the host."""
-        if task != "query" and self.vectors == "window" and "window_counts" in features:
-            counts = features["window_counts"]
+        if task != "query" and self.vectors == "window" and WINDOW_COUNTS in features:
+            counts = features[WINDOW_COUNTS]
             windows = Pooling.forward(self, dict(features))["sentence_embedding"]
             features = super().forward(features, **kwargs)
-            return {**features, "sentence_embedding": windows, "vector_counts": counts}
+            return {**features, "sentence_embedding": windows, VECTOR_COUNTS: counts}
         features = super().forward(features, **kwargs)
-        whole = features["sentence_embedding"]
-        if task == "query" or self.vectors == "window":
-            return {**features, "vector_counts": torch.ones(len(whole), dtype=torch.long)}
-        rows, counts = self._spans(features, whole, self.vectors)
-        return {**features, "sentence_embedding": rows, "vector_counts": counts}
+        vectors = features["sentence_embedding"]
+        counts = torch.ones(len(vectors), dtype=torch.long)
+        if task != "query" and self.vectors != "window":
+            vectors, counts = self._spans(features, vectors, self.vectors)
+        return {**features, "sentence_embedding": vectors, VECTOR_COUNTS: counts}
 
     @staticmethod
-    def _spans(features: dict[str, Any], whole: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    def _spans(features: Features, base_vectors: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """The mean of each span's token embeddings, and how many spans each document has."""
         tokens = features["token_embeddings"]
         # all that follows but the sums is known on the host
-        start = features["window_prefix"].cpu()[:, None]
-        end = (features.pop(DOCUMENT_LENGTHS) - features["special_suffix"])[:, None]
-        place = torch.arange(tokens.shape[1])[None]
-        inside = (place >= start) & (place < end)
+        start = features[WINDOW_PREFIX].cpu()[:, None]
+        end = (features.pop(DOCUMENT_LENGTHS) - features[SPECIAL_SUFFIX])[:, None]
+        index = torch.arange(tokens.shape[1])[None]
+        inside = (index >= start) & (index < end)
         content = inside.sum(1)
         counts = ((content + size - 1) // size).clamp(min=1)
         first = counts.cumsum(0) - counts
-        span = first[:, None] + (place - start).div(size, rounding_mode="floor")
-        chosen = to_device(inside.flatten().nonzero()[:, 0], tokens.device)
-        rows = mean_by(span[inside], tokens.flatten(0, 1)[chosen], int(counts.sum()))
+        span = first[:, None] + (index - start).div(size, rounding_mode="floor")
+        rows = to_device(inside.flatten().nonzero()[:, 0], tokens.device)
+        vectors = mean_by(span[inside], tokens.flatten(0, 1)[rows], int(counts.sum()))
         empty = (content == 0).nonzero()[:, 0]
         if len(empty):
-            at = to_device(first[empty], rows.device)
-            rows = rows.index_copy(0, at, whole[to_device(empty, rows.device)].to(rows.dtype))
-        return rows, counts
+            own_vectors = base_vectors[to_device(empty, vectors.device)].to(vectors.dtype)
+            vectors = vectors.index_copy(0, to_device(first[empty], vectors.device), own_vectors)
+        return vectors, counts
 
 
 class RaggedVectors(Module):
@@ -118,15 +122,15 @@ class RaggedVectors(Module):
         self.normalize = normalize
         self.dims = dims
 
-    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    def forward(self, features: Features, **kwargs: Any) -> Features:
         """Replace the features of tokens by those of vectors."""
-        counts = features.pop("vector_counts")
+        counts = features.pop(VECTOR_COUNTS)
         rows = features.pop("sentence_embedding")[:, : self.dims]
         if self.normalize:
             rows = torch.nn.functional.normalize(rows, dim=1)
         vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
         mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
-        for key in ("input_ids", "token_type_ids", "window_prefix", "special_suffix", DOCUMENT_LENGTHS):
+        for key in ("input_ids", "token_type_ids", WINDOW_PREFIX, SPECIAL_SUFFIX, DOCUMENT_LENGTHS):
             features.pop(key, None)
         return {**features, "token_embeddings": vectors, "attention_mask": mask}
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import Tensor
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .model import LongSentenceTransformer
+from .features import Features, Ids
+from .model import Embedder, LongSentenceTransformer
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
@@ -20,7 +23,7 @@ _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n+|$)\s*")
 
 
 def encode_spans(
-    model: Any,
+    model: SentenceTransformer,
     texts: Sequence[str],
     spans: Sequence[Sequence[Span]],
     *,
@@ -29,7 +32,7 @@ def encode_spans(
     """One vector for each span of each text, from a transformer that has read the whole text.
 
     Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
-    Differs: a model with `past_target=read` reads documents beyond its target length in overlapping stretches.
+    Differs: a model with `past_target=read` reads documents beyond its target length in overlapping segments.
 
     Args:
         model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
@@ -54,35 +57,37 @@ def encode_spans(
         >>> encode_spans(model, [text], [[(0, 25), (26, 43)]])[0].shape  # doctest: +SKIP
         (2, 384)
     """
-    _check(model)
+    model = _checked(model)
     if len(texts) != len(spans):
         raise InputError(
             f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded = model.encode(texts, prompt=prompt, output_value="token_embeddings") if len(texts) else []
-    found = []
-    for number, (text, own, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
+    encoded: Sequence[Tensor] = []
+    if len(texts):
+        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
+    embeddings = []
+    for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
-        rows = [_mean(vectors, offsets, span, number, text) for span in own]
-        features: dict[str, Any] = {
-            "sentence_embedding": torch.stack(rows) if rows else vectors.new_zeros(0, vectors.shape[1])
+        means = [_mean(vectors, offsets, span, number, text) for span in text_spans]
+        features: Features = {
+            "sentence_embedding": torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
         }
         with torch.inference_mode():
             for module in list(model)[2:]:
                 features = module(features)
-        found.append(features["sentence_embedding"].float().cpu().numpy())
-    return found
+        embeddings.append(features["sentence_embedding"].float().cpu().numpy())
+    return embeddings
 
 
-def document_prompt(model: Any) -> str:
+def document_prompt(model: BaseModel) -> str:
     """What a model puts before every document."""
-    known = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
-    return next((text for text in known if text is not None), "")
+    prompts = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
+    return next((text for text in prompts if text is not None), "")
 
 
-def spans_by_tokens(model: Any, text: str, size: int) -> list[Span]:
+def spans_by_tokens(model: Embedder, text: str, size: int) -> list[Span]:
     """Spans of `size` content tokens each, as far as the model reads a text. The last span may be shorter.
 
     Args:
@@ -128,7 +133,7 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     return spans
 
 
-def _check(model: Any) -> None:
+def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
     if not isinstance(model, LongSentenceTransformer):
         raise InputError(
             f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
@@ -140,9 +145,10 @@ def _check(model: Any) -> None:
             f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."
         )
+    return model
 
 
-def tokens_read(model: Any, prompt: str, text: str) -> tuple[np.ndarray, list[Span]]:
+def tokens_read(model: Embedder, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):
@@ -161,7 +167,7 @@ def tokens_read(model: Any, prompt: str, text: str) -> tuple[np.ndarray, list[Sp
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def _mean(vectors: Any, offsets: Sequence[Span], span: Span, number: int, text: str) -> Any:
+def _mean(vectors: Tensor, offsets: Sequence[Span], span: Span, number: int, text: str) -> Tensor:
     """The mean over all tokens that overlap a span."""
     start, end = span
     if not 0 <= start < end <= len(text):

@@ -1,15 +1,95 @@
-"""From the windows of documents back to the documents: their vectors, and their tokens."""
+"""Documents that are too long for one pass as windows or segments, and from these back to their vectors and tokens."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from mteb_longembed.errors import InputError
+
 from .attention.devices import to_device
+from .features import (
+    DOCUMENT_MASK,
+    TOKEN_FEATURES,
+    WINDOW_AGG,
+    WINDOW_COUNTS,
+    WINDOW_TOKENS,
+    Features,
+)
+from .strategies import Strategy
+from .strategies.pcw import full_windows
+
+
+def segments(strategy: Strategy, n: int, prefix: int, suffix: int) -> Tensor:
+    """Token indices of each segment of the target length over a longer document: `[w, target]`."""
+    room = strategy.target_len - prefix - suffix
+    if room < 2:
+        raise InputError(
+            f"a segment must have room for 2 content tokens beside prompt and special tokens, got {room}; use a "
+            "longer target length or a shorter prompt."
+        )
+    return full_windows(n, prefix, suffix, strategy.target_len, room - room // 2)
+
+
+def rows_of(features: Features, rows: Tensor) -> Features:
+    """The features of some texts of a batch, by their indices on the host."""
+    size = len(features["input_ids"])
+    return {
+        key: value[to_device(rows, value.device)]
+        if isinstance(value, Tensor) and value.ndim and len(value) == size
+        else value
+        for key, value in features.items()
+    }
+
+
+def cut(
+    features: Features, lengths: Tensor, ends: Sequence[tuple[int, int]], strategy: Strategy
+) -> tuple[Features, Tensor]:
+    """Replace documents by their windows or segments: `[b, n]` token features become `[w, size]`.
+
+    Adds `WINDOW_TOKENS`, `WINDOW_COUNTS`, `DOCUMENT_MASK` and `WINDOW_AGG`. From these, `WindowPooling` joins the
+    windows of each document.
+
+    Args:
+        features: a batch of texts.
+        lengths: tokens of each document `[b]`, on the host.
+        ends: for each document the numbers of tokens at its start and end that every part of it repeats.
+        strategy: what cuts windows. Without them documents beyond its target length are cut into segments.
+
+    Returns:
+        The features, and the tokens of each window `[w]`.
+    """
+    tokens: list[Tensor] = []
+    counts: list[int] = []
+    in_windows = "windows" in strategy.hooks()
+    uncut_len = strategy.whole_len if in_windows else strategy.target_len
+    for n, (prefix, suffix) in zip(lengths.tolist(), ends, strict=True):
+        if n <= uncut_len:
+            parts = torch.arange(n)[None]
+        else:
+            parts = (
+                strategy.windows(n, prefix, suffix) if in_windows else segments(strategy, n, prefix, suffix)
+            )
+        tokens.extend(parts)
+        counts.append(len(parts))
+    index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
+    device = features["input_ids"].device
+    document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    # padding reads token 0, and its mask of 0 hides that
+    rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
+    real = index >= 0
+    replaced = (*TOKEN_FEATURES, "query_expansion_positions")  # a query of several windows is not expanded
+    windows = {key: value for key, value in features.items() if key not in replaced}
+    windows.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
+    windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
+    windows[WINDOW_TOKENS] = index
+    windows[WINDOW_COUNTS] = torch.tensor(counts)
+    windows[DOCUMENT_MASK] = features["attention_mask"]
+    windows[WINDOW_AGG] = getattr(strategy, "agg", "mean")
+    return windows, real.sum(1)
 
 
 def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
@@ -17,18 +97,18 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
 
     A document of one window keeps its vector, which is that of the base.
     """
-    if agg in _JOINED:
-        return torch.stack([_JOINED[agg](own.float()) for own in pooled.split(counts.tolist())])
+    if agg in _AGGREGATE:
+        return torch.stack([_AGGREGATE[agg](windows.float()) for windows in pooled.split(counts.tolist())])
     document = torch.repeat_interleave(torch.arange(len(counts)), counts)
     if agg == "mean-normalized":
         unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-        several = to_device((counts[document] > 1)[:, None], pooled.device)
-        pooled = torch.where(several, unit, pooled.float())
+        is_cut = to_device((counts[document] > 1)[:, None], pooled.device)
+        pooled = torch.where(is_cut, unit, pooled.float())
     return mean_by(document, pooled, len(counts))
 
 
 #: Aggregation -> one document's vector `[d]` from its windows `[w, d]`; averages are made for all documents at once.
-_JOINED: dict[str, Callable[[Tensor], Tensor]] = {
+_AGGREGATE: dict[str, Callable[[Tensor], Tensor]] = {
     "max": lambda windows: windows.amax(0),
     "norm-topk": lambda windows: windows[windows.norm(dim=1).topk(min(3, len(windows))).indices].mean(0),
     "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
@@ -58,21 +138,21 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
     return chosen
 
 
-def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: Any) -> Tensor:
+def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[int, int]) -> Tensor:
     """The tokens of windows `[w, size, d]` as those of their documents, `[b, n, d]` for a `shape` of `(b, n)`.
 
     Args:
         tokens: embeddings. A token that is in several windows gets the mean of its embeddings in them.
-        index: the place of each in its document `[w, size]`, below 0 for one that does not count, on the host.
+        index: the index of each in its document `[w, size]`, below 0 for one that does not count, on the host.
         counts: windows of each document `[b]`, on the host.
         shape: documents and tokens.
     """
     b, n = shape
     document = torch.repeat_interleave(torch.arange(b), counts)
     real = index.flatten() >= 0
-    places = (document[:, None] * n + index).flatten()[real]
+    cells = (document[:, None] * n + index).flatten()[real]
     rows = to_device(real.nonzero()[:, 0], tokens.device)
-    return mean_by(places, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
+    return mean_by(cells, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sentence_transformers import MultiVectorEncoder
 
-from mteb_longembed.encoders.engine.tokenizing import Ids
+from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, tokens_read
 

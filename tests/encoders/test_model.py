@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching, running, tokenizing
+from mteb_longembed.encoders.engine.id_cache import CACHE
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
@@ -82,7 +83,7 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
 
 def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
-    tokenizing.CACHE.clear()
+    CACHE.clear()
     longembed.extend(base, "pi").encode(texts)
     read: list[int] = []
     monkeypatch.setattr(

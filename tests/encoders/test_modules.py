@@ -7,6 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import mteb_longembed
+from mteb_longembed.encoders.inputs import special_counts
 from mteb_longembed.errors import InputError
 from tests import tiny
 
@@ -47,5 +48,5 @@ def test_windows_with_a_tokenizer_that_reads_an_a_as_special_or_not_at_all(speci
         unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
     )  # fmt: skip
     model = mteb_longembed.extend(base, "pcw", 64, 16)
-    assert model.first._specials() == (1, 1)
+    assert special_counts(model.tokenizer) == (1, 1)
     assert np.isfinite(model.encode(["bb cc " * 20, "bb"], prompt="dd ")).all()

@@ -18,7 +18,7 @@ from transformers.models.auto import CONFIG_MAPPING
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import one_sentence
+from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
@@ -266,7 +266,7 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
     try:
         if (kind := raw.get("model_type")) in NATIVE:
             return NATIVE[kind][0](raw)
-        with one_sentence():
+        with translate_hub_errors():
             options = {"revision": files.commit, "subfolder": inside.rstrip("/")}
             return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)
     except LongEmbedError:

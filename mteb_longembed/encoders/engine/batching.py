@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
-from mteb_longembed.encoders.engine.tokenizing import Ids
+from mteb_longembed.encoders.features import Ids
 from mteb_longembed.errors import InputError
+
+from .interface import TextTransformer
 
 #: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
@@ -40,7 +41,9 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def of(cls, first: Any, device_type: str, batch_size: int, tokens: int | None = None) -> Budget:
+    def of(
+        cls, first: TextTransformer, device_type: str, batch_size: int, tokens: int | None = None
+    ) -> Budget:
         """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
@@ -116,12 +119,12 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
     """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings."""
     blocks: list[list[int]] = []
     filled = limit = 0
-    for place in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
+    for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
         if filled >= limit:
             blocks.append([])
             filled, limit = 0, batch_tokens * (_FIRST if len(blocks) == 1 else _LATER)
-        blocks[-1].append(place)
-        filled += estimated_tokens(texts[place], max_len)
+        blocks[-1].append(i)
+        filled += estimated_tokens(texts[i], max_len)
     return blocks
 
 
@@ -132,8 +135,8 @@ def tokenised_blocks(
     if not blocks:
         return
 
-    def read(places: list[int]) -> tuple[list[int], list[Ids]]:
-        return places, tokenise([texts[i] for i in places])
+    def read(indices: list[int]) -> tuple[list[int], list[Ids]]:
+        return indices, tokenise([texts[i] for i in indices])
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
         ahead: Future[tuple[list[int], list[Ids]]] = pool.submit(read, blocks[0])

@@ -1,20 +1,18 @@
-"""Several processes or machines encode the texts of one call. Each worker has a copy of the model.
+"""The workers of a Ray cluster encode the texts of one call. Each has a copy of the model.
 
-The workers are those of a pool of sentence-transformers, or of a Ray cluster. Only the driver reads and writes the
-store of embeddings, so a run that was killed can continue on other machines.
+Only the driver reads and writes the store of embeddings, so a run that was killed can continue on other machines.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,12 +24,10 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
-from .engine import DEFAULT_BATCH, Engine
-from .reading import Reading, TokenBar, warn_once
-from .tokenizing import Ids
-
-if TYPE_CHECKING:
-    from mteb_longembed.encoders.building import LongModel
+from .engine import Engine
+from .interface import EncodeSettings, EngineModel
+from .progress import TokenBar
+from .reading import Reading, warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +35,9 @@ logger = logging.getLogger(__name__)
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
 #: A part may kill so many workers before the run ends. A part that needs too much memory kills every worker.
 _DEATHS = 3
-_SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<place>\S+))?")
+#: A worker of Ray, which has no types.
+Actor = Any
+_SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<address>\S+))?")
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,9 @@ class Cluster:
         if match is None:
             raise InputError(f"{WORKERS_VARIABLE} must be ray, ray:N or ray://HOST:PORT, got {text!r}.")
         count = match["count"]
-        return cls(text if match["place"] else None, int(count) if count else None)
+        return cls(text if match["address"] else None, int(count) if count else None)
 
-    def workers(self, model: Any) -> Workers:
+    def workers(self, model: ClusterModel) -> Workers:
         """Workers with a copy of the model."""
         try:
             import ray
@@ -94,10 +92,20 @@ def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
     return max(min(cpus) // on_one, 1)
 
 
+class ClusterModel(EngineModel, Protocol):
+    """A model that may have a cluster and a store. Its copies on workers have none."""
+
+    store: EmbeddingStore | None
+    cluster: Cluster | None
+
+    @property
+    def device(self) -> torch.device: ...
+
+
 class _Worker:
     """The code that runs in a worker's process."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: EngineModel) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device).eval()
 
@@ -109,21 +117,20 @@ class _Worker:
         """The kind of device that it computes on. Rounding depends on it."""
         return self.device.type
 
-    def encode(self, texts: list[str], settings: dict[str, Any]) -> tuple[list[np.ndarray], Reading]:
+    def encode(self, texts: list[str], settings: EncodeSettings) -> tuple[list[np.ndarray], Reading]:
         """Each text's array, and how much of the texts was read."""
-        done: list[Any] = [None] * len(texts)
+        done: dict[int, np.ndarray] = {}
         with torch.inference_mode():  # also while the engine measures memory
-            engine = Engine(self.model, self.device, **{**settings, "to_host": True})
-            for places, arrays in engine.encode(texts, show=False):
-                for place, array in zip(places, arrays, strict=True):
-                    done[place] = array.float().numpy()
-        return done, engine.reading
+            engine = Engine(self.model, self.device, replace(settings, to_host=True))
+            for indices, arrays in engine.encode(texts, show=False):
+                done.update(zip(indices, (array.float().numpy() for array in arrays), strict=True))
+        return [done[i] for i in range(len(texts))], engine.reading
 
 
 class Workers:
     """Ray actors with a copy of a model, as it is when they start. They end with this object."""
 
-    def __init__(self, model: Any, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
+    def __init__(self, model: ClusterModel, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
 
         shared = copy.copy(model)
@@ -134,19 +141,19 @@ class Workers:
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
         self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        self.actors: list[Any] = [self._kind.remote(self._shipped) for _ in range(count)]
+        self.actors: list[Actor] = [self._kind.remote(self._shipped) for _ in range(count)]
         self.device = torch.device(ray.get(self.actors[0].kind.remote()))
         logger.debug("%d Ray workers on %s", count, self.device.type)
 
     def run(
-        self, parts: Sequence[list[str]], settings: dict[str, Any]
+        self, parts: Sequence[list[str]], settings: EncodeSettings
     ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
         """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
         waiting = deque(range(len(parts)))
         deaths = [0] * len(parts)
-        running: dict[Any, tuple[int, Any]] = {}
+        running: dict[object, tuple[int, Actor]] = {}
         idle = list(self.actors)
         while waiting or running:
             while waiting and idle:
@@ -162,9 +169,9 @@ class Workers:
             except ray.exceptions.RayError as error:
                 # the worker or its machine has died: a new worker starts, and the part goes to the next free worker
                 ray.kill(actor)
-                place = self.actors.index(actor)
-                self.actors[place] = self._kind.remote(self._shipped)
-                idle.append(self.actors[place])
+                started = self._kind.remote(self._shipped)
+                self.actors[self.actors.index(actor)] = started
+                idle.append(started)
                 deaths[number] += 1
                 if deaths[number] >= _DEATHS:
                     longest = max(map(len, parts[number]))
@@ -191,113 +198,68 @@ class ClusterEngine:
     """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
     def __init__(
-        self, model: LongModel, workers: Workers, *, store: EmbeddingStore | None = None, **settings: Any
+        self,
+        model: EngineModel,
+        workers: Workers,
+        settings: EncodeSettings,
+        store: EmbeddingStore | None = None,
     ) -> None:
         self.model = model
         self.workers = workers
+        self.settings = settings
         self.store = store
-        #: Arguments of the engines of the workers.
-        self.settings: dict[str, Any] = {
-            "prompt": None, "batch_size": DEFAULT_BATCH, "kwargs": {}, "form": "sentence_embedding", **settings
-        }  # fmt: skip
         self.reading = Reading()
-        form, kwargs = self.settings["form"], self.settings["kwargs"]
-        self.row_keys = None if store is None else row_keys(model, workers.device, form, kwargs)
+        self.row_keys = (
+            None if store is None else row_keys(model, workers.device, settings.form, settings.forward_kwargs)
+        )
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
-        first = self.model.first
+        first, settings = self.model.first, self.settings
         tokens = [estimated_tokens(text, first.longest) for text in texts]
         keys: list[bytes] = []
         if self.row_keys is not None:
-            prompt, kwargs = self.settings["prompt"], self.settings["kwargs"]
-            keys = self.row_keys.keys(cast("list[Ids]", first.token_ids(texts, prompt, **kwargs)), prompt)
-        found = self.store.get_many(keys) if self.store is not None and keys else {}
-        known = [i for i, key in enumerate(keys) if key in found]
-        missing = [i for i in range(len(texts)) if not keys or keys[i] not in found]
+            ids = first.token_ids(texts, settings.prompt, **settings.forward_kwargs)
+            assert ids is not None  # other calls never reach the engine
+            keys = self.row_keys.keys(ids, settings.prompt)
+        stored = self.store.get_many(keys) if self.store is not None and keys else {}
+        known = [i for i, key in enumerate(keys) if key in stored]
+        missing = [i for i in range(len(texts)) if not keys or keys[i] not in stored]
         with TokenBar(sum(tokens), show=show) as bar:
             if known:
-                yield known, [torch.from_numpy(found[keys[i]]) for i in known]
+                yield known, [torch.from_numpy(stored[keys[i]]) for i in known]
                 bar.update(sum(tokens[i] for i in known))
-            budget = Budget.of(first, self.workers.device.type, self.settings["batch_size"])
+            budget = Budget.of(first, self.workers.device.type, settings.batch_size)
             costs = [budget.cost(tokens[i]) for i in missing]
             parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
-            places = [[missing[i] for i in part] for part in parts]
-            done = self.workers.run([[texts[i] for i in own] for own in places], self.settings)
+            parts = [[missing[i] for i in part] for part in parts]
+            done = self.workers.run([[texts[i] for i in part] for part in parts], settings)
             for number, arrays, reading in done:
-                own = places[number]
+                part = parts[number]
                 self.reading.add(reading)
                 if self.store is not None and keys:
-                    self.store.put_many([keys[i] for i in own], arrays)
+                    self.store.put_many([keys[i] for i in part], arrays)
                 # copies: Ray's arrays are read-only, and keep its shared memory
-                yield own, [torch.tensor(array) for array in arrays]
-                bar.update(sum(tokens[i] for i in own))
+                yield part, [torch.tensor(array) for array in arrays]
+                bar.update(sum(tokens[i] for i in part))
         if self.store is not None:
             self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
         warn_once(self.model, self.reading, first.longest)
 
 
 #: Workers by their model. They end when the model is deleted.
-_WORKERS: WeakKeyDictionary[Any, Workers] = WeakKeyDictionary()
+_WORKERS: WeakKeyDictionary[ClusterModel, Workers] = WeakKeyDictionary()
 
 
-def workers_of(model: Any) -> Workers:
-    """The workers that a model's `cluster` gives. They start at the first call."""
+def engine_for(
+    model: ClusterModel, device: torch.device, settings: EncodeSettings, store: EmbeddingStore | None
+) -> Engine | ClusterEngine:
+    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
+
+    The workers of a cluster start at the first call.
+    """
+    if model.cluster is None:
+        return Engine(model, device, settings, store)
     if model not in _WORKERS:
         _WORKERS[model] = model.cluster.workers(model)
-    return _WORKERS[model]
-
-
-# ---- pools of sentence-transformers ------------------------------------------------------------------------
-
-Pool = dict[Literal["input", "output", "processes"], Any]
-
-_THREADS = "OMP_NUM_THREADS"
-
-
-@contextlib.contextmanager
-def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
-    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
-    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
-        yield
-        return
-    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
-    try:
-        yield
-    finally:
-        del os.environ[_THREADS]
-
-
-def encode_in_pool(
-    model: LongModel,
-    texts: Sequence[str],
-    pool: Pool,
-    take: Callable[[Pool], tuple[int, Any]],
-    *,
-    show: bool,
-    kwargs: dict[str, Any],
-) -> list[Any]:
-    """Each text's embedding, from workers that get parts of equal cost in tokens.
-
-    `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
-    parts have returned.
-    """
-    budget = Budget.of(model.first, "cpu", kwargs["batch_size"])
-    tokens = [estimated_tokens(text, model.first.longest) for text in texts]
-    parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
-    for number, part in enumerate(parts):
-        pool["input"].put([number, [texts[i] for i in part], {**kwargs, "show_progress_bar": False}])
-    results: list[Any] = [None] * len(texts)
-    failure: Exception | None = None
-    with TokenBar(sum(tokens), show=show) as bar:
-        for _ in parts:
-            number, output = take(pool)
-            if isinstance(output, Exception):
-                failure = output
-                continue
-            bar.update(sum(tokens[i] for i in parts[number]))
-            for i, value in zip(parts[number], output, strict=True):
-                results[i] = value
-    if failure is not None:
-        raise failure
-    return results
+    return ClusterEngine(model, _WORKERS[model], settings, store)

@@ -6,16 +6,14 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.engine.tokenizing import Ids
+from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.errors import CapacityError
-
-Features = dict[str, Any]
 
 #: The error messages of allocators: CUDA and MPS, their libraries, Triton, torch on CPUs, C++, oneDNN.
 _NO_MEMORY = re.compile(
@@ -69,9 +67,9 @@ class Runner:
             if len(rows) == 1:
                 raise CapacityError(_does_not_fit(len(rows[0]), failure))
             self.limit = self._total(rows) / 2
-        half = (len(rows) + 1) // 2
-        yield from self(rows[:half])
-        yield from self(rows[half:])
+        middle = (len(rows) + 1) // 2
+        yield from self(rows[:middle])
+        yield from self(rows[middle:])
 
     def _total(self, rows: Sequence[Ids]) -> float:
         return len(rows) * self._cost(max(map(len, rows)))
@@ -93,14 +91,14 @@ def _does_not_fit(n: int, failure: str) -> str:
 @contextlib.contextmanager
 def in_fp32(model: nn.Module) -> Iterator[None]:
     """The model's parameters in fp32, and then as before. This is exact: fp32 holds every half-precision number."""
-    before = {name: parameter.dtype for name, parameter in model.named_parameters()}
+    dtypes = {name: parameter.dtype for name, parameter in model.named_parameters()}
     try:
         for parameter in model.parameters():
             parameter.data = parameter.data.float()
         yield
     finally:
         for name, parameter in model.named_parameters():
-            parameter.data = parameter.data.to(before[name])
+            parameter.data = parameter.data.to(dtypes[name])
 
 
 T = TypeVar("T")
@@ -118,7 +116,7 @@ class Results:
         self._copied: torch.cuda.Event | None = None
         # arrays of one shape need only one operator
         same = len({array.shape for array in arrays}) == 1
-        flat = torch.stack(arrays).flatten() if same else torch.cat([each.reshape(-1) for each in arrays])
+        flat = torch.stack(arrays).flatten() if same else torch.cat([array.reshape(-1) for array in arrays])
         finite = torch.isfinite(flat)
         if same:
             self._finite = finite.view(len(arrays), -1).all(1)

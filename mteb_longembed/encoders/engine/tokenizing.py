@@ -7,111 +7,18 @@ tokens. Here the text is cut first. Only those tokens are used that the text aft
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-import threading
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-#: Normalisers that change a text character by character, or within one combining sequence, and pre-tokenisers that
-#: look at most a few characters ahead to find the end of a word.
-_LOCAL_PARTS = frozenset((
-    "BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Nmt", "Precompiled",
-    "Prepend", "ByteLevel", "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Metaspace", "Punctuation", "Digits",
-    "CharDelimiterSplit", "UnicodeScripts",
-))  # fmt: skip
-#: Models that tokenise every pre-token separately and without randomness.
-_LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
-_UNDERSCORE = "▁"
-_CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
+from mteb_longembed.encoders.features import Ids
 
-
-@dataclass(frozen=True)
-class Locality:
-    """Which tokens before a cut do not depend on the text after the cut.
-
-    `kind` is `words` (tokens up to a pre-token boundary), `spaces` (there are no pre-tokens, but no piece of the
-    vocabulary crosses the start of a word) or `none`. `guard` is a number of characters: tokens that are so near to
-    the cut are not trusted.
-    """
-
-    kind: Literal["words", "spaces", "none"]
-    guard: int = 0
-
-
-def locality(tokenizer_json: str) -> Locality:
-    """The locality of a tokenizer of the library `tokenizers`, from its serialised form."""
-    parts = json.loads(tokenizer_json)
-    added = [token["content"] for token in parts.get("added_tokens") or []]
-    guard = 32 + max(map(len, added), default=0)
-    model, splitters = parts["model"], _flat(parts.get("pre_tokenizer"))
-    steps = [*_flat(parts.get("normalizer")), *splitters]
-    if model.get("type") not in _LOCAL_MODELS or model.get("dropout") or not all(map(_local, steps)):
-        return Locality("none")
-    if any(map(_splits, splitters)):
-        return Locality("words", guard)
-    whole_words = model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added)
-    return Locality("spaces", guard) if whole_words and any(map(_marks_spaces, steps)) else Locality("none")
-
-
-def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    if part is None:
-        return []
-    if part.get("type") == "Sequence":
-        inner = part.get("normalizers") or part.get("pretokenizers") or []
-        return [leaf for child in inner for leaf in _flat(child)]
-    return [part]
-
-
-def _local(part: dict[str, Any]) -> bool:
-    """Whether a normaliser or pre-tokeniser sees only what is near."""
-    if part["type"] in ("Replace", "Split"):
-        return "String" in part["pattern"] or _local_pattern(part["pattern"]["Regex"])
-    return part["type"] in _LOCAL_PARTS
-
-
-def _local_pattern(pattern: str) -> bool:
-    """Whether a regular expression depends only on the match and on the one character after it."""
-    bare = _CLASS.sub("C", pattern.replace("(?!\\S)", "").replace("(?i:", "(").replace("(?:", "("))
-    bare = re.sub(r"\\[pP]\{[^}]*\}|\\[sSdDwWrntx|.*+?()\[\]\\{}-]", "C", bare)
-    return re.search(r"\(\?|[\\.^$]", bare) is None
-
-
-def _splits(part: dict[str, Any]) -> bool:
-    """Whether a pre-tokeniser cuts ordinary text into words."""
-    match part["type"]:
-        case "ByteLevel":
-            return bool(part.get("use_regex", True))
-        case "Metaspace":
-            return bool(part.get("split", True))
-        case "Split":
-            # the normaliser may have replaced every space, and then this pattern splits nothing
-            return "Regex" in part["pattern"]
-        case kind:
-            return kind in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
-
-
-def _marks_spaces(part: dict[str, Any]) -> bool:
-    if part["type"] == "Replace":
-        return part["pattern"] == {"String": " "} and part["content"] == _UNDERSCORE
-    return part["type"] == "Metaspace" and part.get("replacement") == _UNDERSCORE
-
-
-def _crosses_words(model: dict[str, Any], added: list[str]) -> bool:
-    """Whether a piece of the vocabulary contains the start of a word after its own start."""
-    vocab = model["vocab"]
-    pieces = vocab if isinstance(vocab, dict) else [piece for piece, _ in vocab]
-    inside = re.compile(f"[^{_UNDERSCORE}]{_UNDERSCORE}")
-    return any(inside.search(piece) for piece in pieces) or any(" " in a.strip() for a in added)
-
+from .id_cache import CACHE, Content, IdCache
+from .locality import Locality, locality
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 _CHARS_TO_READ = 6
@@ -119,66 +26,15 @@ _CHARS_TO_READ = 6
 _WORDS_IN_DOUBT = 4
 #: How many characters before the wanted length are searched for a good place for a cut.
 _SEARCH = 256
-#: Bytes of token ids that are kept for the same base. A longer length reads a text again, unless all of it was kept.
-CACHE_BYTES = 256 << 20
-
-Ids = np.ndarray
-
-
-class Content(NamedTuple):
-    """The leading token ids of a text, without special tokens. `complete` if the text has no more tokens."""
-
-    ids: Ids
-    complete: bool
-
-
-class IdCache:
-    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it."""
-
-    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self.n_bytes = 0
-        self._entries: OrderedDict[bytes, Content] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: bytes, max_len: int) -> Ids | None:
-        """The first `max_len` ids (all, if there are fewer). None if they are not in the cache."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None or not (found.complete or len(found.ids) >= max_len):
-                return None
-            self._entries.move_to_end(key)
-            return found.ids[:max_len]
-
-    def put(self, key: bytes, content: Content) -> None:
-        """Keep `content`, unless it is larger than the whole cache."""
-        size = content.ids.nbytes
-        if size > self.max_bytes:
-            return
-        with self._lock:
-            old = self._entries.pop(key, None)
-            self.n_bytes += size - (old.ids.nbytes if old else 0)
-            self._entries[key] = content
-            while self.n_bytes > self.max_bytes:
-                self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.n_bytes = 0
-
-
-#: The cache of this process. With it, several lengths or strategies of one base read each text once.
-CACHE = IdCache()
 
 
 class CutTokenizer:
-    """A fast tokenizer (see `supports`) that reads no more of a text than the needed tokens require.
+    """A plain fast tokenizer (see `cutter_of`) that reads no more of a text than the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, cache: IdCache = CACHE) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE) -> None:
         # a copy, because every call of the original, from any thread, changes its truncation and padding
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_truncation()
@@ -190,36 +46,26 @@ class CutTokenizer:
         special = _special_tokens(self._backend)
         #: Whether the ids before and after a text do not depend on it.
         self.can_cut = special is not None
-        self.before, self.behind = special or ([], [])
-
-    @classmethod
-    def supports(cls, tokenizer: Any) -> bool:
-        """Whether the tokenizer is a plain fast tokenizer that keeps the start of a text."""
-        return (
-            isinstance(tokenizer, PreTrainedTokenizerFast)
-            and type(tokenizer)._encode_plus is PreTrainedTokenizerFast._encode_plus
-            and tokenizer.truncation_side == "right"
-            and not getattr(tokenizer, "split_special_tokens", False)
-        )
+        prefix, suffix = special or ([], [])
+        self.prefix_ids, self.suffix_ids = np.array(prefix, np.int32), np.array(suffix, np.int32)
 
     def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
         """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
-        room = max(max_len - len(self.before) - len(self.behind), 0)
-        before, behind = np.array(self.before, np.int32), np.array(self.behind, np.int32)
-        return [np.concatenate([before, ids, behind]) for ids in self.contents(texts, room)]
+        room = max(max_len - len(self.prefix_ids) - len(self.suffix_ids), 0)
+        return [np.concatenate([self.prefix_ids, ids, self.suffix_ids]) for ids in self.contents(texts, room)]
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
         """The first `room` ids of each text without special tokens."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         keys = [hashlib.blake2b(text, digest_size=16, key=self._fingerprint).digest() for text in encoded]
-        found = [self.cache.get(key, room) for key in keys]
+        cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
-        missing = {key: i for i, (key, ids) in enumerate(zip(keys, found, strict=True)) if ids is None}
+        missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
         read = self._read([texts[i] for i in missing.values()], room)
         fresh = dict(zip(missing, read, strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)
-        return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, found, strict=True)]
+        return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, cached, strict=True)]
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
@@ -227,10 +73,10 @@ class CutTokenizer:
         local = self.locality.kind != "none"
         cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
         while cuts:
-            whole = [i for i, cut in cuts.items() if cut == len(texts[i])]
-            read = [without_surrogates(texts[i]) for i in whole]
+            uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
+            read = [without_surrogates(texts[i]) for i in uncut]
             encodings = self._backend.encode_batch_fast(read, add_special_tokens=False) if read else []
-            for i, encoding in zip(whole, encodings, strict=True):
+            for i, encoding in zip(uncut, encodings, strict=True):
                 done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
             pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
@@ -243,7 +89,7 @@ class CutTokenizer:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
 
-    def _next_cut(self, text: str, encoding: Any, read: int, room: int) -> int:
+    def _next_cut(self, text: str, encoding: Encoding, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
         n = len(encoding)
         if self.locality.kind == "words" and (
@@ -252,16 +98,16 @@ class CutTokenizer:
             return len(text)
         return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 
-    def _safe(self, encoding: Any, piece: str, room: int) -> bool:
+    def _safe(self, encoding: Encoding, piece: str, room: int) -> bool:
         """Whether the text after the cut cannot change the first `room` tokens."""
         n = len(encoding)
         if n <= room:
             return False
         if room == 0:
             return True
-        end = encoding.token_to_chars(room - 1)[1]
+        last_chars = encoding.token_to_chars(room - 1)
         trusted = len(piece) - self.locality.guard
-        if end > trusted:
+        if last_chars is None or (end := last_chars[1]) > trusted:
             return False
         if self.locality.kind == "spaces":
             starts = piece[end:trusted].replace("\u2581", " ").split(" ")
@@ -278,9 +124,9 @@ def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
     """
     if wanted >= len(text):
         return len(text)
-    places = range(wanted, max(wanted - _SEARCH, beyond), -1)
+    indices = range(wanted, max(wanted - _SEARCH, beyond), -1)
     for fits in (" \n\t".__contains__, _starts_anew):
-        for at in places:
+        for at in indices:
             if fits(text[at]):
                 return at
     return len(text)
@@ -301,24 +147,30 @@ def without_surrogates(text: str) -> str:
 
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
-    whole, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
-    mask = whole.special_tokens_mask
-    if not bare or 0 not in mask or any(whole.type_ids):
+    """The ids before and after every text. None if they depend on it."""
+    full, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
+    mask = full.special_tokens_mask
+    if not bare or 0 not in mask or any(full.type_ids):
         return None
     start = mask.index(0)
-    before, behind = whole.ids[:start], whole.ids[start + len(bare) :]
+    prefix, suffix = full.ids[:start], full.ids[start + len(bare) :]
     for text in ("a", "", "a b"):
-        if backend.encode(text).ids != before + backend.encode(text, add_special_tokens=False).ids + behind:
+        if backend.encode(text).ids != prefix + backend.encode(text, add_special_tokens=False).ids + suffix:
             return None
-    return before, behind
+    return prefix, suffix
 
 
-_CUTTERS: WeakKeyDictionary[Any, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
 
 
-def cutter_of(tokenizer: Any) -> CutTokenizer | None:
+def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> CutTokenizer | None:
     """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
-    if not CutTokenizer.supports(tokenizer):
+    if (
+        not isinstance(tokenizer, PreTrainedTokenizerFast)
+        or type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
+        or tokenizer.truncation_side != "right"
+        or getattr(tokenizer, "split_special_tokens", False)
+    ):
         return None
     known = _CUTTERS.get(tokenizer)
     # added tokens change the ids of a text

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import (
@@ -27,9 +27,6 @@ from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
-
-if TYPE_CHECKING:
-    from mteb_longembed.tasks.diagnose import Diagnosis
 
 ABSOLUTE, ROTARY = "absolute", "rotary"
 _NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}
@@ -163,6 +160,22 @@ def draw_positions(data: Positions) -> Drawing:
 _DIAGNOSED, _GREY = (1, 5, 4, 6, 3, 2, 0), "#999999"
 # Half the width of a bar, as a factor. Neighbouring bars differ by a factor of two.
 _HALF_BAR = 2**0.35
+
+
+class Diagnosis(Protocol):
+    """What the figure draws of a `tasks.diagnose.Diagnosis`."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def score(self) -> str: ...
+    @property
+    def curves(self) -> dict[str, dict[int, Interval]]: ...
+    @property
+    def whole(self) -> dict[str, Interval]: ...
+    @property
+    def document_lens(self) -> list[int]: ...
+    def longer_than(self, length: int) -> float: ...
 
 
 def draw_diagnosis(data: Diagnosis) -> Drawing:

@@ -14,6 +14,7 @@ from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttenti
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.engine import running as memory
 from mteb_longembed.encoders.engine.engine import Engine
+from mteb_longembed.encoders.engine.interface import EncodeSettings
 from mteb_longembed.encoders.engine.running import Results
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
@@ -116,13 +117,13 @@ def test_packed_short_texts_fill_the_memory_whatever_the_default_batch_size(gib,
         model = seen.moved(extended("bert", "pi"))
         # a batch of 64 tokens takes 64 * 3 MiB
         monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda d=None: 64 * 3 << 20)
-        engine = Engine(model, seen.device)
+        engine = Engine(model, seen.device, EncodeSettings())
         # per token: 3 MiB, of which 60 % of the free memory may be taken; batches are powers of two
         fitting = memory.tokens_that_fit(3 << 20, gib << 30)
         assert engine.budget.tokens == fitting
         sizes = [len(places) for places, _ in engine._batches(texts, show=False)]
         assert max(sizes) == min(fitting // 12, len(texts)) and max(sizes) >= documents
-        few = Engine(model, seen.device, batch_size=8)
+        few = Engine(model, seen.device, EncodeSettings(batch_size=8))
         assert max(len(places) for places, _ in few._batches(texts, show=False)) == 8
 
 

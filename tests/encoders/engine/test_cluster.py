@@ -26,11 +26,13 @@ from mteb_longembed.encoders.engine.cluster import (
     Workers,
     cpus_of_a_worker,
 )
+from mteb_longembed.encoders.engine.interface import EncodeSettings
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
 from tests.limits import same_vectors
 
+SETTINGS = EncodeSettings()
 LENGTHS = [5, 16, 17, 64, 100, 40, 33, 8] * 8
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
 
@@ -109,7 +111,7 @@ def collected(engine: ClusterEngine, victim: int | None = None) -> np.ndarray:
 def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
     # the arrays of Ray are read-only: what the caller gets is a copy, without a warning of torch
     assert len(workers.actors) == 2
-    engine = ClusterEngine(model, workers)
+    engine = ClusterEngine(model, workers, SETTINGS)
     same_vectors(collected(engine), model.encode(TEXTS))
     assert engine.reading == model.reading
 
@@ -119,25 +121,25 @@ def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -
     import ray
 
     store = EmbeddingStore(tmp_path)
-    engine = ClusterEngine(model, workers, store=store)
+    engine = ClusterEngine(model, workers, SETTINGS, store)
     before = list(workers.actors)
     victim = ray.get(before[0].pid.remote())
     done = collected(engine, victim)
     same_vectors(done, model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
-    again = ClusterEngine(model, workers)
+    again = ClusterEngine(model, workers, SETTINGS)
     same_vectors(collected(again), done)
     assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
 
 
 @pytest.mark.ray
 def test_a_run_that_stopped_goes_on_from_the_store(workers, model, tmp_path) -> None:
-    first = ClusterEngine(model, workers, store=EmbeddingStore(tmp_path))
+    first = ClusterEngine(model, workers, SETTINGS, EmbeddingStore(tmp_path))
     run = first.encode(TEXTS, show=False)
     finished = sum(len(next(run)[0]) for _ in range(3))
     run.close()
-    again = ClusterEngine(model, workers, store=EmbeddingStore(tmp_path))
+    again = ClusterEngine(model, workers, SETTINGS, EmbeddingStore(tmp_path))
     found = collected(again)
     assert again.store is not None and again.store.counts.rows_read == finished > 0
     assert again.store.counts.rows_encoded == len(TEXTS) - finished
@@ -164,13 +166,15 @@ def never_finite(features: dict[str, Tensor]) -> list[Tensor]:
 @pytest.mark.ray
 def test_a_part_that_kills_every_worker_ends_the_run_in_one_sentence(workers, model) -> None:
     with pytest.raises(CapacityError, match="3 Ray workers died while they encoded the same"):
-        list(ClusterEngine(model, workers, collect=dies).encode(TEXTS[:1], show=False))
+        list(ClusterEngine(model, workers, EncodeSettings(collect=dies)).encode(TEXTS[:1], show=False))
 
 
 @pytest.mark.ray
 def test_an_error_of_a_worker_is_the_one_that_one_process_raises(workers, model) -> None:
     with pytest.raises(NumberError, match="is not finite"):
-        list(ClusterEngine(model, workers, collect=never_finite).encode(TEXTS[:1], show=False))
+        list(
+            ClusterEngine(model, workers, EncodeSettings(collect=never_finite)).encode(TEXTS[:1], show=False)
+        )
 
 
 @pytest.mark.ray
@@ -225,5 +229,5 @@ def test_a_worker_measures_memory_without_gradients(monkeypatch, base):
             super().__init__(*args, **kwargs)
 
     monkeypatch.setattr(cluster_module, "Engine", Seen)
-    arrays, _ = cluster_module._Worker(longembed.extend(base, "pi", 64)).encode([tiny.text(5)], {})
+    arrays, _ = cluster_module._Worker(longembed.extend(base, "pi", 64)).encode([tiny.text(5)], SETTINGS)
     assert modes == [True] and arrays[0].shape == (24,)

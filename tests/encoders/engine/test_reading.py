@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import reading
+from mteb_longembed.encoders.engine import progress, reading
 from tests import tiny
 
 
@@ -23,8 +23,8 @@ def warnings(caplog) -> list[str]:
 def test_tokens_read_and_whole_lengths_are_those_of_the_texts(model) -> None:
     model.encode([tiny.text(40, 1), tiny.text(64, 2), tiny.text(640, 3)])
     found = model.reading
-    assert (found.documents, found.read, found.halved) == (3, 40 + 64 + 64, 1)
-    assert found.whole == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
+    assert (found.documents, found.tokens_read, found.mostly_cut) == (3, 40 + 64 + 64, 1)
+    assert found.tokens == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
 
 
 def test_texts_that_fit_are_read_in_full(model, caplog) -> None:
@@ -40,7 +40,7 @@ def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
     finally:
         logging.getLogger(reading.__name__).setLevel(logging.NOTSET)
     assert warnings(caplog) == []
-    del model.__dict__["_told_of_cut"]
+    reading._WARNED.discard(model)
     for _ in range(2):
         model.encode([tiny.text(40, 1), tiny.text(640, 3)])
     [told] = warnings(caplog)
@@ -51,16 +51,16 @@ def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
 
 def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:
     model.encode([tiny.text(100, 3)])
-    assert model.reading.halved == 0 and warnings(caplog) == []
+    assert model.reading.mostly_cut == 0 and warnings(caplog) == []
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(model, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(reading, "_LINE_EVERY", 0.0)
-    with reading.one_bar(100, "Comparing"):
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
+    with progress.one_bar(100, "Comparing"):
         model.encode(["a b c", "d e"])
     lines = [line.strip() for line in capsys.readouterr().err.splitlines() if line.strip()]
     assert lines and all(line.startswith("Comparing: ") and " tokens of 100" in line for line in lines)
-    monkeypatch.setattr(reading, "_LINE_EVERY", 30.0)
-    with reading.one_bar(None, "Running"):
+    monkeypatch.setattr(progress, "_LINE_EVERY", 30.0)
+    with progress.one_bar(None, "Running"):
         model.encode(["a b c"])
     assert not capsys.readouterr().err.strip()

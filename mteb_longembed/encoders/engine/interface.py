@@ -1,0 +1,97 @@
+"""What the engine is given: a model (`Embedder` in `encoders/model.py` is one), and the settings of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.families import Family
+from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.strategies import Strategy
+
+
+class TextTransformer(Protocol):
+    """The first module of a model: it tokenises, and holds the strategy."""
+
+    strategy: Strategy
+    family: Family
+
+    @property
+    def model(self) -> PreTrainedModel: ...
+    @property
+    def config(self) -> PretrainedConfig: ...
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase | None: ...
+    @property
+    def longest(self) -> int:
+        """Tokens kept of a text."""
+
+    def token_ids(
+        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
+    ) -> list[Ids] | None:
+        """Each text's ids, prompt and special tokens included. None if the call needs more than plain tokenising."""
+
+    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
+        """The features of a batch of texts with these token ids."""
+
+    def packs_on(self, device: torch.device) -> bool:
+        """Whether documents run without padding."""
+
+
+class EngineModel(Protocol):
+    """A model whose `forward` takes a batch of texts through all its modules."""
+
+    @property
+    def first(self) -> TextTransformer: ...
+    @property
+    def pooling(self) -> nn.Module: ...
+    @property
+    def shares_windows(self) -> bool:
+        """Whether `from_windows` can make the vectors of documents that are cut."""
+
+    def __call__(self, features: Features, **kwargs: object) -> Features: ...
+    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
+        """The features after the last module, from each document's pooled windows `[windows, d]`."""
+
+    def to(self, device: torch.device | str) -> Self: ...
+    def eval(self) -> Self: ...
+
+
+#: sentence-transformers' default of `batch_size`. On a device that packs, it and larger ones do not limit a batch.
+DEFAULT_BATCH = 32
+#: Takes the results from a batch's features: one array for each document.
+Collect = Callable[[Features], list[Tensor]]
+
+
+def sentence_embeddings(features: Features) -> list[Tensor]:
+    """One vector for each document, as sentence-transformers' dense models give."""
+    return list(features["sentence_embedding"])
+
+
+def token_embeddings(features: Features) -> list[Tensor]:
+    """Each text's vectors, `[vectors, d]`. They are copied, so the padding of the batch does not stay in memory."""
+    rows = features["token_embeddings"]
+    masks = features["attention_mask"].bool().cpu()  # the host waits once, not for each text
+    return [row[to_device(mask.nonzero()[:, 0], rows.device)] for row, mask in zip(rows, masks, strict=True)]
+
+
+@dataclass(frozen=True)
+class EncodeSettings:
+    """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
+
+    `collect` takes one array for each document, of any shape, from the features after the model's last module. `form`
+    names what it does: the store keeps the arrays of each form separately. `forward_kwargs` go to the modules.
+    """
+
+    prompt: str | None = None
+    batch_size: int = DEFAULT_BATCH
+    forward_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    collect: Collect = sentence_embeddings
+    form: str = "sentence_embedding"
+    to_host: bool = False

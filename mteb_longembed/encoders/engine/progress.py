@@ -1,0 +1,53 @@
+"""The bars of tokens that `encode` shows: one for each call, or one for all calls of a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+#: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
+_RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
+#: Seconds between two lines of progress where there is no terminal.
+_LINE_EVERY = 30.0
+
+
+@contextmanager
+def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
+    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then."""
+    look: dict[str, object] = {"desc": label, "unit": " tokens", "unit_scale": True}
+    if not sys.stderr.isatty():
+        left = "" if total is None else " of {total_fmt}, {remaining} left"
+        line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
+        look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
+        look |= {"bar_format": line, "leave": False}
+    with tqdm(total=total, disable=not show, **look) as bar:
+        token = _RUN_BAR.set(bar)
+        try:
+            yield
+        finally:
+            _RUN_BAR.reset(token)
+
+
+class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar of tokens, which also shows without a terminal. Inside `one_bar` it advances that bar instead."""
+
+    def __init__(self, total: int, *, show: bool) -> None:
+        self.total: float
+        self.run_bar = _RUN_BAR.get()
+        hidden = not show or self.run_bar is not None
+        super().__init__(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=hidden)
+
+    def correct(self, difference: int) -> None:
+        """Add to the expected total the difference between the real and the estimated number of tokens."""
+        if not self.disable:
+            self.total = max(self.total + difference, self.n)
+            self.refresh()
+
+    def update(self, n: float = 1) -> None:
+        super().update(n)
+        if self.run_bar is not None:
+            self.run_bar.update(n)

@@ -1,0 +1,29 @@
+"""The names of what the modules of a model pass on, beside those that sentence-transformers gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
+Features = dict[str, Any]
+#: The token ids of one text, int32.
+Ids = np.ndarray
+
+#: Features with one value for each token. Windows cut them, and padding fills them with zeros.
+TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
+#: The number of tokens of each text, as a tuple, so that a forward pass need not wait for the device to count them.
+DOCUMENT_LENGTHS = "document_lengths"
+#: The pooling that follows a forward pass, where nothing else needs token embeddings.
+POOLING = "pooling"
+#: `[b]` leading tokens of each text that are special or part of the prompt, and the number of special ones at its end.
+WINDOW_PREFIX, SPECIAL_SUFFIX = "window_prefix", "special_suffix"
+#: Windows of each text `[b]`, the index of each window token in its text `[w, size]`, both on the host.
+WINDOW_COUNTS, WINDOW_TOKENS = "window_counts", "window_tokens"
+#: How windows become one vector, and the `attention_mask` `[b, n]` of the texts that were cut.
+WINDOW_AGG, DOCUMENT_MASK = "window_agg", "document_mask"
+#: Whether the pooled windows are asked for, and those of each text `[windows, d]`.
+KEEP_WINDOWS, POOLED_WINDOWS = "keep_windows", "pooled_windows"
+#: Vectors of each text `[b]`, on the host.
+VECTOR_COUNTS = "vector_counts"

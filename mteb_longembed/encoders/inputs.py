@@ -1,0 +1,180 @@
+"""The input of a model: texts become token ids, and ids become the features of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from sentence_transformers.sentence_transformer.modules import Transformer
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from mteb_longembed.errors import InputError, ModelError
+
+from .engine.tokenizing import cutter_of
+from .families import Family
+from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
+from .strategies import Strategy
+
+#: The length of inputs that are not cut, in tokens.
+NO_LIMIT = 2**31
+
+
+class TextInputs(Transformer):
+    """The input side of `LongTransformer`."""
+
+    strategy: Strategy
+    family: Family
+    #: Whether a later module needs to know which tokens are content.
+    tells_content: bool = False
+
+    def preprocess(  # type: ignore[override]
+        self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
+    ) -> Features:
+        """Token ids. If windows are cut, also the number of leading tokens that each window repeats."""
+        ids = self.token_ids(inputs, prompt, **kwargs)
+        if ids is not None:
+            return self.features_of(ids, prompt)
+        features = super().preprocess(inputs, prompt, **kwargs)
+        if "input_ids" in features:
+            self._add_content_bounds(features, prompt)
+        return features
+
+    def _add_content_bounds(self, features: Features, prompt: str | None) -> None:
+        """Add the number of leading and trailing tokens that are not content, if a later module needs it."""
+        if self.tells_content or self.cuts:
+            features[WINDOW_PREFIX] = self._prompt_tokens(features["input_ids"], prompt)
+        if self.tells_content:
+            features[SPECIAL_SUFFIX] = special_counts(self._words)[1]
+
+    @property
+    def cuts(self) -> bool:
+        """Whether long documents run in parts: the windows of `pcw`, or the segments of `past_target=read`."""
+        return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
+
+    @property
+    def _words(self) -> PreTrainedTokenizerBase:
+        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
+        return super().max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int | None) -> None:
+        self._check_length(value)
+        if self.tokenizer is not None:
+            self.tokenizer.model_max_length = value
+
+    def _check_length(self, value: int | None) -> None:
+        target = self.strategy.target_len
+        if value is not None and value > target:
+            raise InputError(
+                f"max_seq_length must be at most {target} tokens, the target length of this model, got "
+                f"{value}; extend the base to a longer target instead."
+            )
+
+    @property
+    def longest(self) -> int:
+        """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
+        length = self.max_seq_length
+        # the tokenizer's own limit may have been set without `max_seq_length`
+        self._check_length(length)
+        if length is None or length == self.strategy.target_len:
+            return self.strategy.max_tokens or NO_LIMIT
+        return length
+
+    def token_ids(
+        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
+    ) -> list[Ids] | None:
+        """Each text's ids, special tokens included. No more of a text is read than the ids need.
+
+        None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
+        expansion, lengths by task, settings of the tokenizer for this call).
+        """
+        task_lengths = {"query": self.query_length or self.query_expansion, "document": self.document_length}
+        texts = [text for text in inputs if isinstance(text, str)]
+        plain = (
+            len(inputs) == len(texts) > 0
+            and set(kwargs) <= {"task"}
+            and not task_lengths.get(str(kwargs.get("task")))
+            and not self.processing_kwargs
+            and "message" not in self.modality_config
+            and self.processor is self.tokenizer
+            and self.transformer_task == "feature-extraction"
+            and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
+            and self._words.pad_token_id is not None
+        )
+        cutter = cutter_of(self.tokenizer) if plain else None
+        if cutter is None:
+            return None
+        ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
+        # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
+        end = self._words.eos_token_id
+        token = self._words.pad_token_id if end is None else end
+        return [row if len(row) else np.array([token], np.int32) for row in ids]
+
+    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
+        """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
+        lengths = torch.tensor([len(row) for row in ids])
+        mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
+        input_ids = torch.full(mask.shape, self._words.pad_token_id)
+        for row, values in zip(input_ids, ids, strict=True):
+            row[: len(values)] = torch.from_numpy(values)
+        features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
+        if "token_type_ids" in self._words.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(mask)
+        if prompt:
+            features["prompt_length"] = self._get_prompt_length(prompt)
+        self._add_content_bounds(features, prompt)
+        return features
+
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
+        """The settings that change each text's embedding, apart from its ids, which contain the prompt.
+
+        The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or spans
+        also the numbers of leading and trailing tokens that are not content.
+        """
+        length = (self._get_prompt_length(prompt) or 0) if prompt else 0
+        settings: list[tuple[int, ...]] = [(length,)] * len(ids)
+        if self.tells_content or self.cuts:
+            _, suffix = special_counts(self._words)
+            most = len(self._words(prompt or "")["input_ids"]) + 1
+            heads = self.features_of([row[:most] for row in ids], prompt)
+            prefixes = heads[WINDOW_PREFIX].tolist()
+            for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
+                if self.tells_content or not self.family.leaves_unchanged(len(row)):
+                    settings[i] = (length, prefix, suffix)
+        return settings
+
+    def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
+        """`[b]` numbers of leading tokens of each document that are special tokens or part of the prompt.
+
+        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
+        unchanged in the document.
+        """
+        prefix, suffix = special_counts(self._words)
+        if not prompt:
+            return torch.full((len(input_ids),), prefix)
+        read = self.token_ids([prompt])
+        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+        alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
+        same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
+        return same.clamp(min=prefix)
+
+
+def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """How many special tokens a tokenizer puts before and after a text."""
+    for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
+        ids = tokenizer(text)["input_ids"]
+        bare = tokenizer(text, add_special_tokens=False)["input_ids"]
+        for prefix in range(len(ids) - len(bare) + 1):
+            if bare and ids[prefix : prefix + len(bare)] == bare:
+                return prefix, len(ids) - len(bare) - prefix
+    raise ModelError(
+        "the tokenizer splits a text differently with and without its special tokens, so windows of the text "
+        "cannot have special tokens; use a strategy other than pcw."
+    )
