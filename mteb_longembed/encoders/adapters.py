@@ -43,6 +43,16 @@ def adapters_on(model: Any) -> list[str]:
     return [] if layer.disable_adapters else [name for name in layer.active_adapters if name not in merged]
 
 
+def is_idle(module: nn.Module) -> bool:
+    """Whether PEFT put adapters around a module of which none acts: they are switched off, or deleted."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    if not isinstance(module, BaseTunerLayer) or module.merged:
+        return False
+    present = {key for layer in module.adapter_layer_names for key in getattr(module, layer, ())}
+    return module.disable_adapters or not present & set(module.active_adapters)
+
+
 def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
     """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names."""
     from peft import get_peft_model_state_dict

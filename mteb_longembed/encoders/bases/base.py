@@ -23,7 +23,7 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
 from .files import Files, local_name
-from .identity import digest
+from .identity import digest_of_loaded
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 
@@ -208,7 +208,7 @@ def loaded_base(model: SentenceTransformer) -> Base:
         files=Files.open(source)
         if is_folder(source)
         else Files(source, card.base_model_revision, stamp=None if source else ()),
-        revision=digest(model),
+        revision=digest_of_loaded(model),
         trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
         family=family,
         config=first.config,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
-from collections.abc import Mapping
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import nn
 from torch.nn.modules import module as torch_modules
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from mteb_longembed.encoders.adapters import adapters_on, is_idle
 from mteb_longembed.encoders.strategies import ALGORITHM
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
@@ -32,6 +35,22 @@ _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "
 _ADAPTERS = ("_active_adapter", "_disable_adapters")
 #: Rope types whose buffers transformers itself changes while a model runs.
 _STATEFUL = ("dynamic", "longrope")
+#: Packages whose classes and functions determine what they do by their names, and their modules by public attributes.
+_READABLE = frozenset((
+    "builtins", "collections", "mteb_longembed", "numpy", "peft", "sentence_transformers", "tokenizers", "torch",
+    "transformers", "transformers_modules",
+))  # fmt: skip
+#: The names of our classes in a digest. They never change, wherever the classes are.
+_NAMES = {
+    name.rpartition(".")[2]: f"mteb_longembed.encoders.{name}"
+    for name in (
+        "attention.plan.PlannedAttention", "families.absolute.Absolute", "families.interface.LayerAttention",
+        "families.relative.Relative", "families.relative._Biases", "families.roformer.RoFormer",
+        "families.roformer._SelfAttention", "families.rotary.MappedRotary", "families.rotary.Rotary",
+        "families.unknown.UnknownPositions", "int8.Int8Linear", "modules.LongTransformer", "modules.WindowPooling",
+        "span_pooling.FewerVectors", "span_pooling.RaggedVectors", "span_pooling.SpanPooling",
+    )
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +67,30 @@ class Identity:
 
 def identity(model: Any, name: str, revision: str, built: str | None) -> Identity:
     """Who a model is now, from its digest when it was `built` (None, if nobody took it, counts as changed)."""
-    now = digest(model)
-    if now == built:
-        return Identity(name, revision)
-    return Identity(f"local/{name.rpartition('/')[2]}", f"{now}-{ALGORITHM}", changed_from=name)
+    now, unread = digest(model), _tokens_of_unread(model)
+    known = Identity(name, revision)
+    if now == built and not unread:
+        return known
+    return changed(known, now, *unread)
+
+
+def changed(known: Identity, *parts: object) -> Identity:
+    """What a model is if it differs from a known one in these parts."""
+    text = parts[0] if len(parts) == 1 else _hashed(*parts)
+    name = f"local/{known.name.rpartition('/')[2]}"
+    return Identity(name, f"{text}-{ALGORITHM}", changed_from=known.changed_from or known.name)
+
+
+def remember(model: Any) -> str:
+    """The digest of a model that has just been built. What it is made of now belongs to it, also what nobody can read."""
+    model.parts_of_build = [(part, "") for part in _unread(model.modules())]
+    return digest(model)
+
+
+def digest_of_loaded(model: Any) -> str:
+    """The digest of a model that others made. If a part of it cannot be read, it is another one at every call."""
+    unread = any(True for module in model for _ in _unread(module.modules()))
+    return _hashed(digest(model), uuid.uuid4()) if unread else digest(model)
 
 
 def digest(model: Any) -> str:
@@ -67,7 +106,7 @@ def digest(model: Any) -> str:
 
     add([_names(getattr(torch_modules, f"_global{hooks}")) for hooks in _HOOKS])
     add([_value(getattr(model, key, None)) for key in _OF_MODEL])
-    for name, module in list(model.named_modules(remove_duplicate=False))[1:]:
+    for name, module in _without_idle_adapters(model):
         hooks = [_names(getattr(module, each)) for each in _HOOKS]
         add(name, _name(type(module)), hooks, _attributes(module))
         buffers = {} if getattr(module, "rope_type", None) in _STATEFUL else module._buffers
@@ -77,8 +116,65 @@ def digest(model: Any) -> str:
     return found.hexdigest()
 
 
+def _without_idle_adapters(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """All modules inside a model by their names, as if adapters that are switched off or deleted were not there."""
+    named = list(model.named_modules(remove_duplicate=False))[1:]
+    for owner, wrapper in named if "peft" in sys.modules else ():
+        if is_idle(wrapper) and not any(_names(getattr(wrapper, hooks)) for hooks in _HOOKS):
+            outer, inner = f"{owner}.", f"{owner}.base_layer."
+            named = [
+                (f"{name}.".replace(inner, outer, 1)[:-1], module)
+                for name, module in named
+                if not f"{name}.".startswith(outer) or f"{name}.".startswith(inner)
+            ]
+    return named
+
+
+def _tokens_of_unread(model: Any) -> list[str]:
+    """For each part that came after the model was built, and that cannot be read, a token of its own."""
+    known: list[tuple[object, str]] = vars(model).setdefault("parts_of_build", [])
+    tokens = {id(part): token for part, token in known}
+    found = []
+    for part in _unread(model.modules()):
+        if id(part) not in tokens:
+            tokens[id(part)] = uuid.uuid4().hex
+            known.append((part, tokens[id(part)]))  # as long as it is kept, no other object has its id
+        if token := tokens[id(part)]:
+            cells = [cell.cell_contents for cell in getattr(part, "__closure__", None) or ()]
+            found.append(f"{token} {_value([getattr(part, '__dict__', None), cells])}")
+    return found
+
+
+def _unread(modules: Iterable[nn.Module]) -> Iterator[object]:
+    """Hooks, modules and values of which a digest says less than what they do: their code is not that of a package."""
+    for name in _HOOKS:
+        yield from (
+            hook for hook in getattr(torch_modules, f"_global{name}").values() if not _is_readable(hook)
+        )
+    for module in modules:
+        kind = type(module)
+        values = [
+            each for key, each in vars(module).items() if not key.startswith("_") and key not in _IGNORED
+        ]
+        parts = [kind, kind.forward, *(hook for name in _HOOKS for hook in getattr(module, name).values())]
+        yield from (part for part in (*parts, *values) if not _is_readable(part))
+        if not _is_readable(kind):
+            yield module
+
+
+def _is_readable(part: object) -> bool:
+    kind = part if hasattr(part, "__qualname__") else type(part)
+    return str(kind.__module__).partition(".")[0] in _READABLE
+
+
+def _hashed(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+
+
 def _attributes(module: nn.Module) -> list[tuple[str, object]]:
     own = {key: each for key, each in vars(module).items() if not key.startswith("_") and key not in _IGNORED}
+    if "peft_config" in own and not adapters_on(module):
+        del own["peft_config"]
     if not isinstance(module, PreTrainedModel):
         own.pop("config", None)  # that of the model around it
     own |= {key: vars(module)[key] for key in _ADAPTERS if key in vars(module)}
@@ -128,7 +224,8 @@ def _tokenizer(tokenizer: PreTrainedTokenizerBase) -> list[object]:
         # calls change truncation and padding, which are written first
         words = xxhash.xxh3_128_digest(backend.to_str().partition('"added_tokens"')[2].encode())
     sides = (tokenizer.padding_side, tokenizer.truncation_side, tokenizer.model_max_length)
-    return [_name(type(tokenizer)), words, sides, sorted(tokenizer.special_tokens_map.items(), key=repr)]
+    form = [_name(type(tokenizer)), words, sides, sorted(tokenizer.special_tokens_map.items(), key=repr)]
+    return [*form, "split_special_tokens"] if tokenizer.split_special_tokens else form
 
 
 def _names(hooks: Mapping[int, Any]) -> list[str]:
@@ -138,4 +235,5 @@ def _names(hooks: Mapping[int, Any]) -> list[str]:
 
 def _name(what: Any) -> str:
     kind = what if hasattr(what, "__qualname__") else type(what)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return _NAMES.get(kind.__qualname__, name) if name.startswith("mteb_longembed.") else name
