@@ -34,6 +34,26 @@ def ask_hub(
     return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
 
 
+#: Arguments of `encode` that change no embedding, and the one that mteb's key has.
+_NOT_IN_KEY = frozenset((
+    "batch_size", "chunk_size", "convert_to_numpy", "convert_to_tensor", "device", "num_proc", "pool", "precision",
+    "show_progress_bar",
+))  # fmt: skip
+
+
+def with_arguments_of_encode(
+    with_precision: Callable[..., Any], meta: Any, encode_kwargs: dict[str, Any]
+) -> Any:
+    """`_apply_precision_to_meta`, which for our models makes every argument that changes embeddings an experiment."""
+    from mteb_longembed.encoders.strategies import ALGORITHM
+
+    meta = with_precision(meta, encode_kwargs)
+    asked = {key: value for key, value in encode_kwargs.items() if key not in _NOT_IN_KEY}
+    if not asked or f"-{ALGORITHM}" not in str(meta.revision):
+        return meta
+    return meta.model_copy(update={"experiment_kwargs": {**(meta.experiment_kwargs or {}), **asked}})
+
+
 def name_with_identity(key: Callable[..., str | None], cache: Any, *args: Any) -> str | None:
     """`CachedEmbeddingWrapper._experiment_name`, which gives a model of ours a part of the cache of its own.
 

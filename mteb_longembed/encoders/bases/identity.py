@@ -82,7 +82,7 @@ def changed(known: Identity, *parts: object) -> Identity:
 
 
 def remember(model: Any) -> str:
-    """The digest of a model that has just been built. What it is made of now belongs to it, also what nobody can read."""
+    """The digest of a model that has just been built. All its parts of now belong to it, also what nobody can read."""
     model.parts_of_build = [(part, "") for part in _unread(model.modules())]
     return digest(model)
 
