@@ -50,6 +50,7 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
+        _check_vocabulary(model.first, resolved.base.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     origin = model.first.origin = resolved.base.origin
@@ -104,6 +105,16 @@ def _with_all_weights(path: str) -> Iterator[None]:
     if missing:
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+
+
+def _check_vocabulary(first: LongTransformer, path: str) -> None:
+    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
+    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
+    if 2 * len(first.tokenizer) < rows:
+        raise ModelError(
+            f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {len(first.tokenizer):,}: add the tokenizer's own files, such as tokenizer.json."
+        )
 
 
 def identity_of(model: Any) -> Identity | None:

@@ -81,7 +81,7 @@ class Files:
             return self.commit
         digest = hashlib.sha256()
         for name, file in _files(self.path, code):
-            digest.update(name.encode() + b"\0")
+            digest.update(os.fsencode(name) + b"\0")
             with file.open("rb") as stream:
                 hashlib.file_digest(stream, lambda: digest)
         if self.under is not None:

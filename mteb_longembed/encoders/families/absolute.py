@@ -85,7 +85,8 @@ class Absolute(Family):
         rows = super().trained_len(config)
         if rows is None or config.model_type not in FROM_PADDING:
             return rows
-        return rows - config.pad_token_id - 1
+        # MPNet's table has this row for padding whatever the configuration says
+        return rows - (1 if config.model_type == "mpnet" else config.pad_token_id) - 1
 
     def _grow(self, model: PreTrainedModel, table: nn.Embedding) -> None:
         """Replace the table with the strategy's, but keep the rows before `first_row` (padding)."""

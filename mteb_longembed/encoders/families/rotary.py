@@ -191,13 +191,11 @@ class Rotary(Family):
         parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
         text = isinstance(getattr(config, "vocab_size", None), int) and not parts
         # layers without attention (linear, convolutions, state spaces) have no positions
-        attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
-        return (
-            text
-            and attends
-            and bool(getattr(config, "rope_parameters", None))
-            and config.model_type not in _OUT_OF_REACH
-        )
+        layers = set(getattr(config, "layer_types", None) or ())
+        rope = getattr(config, "rope_parameters", None)
+        # frequencies of sliding layers alone (Gemma 3) are not ours: such layers never see more tokens than in training
+        ours = bool(rope) and ("full_attention" not in rope or "full_attention" in layers)
+        return text and layers <= _ATTENDING and ours and config.model_type not in _OUT_OF_REACH
 
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -317,6 +319,36 @@ def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Pa
     config = tmp_path / "pool" / "config.json"
     config.write_text(config.read_text().replace("mean", "last"))  # as long as before
     assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
+
+
+def test_a_file_whose_name_is_no_text_counts_like_any_other(folders, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    before = longembed.load(f"{folder}+gp").identity().revision
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("one")
+    assert longembed.load(f"{folder}+gp").identity().revision != before
+
+
+def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folders, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    weights, config = (
+        load_file(folder / "model.safetensors"),
+        json.loads((folder / "config.json").read_text()),
+    )
+    table = weights["embeddings.word_embeddings.weight"]
+    weights["embeddings.word_embeddings.weight"] = torch.cat(
+        [table, table.mean() + torch.zeros_like(table[:-1])]
+    )
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 2 * len(table) - 1}))
+    longembed.load(f"{folder}+gp")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(
+        ModelError, match="half as many entries as the model's table has rows .* got 5: add the"
+    ):
+        longembed.load(f"{folder}+gp")
 
 
 def test_weights_that_a_model_needs_are_never_drawn_at_random(folders, tmp_path) -> None:
