@@ -109,11 +109,14 @@ def _with_all_weights(path: str) -> Iterator[None]:
 
 def _check_vocabulary(first: LongTransformer, path: str) -> None:
     """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
-    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
-    if 2 * len(first.tokenizer) < rows:
+    rows, entries = (
+        getattr(first.model.get_input_embeddings(), "num_embeddings", 0),
+        len(first.tokenizer or ()),
+    )
+    if 2 * entries < rows:
         raise ModelError(
             f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
-            f"({rows:,}), got {len(first.tokenizer):,}: add the tokenizer's own files, such as tokenizer.json."
+            f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
         )
 
 

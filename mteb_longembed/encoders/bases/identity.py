@@ -7,7 +7,7 @@ import enum
 import hashlib
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def remember(model: Any) -> str:
 
 def digest_of_loaded(model: Any) -> str:
     """The digest of a model that others made. If a part of it cannot be read, it is another one at every call."""
-    unread = any(True for module in model for _ in _unread(module.modules()))
+    unread = any(_unread(module.modules()) for module in model)
     return _hashed(digest(model), uuid.uuid4()) if unread else digest(model)
 
 
@@ -145,21 +145,13 @@ def _tokens_of_unread(model: Any) -> list[str]:
     return found
 
 
-def _unread(modules: Iterable[nn.Module]) -> Iterator[object]:
+def _unread(modules: Iterable[nn.Module]) -> list[object]:
     """Hooks, modules and values of which a digest says less than what they do: their code is not that of a package."""
-    for name in _HOOKS:
-        yield from (
-            hook for hook in getattr(torch_modules, f"_global{name}").values() if not _is_readable(hook)
-        )
+    parts = [part for hooks in _HOOKS for part in getattr(torch_modules, f"_global{hooks}").values()]
     for module in modules:
-        kind = type(module)
-        values = [
-            each for key, each in vars(module).items() if not key.startswith("_") and key not in _IGNORED
-        ]
-        parts = [kind, kind.forward, *(hook for name in _HOOKS for hook in getattr(module, name).values())]
-        yield from (part for part in (*parts, *values) if not _is_readable(part))
-        if not _is_readable(kind):
-            yield module
+        parts += [module, type(module), type(module).forward, *_public(module).values()]
+        parts += [hook for hooks in _HOOKS for hook in getattr(module, hooks).values()]
+    return [part for part in parts if not _is_readable(part)]
 
 
 def _is_readable(part: object) -> bool:
@@ -171,8 +163,12 @@ def _hashed(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
 
+def _public(module: nn.Module) -> dict[str, Any]:
+    return {key: value for key, value in vars(module).items() if key[0] != "_" and key not in _IGNORED}
+
+
 def _attributes(module: nn.Module) -> list[tuple[str, object]]:
-    own = {key: each for key, each in vars(module).items() if not key.startswith("_") and key not in _IGNORED}
+    own = _public(module)
     if "peft_config" in own and not adapters_on(module):
         del own["peft_config"]
     if not isinstance(module, PreTrainedModel):

@@ -192,7 +192,7 @@ class Rotary(Family):
         text = isinstance(getattr(config, "vocab_size", None), int) and not parts
         # layers without attention (linear, convolutions, state spaces) have no positions
         layers = set(getattr(config, "layer_types", None) or ())
-        rope = getattr(config, "rope_parameters", None)
+        rope = getattr(config, "rope_parameters", None) or {}
         # frequencies of sliding layers alone (Gemma 3) are not ours: such layers never see more tokens than in training
         ours = bool(rope) and ("full_attention" not in rope or "full_attention" in layers)
         return text and layers <= _ATTENDING and ours and config.model_type not in _OUT_OF_REACH

@@ -346,7 +346,7 @@ def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(fold
     for file in folder.glob("tokenizer*"):
         file.unlink()
     with pytest.raises(
-        ModelError, match="half as many entries as the model's table has rows .* got 5: add the"
+        ModelError, match=r"half as many entries as the model's table has rows .* got 5: add the"
     ):
         longembed.load(f"{folder}+gp")
 

@@ -157,6 +157,6 @@ def test_a_model_of_sliding_layers_alone_runs_as_it_is_or_in_windows(tmp_path):
     for key in ("none", "pcw"):
         same_vectors(longembed.extend(base, key, trained_len=LO).encode(texts), base.encode(texts))
     with pytest.raises(
-        IncompatibleError, match="in such models we can change only windows; .* fit: none, pcw"
+        IncompatibleError, match=r"in such models we can change only windows; .* fit: none, pcw"
     ):
         longembed.extend(base, "gp", trained_len=LO)
