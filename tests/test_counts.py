@@ -61,9 +61,17 @@ def test_a_name_is_parsed_once_and_its_base_is_read_once(call: Callable[[str], A
     name = f"{tmp_path / 'base' / 'model'}+gp@64"
     calls = ran(lambda: call(name))
     assert calls["encoders/bases/spec.py", "ModelSpec.parse"] == 1
-    assert calls["encoders/bases/base.py", "_read"] == calls["encoders/bases/files.py", "Files.revision"] == 1
+    assert (
+        calls["encoders/bases/checkpoint.py", "_read"]
+        == calls["encoders/bases/files.py", "Files.revision"]
+        == 1
+    )
     calls = ran(lambda: call(name))
-    assert calls["encoders/bases/base.py", "_read"] == calls["encoders/bases/files.py", "Files.revision"] == 0
+    assert (
+        calls["encoders/bases/checkpoint.py", "_read"]
+        == calls["encoders/bases/files.py", "Files.revision"]
+        == 0
+    )
 
 
 def test_one_run_resolves_a_local_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +82,9 @@ def test_one_run_resolves_a_local_model_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
     calls = ran(mteb_main)
     assert list((tmp_path / "results").rglob("LongEmbedPasskey.json")), "nothing was run"
-    assert calls["encoders/bases/base.py", "_read"] == calls["encoders/bases/resolve.py", "resolve"] == 1
+    assert (
+        calls["encoders/bases/checkpoint.py", "_read"] == calls["encoders/bases/resolve.py", "resolve"] == 1
+    )
     assert calls["encoders/bases/files.py", "Files.revision"] == 1
 
 
@@ -90,5 +100,5 @@ def test_a_changed_folder_is_described_again(tmp_path: Path) -> None:
 def test_listing_candidates_again_reads_no_file_and_prints_each_name_once() -> None:
     found = candidates_of("mini-rope")
     calls = ran(lambda: candidates_of("mini-rope"))
-    assert calls["encoders/bases/base.py", "_read"] == 0
+    assert calls["encoders/bases/checkpoint.py", "_read"] == 0
     assert calls["encoders/bases/spec.py", "ModelSpec.parse"] == len(found)

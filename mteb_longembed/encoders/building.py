@@ -24,7 +24,7 @@ from mteb_longembed.hub import hub_answers, one_sentence
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.base import Base, loaded_base
+from .bases.checkpoint import Base, loaded_base
 from .bases.files import unreachable
 from .bases.identity import Identity, digest, identity
 from .bases.native import NATIVE, native_folder

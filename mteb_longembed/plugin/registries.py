@@ -15,7 +15,7 @@ from .mteb_parts import part, rebind
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.bases.base import Base
+    from mteb_longembed.encoders.bases.checkpoint import Base
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
 

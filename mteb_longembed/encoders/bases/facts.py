@@ -14,7 +14,7 @@ from huggingface_hub.repocard import metadata_load
 from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 
-from .base import Base, parameters_by_type
+from .checkpoint import Base, parameters_by_type
 from .files import Files
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.

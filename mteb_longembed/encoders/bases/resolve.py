@@ -8,7 +8,7 @@ from typing import Any
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .base import Base, open_base
+from .checkpoint import Base, open_base
 from .spec import DTYPES, ModelSpec
 
 
