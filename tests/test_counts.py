@@ -63,13 +63,13 @@ def test_a_name_is_parsed_once_and_its_base_is_read_once(call: Callable[[str], A
     assert calls["encoders/bases/spec.py", "ModelSpec.parse"] == 1
     assert (
         calls["encoders/bases/checkpoint.py", "_read"]
-        == calls["encoders/bases/files.py", "Files.revision"]
+        == calls["encoders/bases/model_files.py", "Files.revision"]
         == 1
     )
     calls = ran(lambda: call(name))
     assert (
         calls["encoders/bases/checkpoint.py", "_read"]
-        == calls["encoders/bases/files.py", "Files.revision"]
+        == calls["encoders/bases/model_files.py", "Files.revision"]
         == 0
     )
 
@@ -85,7 +85,7 @@ def test_one_run_resolves_a_local_model_once(tmp_path: Path, monkeypatch: pytest
     assert (
         calls["encoders/bases/checkpoint.py", "_read"] == calls["encoders/bases/resolve.py", "resolve"] == 1
     )
-    assert calls["encoders/bases/files.py", "Files.revision"] == 1
+    assert calls["encoders/bases/model_files.py", "Files.revision"] == 1
 
 
 def test_a_changed_folder_is_described_again(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
 from .bases.checkpoint import Base, loaded_base
-from .bases.files import unreachable
 from .bases.identity import Identity, digest, identity
+from .bases.model_files import unreachable
 from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES

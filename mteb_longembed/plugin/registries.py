@@ -113,7 +113,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders.bases.files import Files
+        from mteb_longembed.encoders.bases.model_files import Files
         from mteb_longembed.encoders.bases.saved import is_ours
         from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
@@ -168,7 +168,7 @@ def _is_saved(name: str) -> bool:
     """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
     if not holds_model(name):
         return False
-    from mteb_longembed.encoders.bases.files import Files
+    from mteb_longembed.encoders.bases.model_files import Files
     from mteb_longembed.encoders.bases.saved import is_ours
 
     try:

@@ -22,8 +22,8 @@ from mteb_longembed.hub import one_sentence
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
-from .files import Files, local_name
 from .identity import digest_of_loaded
+from .model_files import Files, local_name
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from mteb_longembed.hub import hub_answers
 
 from . import e5rope
-from .files import Files
+from .model_files import Files
 
 #: What is fetched but for the weights, and what is not copied from it. Code never is.
 _SMALL = ["*.json", "*.txt", "*.model", "*.jinja"]

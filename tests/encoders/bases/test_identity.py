@@ -306,7 +306,7 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
 
 
 def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    from mteb_longembed.encoders.bases.files import Files
+    from mteb_longembed.encoders.bases.model_files import Files
 
     folder = tmp_path / "model"
     shutil.copytree(folders("bert"), folder)
