@@ -14,7 +14,7 @@ from mteb_longembed.encoders.attention.documents import Documents, PackedDocumen
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .base import Family
+from .family import Family
 from .interface import install_packed
 
 #: Model type -> the name of its query projections.

@@ -17,7 +17,7 @@ from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
 
 #: The name under which transformers knows our attention function with biases.

@@ -15,7 +15,7 @@ from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, documents_of, long_attention
 from .rotary import mapped_frequencies
 

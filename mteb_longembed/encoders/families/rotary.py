@@ -15,7 +15,7 @@ from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
