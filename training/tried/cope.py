@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.strategies.base import Strategy, parameter
+from mteb_longembed.encoders.strategies.strategy import Strategy, parameter
 from mteb_longembed.errors import InputError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.strategies.base import Strategy
+from mteb_longembed.encoders.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
