@@ -100,7 +100,7 @@ from transformers import Qwen3Config, Qwen3Model  # noqa: E402
 
 import mteb_longembed as longembed  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
-from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
+from mteb_longembed.encoders.attention.context import PackedDocuments  # noqa: E402
 from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
 from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     DualChunkPlan,

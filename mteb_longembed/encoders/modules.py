@@ -23,8 +23,8 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
+from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
-from .attention.documents import Documents, PackedDocuments, encoding, with_documents
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .engine.engine import DOCUMENT_LENGTHS, POOLING
 from .engine.tokenizing import Ids, cutter_of

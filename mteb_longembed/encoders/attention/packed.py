@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .context import PackedDocuments, cumulative
 from .devices import has_flash, to_device, varlen_options
-from .documents import PackedDocuments, cumulative
 from .kernels import attend
 from .merge import merge_
 from .plan import PlannedAttention

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError
 

@@ -20,7 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from mteb_longembed.encoders.attention.documents import (
+from mteb_longembed.encoders.attention.context import (
     Documents,
     PackedDocuments,
     current,

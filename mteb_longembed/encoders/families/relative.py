@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import Documents
 from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import Documents
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy

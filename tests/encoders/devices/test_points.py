@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mteb_longembed.encoders.attention import devices, kernels
-from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, encoding
+from mteb_longembed.encoders.attention.context import Documents, PackedDocuments, encoding
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
