@@ -62,14 +62,14 @@ class Embedder:
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
-        known, built = self.resolved, self.built
+        known, built, model = self.resolved, self.built, cast("nn.Sequential", self)
         if known is None or built is None:
-            return identity(self, str(cast("Any", self).model_card_data.model_name or "model"), "", None)
-        return identity(self, known.name, known.revision, built[0])
+            return identity(model, str(cast("Any", self).model_card_data.model_name or "model"), "", None)
+        return identity(model, known.name, known.revision, built[0])
 
     def remember(self, resolved: ResolvedModel) -> None:
         """Note what the model is, when it has just been built."""
-        self.resolved, self.built = resolved, (remember(self), self.dimensions)
+        self.resolved, self.built = resolved, (remember(cast("nn.Sequential", self)), self.dimensions)
 
     @property
     def dimensions(self) -> int | None:

@@ -123,7 +123,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not is_ours(Files(name, revision).json("modules.json", list)):
+            if not is_ours(Files(name, revision).modules()):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None
@@ -172,6 +172,6 @@ def _is_saved(name: str) -> bool:
     from mteb_longembed.encoders.bases.saved import is_ours
 
     try:
-        return is_ours(Files.open(name).json("modules.json", list))
+        return is_ours(Files.open(name).modules())
     except ModelError:
         return False

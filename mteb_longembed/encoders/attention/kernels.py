@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -146,7 +145,7 @@ _NOT_COMPILED: list[str] = []
 
 
 @functools.cache
-def compiled() -> Callable[..., Any]:
+def compiled() -> Callable[..., Tensor]:
     """FlexAttention as one kernel. The first call compiles it for all lengths."""
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -172,7 +171,7 @@ def attend_biased(
     if _NOT_COMPILED:
         return None
     try:
-        out: Tensor = compiled()(q, k, v, score_mod=biased, scale=scale)
+        out = compiled()(q, k, v, score_mod=biased, scale=scale)
     except Exception as error:  # the compilers under torch.compile have errors of their own
         if "out of memory" in str(error).lower():
             raise

@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from huggingface_hub import parse_local_safetensors_file_metadata
 from huggingface_hub.errors import SafetensorsParsingError
@@ -23,7 +22,7 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
 from .identity import digest_of_loaded
-from .model_files import Files, local_name
+from .model_files import Files, Json, local_name
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 
@@ -60,7 +59,7 @@ class Base:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-    modules: tuple[dict[str, Any], ...] = ()
+    modules: tuple[Json, ...] = ()
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
     dtype: str | None = None
@@ -109,13 +108,13 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
     return _read(files.on_its_base(_inside(modules)), entry, trust_remote_code)
 
 
-def _modules(files: Files) -> list[dict[str, Any]] | None:
-    modules = files.json("modules.json", list)
+def _modules(files: Files) -> list[Json] | None:
+    modules = files.modules()
     check_modules(files.path, modules or [])
-    return cast("list[dict[str, Any]] | None", modules)
+    return modules
 
 
-def _inside(modules: list[dict[str, Any]] | None) -> str:
+def _inside(modules: list[Json] | None) -> str:
     """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
     return f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
 
@@ -189,7 +188,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
 
 def loaded_base(model: SentenceTransformer) -> Base:
     """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
-    first: Any = model[0]
+    first = model[0]
     if not isinstance(first, Transformer):
         raise ModelError(
             f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
@@ -218,7 +217,7 @@ def loaded_base(model: SentenceTransformer) -> Base:
     )
 
 
-def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
+def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
     said = config.get("pooling_mode")
     named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     # older folders have one switch for each mode
@@ -227,9 +226,9 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     return modes[0] if len(modes) == 1 else modes or None
 
 
-def shortest(*said: Any) -> int | None:
+def shortest(*lengths: object) -> int | None:
     """The smallest number of tokens that a base gives. None if it gives none, or a placeholder for "no limit"."""
-    return min((n for n in said if type(n) is int and 0 < n < 10**9), default=None)
+    return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
@@ -248,7 +247,7 @@ def _weights_dtype(folder: Path, local: bool) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
+def _check_embedding_model(path: str, raw: Json, modules: list[Json] | None) -> None:
     if modules is not None:
         types = [module["type"] for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
@@ -261,7 +260,7 @@ def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[st
         raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
 
 
-def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
+def _config(files: Files, inside: str, raw: Json, trust_remote_code: bool) -> PretrainedConfig:
     path = files.path
     try:
         if (kind := raw.get("model_type")) in NATIVE:

@@ -8,7 +8,6 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +64,7 @@ class Identity:
     changed_from: str | None = None
 
 
-def identity(model: Any, name: str, revision: str, built: str | None) -> Identity:
+def identity(model: nn.Sequential, name: str, revision: str, built: str | None) -> Identity:
     """Who a model is now, from its digest when it was `built` (None, if nobody took it, counts as changed)."""
     now, unread = digest(model), _tokens_of_unread(model)
     known = Identity(name, revision)
@@ -81,19 +80,19 @@ def changed(known: Identity, *parts: object) -> Identity:
     return Identity(name, f"{text}-{ALGORITHM}", changed_from=known.changed_from or known.name)
 
 
-def remember(model: Any) -> str:
+def remember(model: nn.Sequential) -> str:
     """The digest of a model that has just been built. All its parts of now belong to it, also what nobody can read."""
-    model.parts_of_build = [(part, "") for part in _unread(model.modules())]
+    vars(model)["parts_of_build"] = [(part, "") for part in _unread(model.modules())]
     return digest(model)
 
 
-def digest_of_loaded(model: Any) -> str:
+def digest_of_loaded(model: nn.Sequential) -> str:
     """The digest of a model that others made. If a part of it cannot be read, it is another one at every call."""
     unread = any(_unread(module.modules()) for module in model)
     return _hashed(digest(model), uuid.uuid4()) if unread else digest(model)
 
 
-def digest(model: Any) -> str:
+def digest(model: nn.Sequential) -> str:
     """40 hex digits that change with everything that determines the embeddings of a model, on every device.
 
     Weights and buffers count bit by bit; attributes, configurations, prompts and the tokenizer by their values; hooks
@@ -130,7 +129,7 @@ def _without_idle_adapters(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return named
 
 
-def _tokens_of_unread(model: Any) -> list[str]:
+def _tokens_of_unread(model: nn.Sequential) -> list[str]:
     """For each part that came after the model was built, and that cannot be read, a token of its own."""
     known: list[tuple[object, str]] = vars(model).setdefault("parts_of_build", [])
     tokens = {id(part): token for part, token in known}
@@ -163,7 +162,7 @@ def _hashed(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
 
-def _public(module: nn.Module) -> dict[str, Any]:
+def _public(module: nn.Module) -> dict[str, object]:
     return {key: value for key, value in vars(module).items() if key[0] != "_" and key not in _IGNORED}
 
 
@@ -179,7 +178,7 @@ def _attributes(module: nn.Module) -> list[tuple[str, object]]:
     return [(key, _value(own[key])) for key in sorted(own)]
 
 
-def _value(value: Any, depth: int = 6) -> object:
+def _value(value: object, depth: int = 6) -> object:
     """A form of a value whose `repr` is complete and the same in every process. Other objects count by their class."""
     if isinstance(value, enum.Enum):
         return value.name
@@ -224,12 +223,12 @@ def _tokenizer(tokenizer: PreTrainedTokenizerBase) -> list[object]:
     return [*form, "split_special_tokens"] if tokenizer.split_special_tokens else form
 
 
-def _names(hooks: Mapping[int, Any]) -> list[str]:
+def _names(hooks: Mapping[int, object]) -> list[str]:
     # our own follow from the strategy, and move when an adapter is put around their module
     return [name for name in map(_name, hooks.values()) if not name.startswith("mteb_longembed.")]
 
 
-def _name(what: Any) -> str:
+def _name(what: object) -> str:
     kind = what if hasattr(what, "__qualname__") else type(what)
     name = f"{kind.__module__}.{kind.__qualname__}"
     return _NAMES.get(kind.__qualname__, name) if name.startswith("mteb_longembed.") else name

@@ -28,6 +28,8 @@ from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
 
+#: The content of a JSON object.
+Json = dict[str, Any]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -46,7 +48,7 @@ class Files:
     commit: str | None = None
     stamp: Stamp | None = None
     under: Files | None = None
-    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _read: Json = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
@@ -104,7 +106,7 @@ class Files:
         check_peft(self.path)
         return replace(self, under=Files.open(base, adapter.get("revision")))
 
-    def load_options(self) -> dict[str, Any]:
+    def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
         # if the hub does not answer, no file is retried: the small files came from the cache too
         return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
@@ -131,20 +133,29 @@ class Files:
         except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
             raise unreachable(self.path) from error
 
-    def json(self, name: str, kind: type = dict, *, optional: bool = True) -> Any:
+    def json(self, name: str, *, optional: bool = True) -> Json | None:
         """The content of a JSON file. None if there is no such file."""
+        content: Json | None = self._content(name, dict, optional)
+        return content
+
+    def modules(self) -> list[Json] | None:
+        """The entries of modules.json. None if there is no such file."""
+        entries: list[Json] | None = self._content("modules.json", list, optional=True)
+        return entries
+
+    def _content(self, name: str, kind: type, optional: bool) -> Any:
         if name not in self._read:
             file = self.find(name, optional=optional)
             try:
-                found = None if file is None else json.loads(file.read_text(encoding="utf-8"))
+                content = None if file is None else json.loads(file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as error:
                 raise ModelError(
                     f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}."
                 ) from error
-            if found is not None and not isinstance(found, kind):
+            if content is not None and not isinstance(content, kind):
                 wanted = "an object" if kind is dict else "a list"
-                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(found)[:80]!r}.")
-            self._read[name] = found
+                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+            self._read[name] = content
         return self._read[name]
 
 

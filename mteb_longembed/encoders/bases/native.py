@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoModel, PretrainedConfig
@@ -19,14 +18,14 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from mteb_longembed.hub import hub_answers
 
 from . import e5rope
-from .model_files import Files
+from .model_files import Files, Json
 
 #: What is fetched but for the weights, and what is not copied from it. Code never is.
 _SMALL = ["*.json", "*.txt", "*.model", "*.jinja"]
 _LEFT_OUT = ("*.py", "*index*", ".*", "*processor*", "sentence_bert_config.json")
 
 
-def text_config(config: dict[str, Any]) -> PretrainedConfig:
+def text_config(config: Json) -> PretrainedConfig:
     """The configuration of the language model inside a model that also reads pictures or sound."""
     inner = dict(config["text_config"])
     return AutoConfig.for_model(inner.pop("model_type"), **inner)
@@ -39,7 +38,7 @@ def save_text_model(source: Path, target: Path) -> None:
 
 
 #: Model type -> the configuration for its `config.json`, and what writes the model from one folder to another.
-NATIVE: dict[str, tuple[Callable[[dict[str, Any]], PretrainedConfig], Callable[[Path, Path], None]]] = {
+NATIVE: dict[str, tuple[Callable[[Json], PretrainedConfig], Callable[[Path, Path], None]]] = {
     "e5rope": (e5rope.native_config, e5rope.save_native),
     "embedding_gemma2": (text_config, save_text_model),
 }

@@ -14,7 +14,7 @@ from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .family import Family
+from .family import Family, Features
 from .interface import install_packed
 
 #: Model type -> the name of its query projections.
@@ -106,13 +106,13 @@ class Absolute(Family):
 
     def _hook_queries(self) -> None:
         """Scale what each layer's query projection returns, also if an adapter was put around it meanwhile."""
-        queries: list[Any] = [getattr(owner, self._query) for owner in self._owners]
+        queries: list[nn.Module] = [getattr(owner, self._query) for owner in self._owners]
         if queries != [module for module, _ in self._hooked]:
             for _, handle in self._hooked:
                 handle.remove()
             self._hooked = [(query, query.register_forward_hook(self._scale_queries)) for query in queries]
 
-    def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+    def _scale_queries(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
         documents = current()
         if documents is None or documents.longest <= self.strategy.trained_len:
             return None
@@ -123,7 +123,7 @@ class Absolute(Family):
         """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
         return documents.spread(self.strategy.query_scale(documents.n)[:, None])
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    def prepare(self, features: Features, lengths: Tensor) -> Features:
         strategy = self.strategy
         ids = features["input_ids"]
         n = to_device(lengths, ids.device)[:, None]
@@ -141,7 +141,7 @@ class Absolute(Family):
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
 
-    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+    def pack(self, features: Features, documents: PackedDocuments) -> Features:
         if hasattr(self.model.embeddings, "token_type_embeddings"):
             features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
         return super().pack(features, documents)

@@ -12,6 +12,9 @@ from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError
 
+#: What a tokenizer gives for a batch, and what passes through a model's modules: tensors by name, and settings.
+Features = dict[str, Any]
+
 
 class Family:
     """A way in which token positions enter a model, and the strategy hooks that it supports.
@@ -80,7 +83,7 @@ class Family:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
         return n <= self.strategy.target_len and self.strategy.leaves_unchanged(n, self.hooks)
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    def prepare(self, features: Features, lengths: Tensor) -> Features:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.
 
         `features` has `input_ids` and `attention_mask` `[b, n]`, padded on the right, and what else the tokenizer gave.
@@ -88,7 +91,7 @@ class Family:
         """
         return features
 
-    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+    def pack(self, features: Features, documents: PackedDocuments) -> Features:
         """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
         shape = features["input_ids"].shape
         places = documents.places(shape[1])

@@ -68,7 +68,7 @@ def long_attention(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     is_causal: bool | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out.
 
@@ -238,13 +238,11 @@ def each_length(
 
 def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENTION) -> None:
     """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class."""
-    layers: list[Any] = [
-        module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
-    ]
+    layers = [module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no attention layer whose function can be replaced.")
     for layer in layers:
-        layer.longembed = settings
+        vars(layer)["longembed"] = settings
     try:
         model.set_attn_implementation(name)
     except ValueError as error:

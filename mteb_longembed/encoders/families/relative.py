@@ -104,7 +104,7 @@ def relative_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     position_bias: DistanceBias | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it, with biases made block by block: `[b, n, h, d]` out."""
     settings: LayerAttention = module.longembed
@@ -153,9 +153,9 @@ class Relative(Family):
         plan = strategy.attention() if "attention" in strategy.hooks() else None
         settings = LayerAttention(strategy)
         install(model, settings, ATTENTION)
-        owners: list[Any] = [m for m in model.modules() if hasattr(m, "relative_attention_bias")]
-        for layer in owners:
-            layer.compute_bias = _Biases(DistanceBias(layer, strategy, plan))
+        for layer in model.modules():
+            if hasattr(layer, "relative_attention_bias"):
+                vars(layer)["compute_bias"] = _Biases(DistanceBias(layer, strategy, plan))
         trial(model, settings)
 
     @classmethod
@@ -174,7 +174,7 @@ class _Biases:
     def __init__(self, bias: DistanceBias) -> None:
         self.bias = bias
 
-    def __call__(self, *args: Any, **kwargs: Any) -> DistanceBias:
+    def __call__(self, *args: object, **kwargs: object) -> DistanceBias:
         return self.bias
 
 

@@ -56,7 +56,7 @@ class _NoTable(nn.Embedding):
     """Replaces the table of sines, which ends at the trained length. We compute angles when we need them."""
 
     def forward(  # type: ignore[override]
-        self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any
+        self, input_ids_shape: torch.Size, *args: object, **kwargs: object
     ) -> Tensor:
         return self.weight.new_zeros(input_ids_shape[1], 1)
 
@@ -78,7 +78,7 @@ class _SelfAttention(nn.Module):
         self.rotation = rotation
 
     def forward(
-        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: object, **kwargs: object
     ) -> tuple[Tensor, None]:
         b, n, _ = hidden_states.shape
         q, k, v = (
