@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -20,7 +20,7 @@ from tokenizers import processors
 from transformers import PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers, one_sentence
+from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
@@ -65,7 +65,7 @@ def build(
 def _one_sentence(path: str) -> Iterator[None]:
     """Turn the error of any library into one sentence that says why a base cannot be loaded."""
     try:
-        with contextlib.nullcontext() if Path(path).is_dir() else one_sentence():
+        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
             yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
@@ -166,7 +166,7 @@ def _private_base(
         return copy.deepcopy(loaded)
     base = _load_base(resolved, str(loaded.device))
     if getattr(loaded.first.model, "peft_config", None):
-        copy_adapters(loaded.first.model, base[0].model)
+        copy_adapters(loaded.first.model, cast("Transformer", base[0]).model)
     base.load_state_dict(loaded.state_dict())
     for key, value in settings_of(loaded).items():
         setattr(base, key, copy.deepcopy(value))

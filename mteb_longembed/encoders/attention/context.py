@@ -122,12 +122,12 @@ def current_packed() -> PackedDocuments | None:
 @contextlib.contextmanager
 def encoding(documents: Documents | None) -> Iterator[None]:
     """Inside this context, the model of this thread gets these documents."""
-    before = current()
+    outer = current()
     _OF_THREAD.documents = documents
     try:
         yield
     finally:
-        _OF_THREAD.documents = before
+        _OF_THREAD.documents = outer
 
 
 def with_documents(

@@ -153,7 +153,7 @@ def compiled() -> Callable[..., Tensor]:
 
 
 def attend_biased(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, place: Tensor, *, scale: float
+    q: Tensor, k: Tensor, v: Tensor, table: Tensor, positions: Tensor, *, scale: float
 ) -> Tensor | None:
     """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
 
@@ -166,7 +166,7 @@ def attend_biased(
     middle = table.shape[1] // 2
 
     def biased(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return score + table[h, place[j] - place[i] + middle]
+        return score + table[h, positions[j] - positions[i] + middle]
 
     if _NOT_COMPILED:
         return None

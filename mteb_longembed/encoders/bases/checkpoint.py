@@ -17,7 +17,7 @@ from transformers.models.auto import CONFIG_MAPPING
 from mteb_longembed.encoders.families import Family, family_of
 from mteb_longembed.encoders.strategies import get_strategy
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import one_sentence
+from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
@@ -102,8 +102,8 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
             f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {base}."
         )
-    place = (base, revision) if entry is None else (entry.path, revision or entry.revision)
-    files = Files.open(*place)
+    path_and_revision = (base, revision) if entry is None else (entry.path, revision or entry.revision)
+    files = Files.open(*path_and_revision)
     modules = _modules(files)
     return _read(files.on_its_base(_inside(modules)), entry, trust_remote_code)
 
@@ -125,8 +125,8 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     # first all files, then all decisions
     modules = _modules(files)
     inside = _inside(modules)
-    whole, folder = (files, inside) if files.under is None else (files.under, "")
-    raw = whole.json(f"{folder}config.json", optional=False)
+    base_files, folder = (files, inside) if files.under is None else (files.under, "")
+    raw = base_files.json(f"{folder}config.json", optional=False)
     options = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
     settings = files.json("config_sentence_transformers.json") or {}
@@ -147,7 +147,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     limits = [options.get("max_seq_length")]
     if late:
         limits += [options.get("document_length"), settings.get("document_length")]
-    config = _config(whole, folder, raw, trust_remote_code)
+    config = _config(base_files, folder, raw, trust_remote_code)
     family = family_of(config)
     # sentence-transformers reads PyLate's modules as its own
     stock = ("sentence_transformers.", "pylate.")
@@ -178,7 +178,9 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
-        dtype=dtype if isinstance(dtype, str) else _weights_dtype(Path(whole.path, folder), whole.local),
+        dtype=dtype
+        if isinstance(dtype, str)
+        else _weights_dtype(Path(base_files.path, folder), base_files.local),
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
@@ -196,14 +198,14 @@ def loaded_base(model: SentenceTransformer) -> Base:
     family = family_of(first.config)
     card = model.model_card_data
     source = getattr(first.config, "_name_or_path", "") or ""
-    place = str(source or card.base_model or "")
-    if not card.model_name and not place:
+    path = str(source or card.base_model or "")
+    if not card.model_name and not path:
         raise InputError(
             "the loaded model has no name, so its results could be mistaken for another's: set "
             "model.model_card_data.model_name first."
         )
     return Base(
-        name=card.model_name or local_name(place),
+        name=card.model_name or local_name(path),
         files=Files.open(source)
         if is_folder(source)
         else Files(source, card.base_model_revision, stamp=None if source else ()),
@@ -242,8 +244,8 @@ def parameters_by_type(file: Path) -> Counter[str]:
 def _weights_dtype(folder: Path, local: bool) -> str | None:
     """The type of a local folder's weights by torch's name, if all floating-point weights have the same type."""
     files = folder.glob("*.safetensors") if local else ()
-    found = {kind for file in files for kind in parameters_by_type(file)}
-    names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
+    kinds = {kind for file in files for kind in parameters_by_type(file)}
+    names = {_SAFETENSORS_DTYPES[kind] for kind in kinds if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 
 
@@ -253,8 +255,10 @@ def _check_embedding_model(path: str, raw: Json, modules: list[Json] | None) -> 
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
         return
-    said = raw.get("architectures")
-    heads = [a for a in (said if isinstance(said, list) else []) if str(a).endswith(_CLASSIFIERS)]
+    architectures = raw.get("architectures")
+    heads = [
+        a for a in (architectures if isinstance(architectures, list) else []) if str(a).endswith(_CLASSIFIERS)
+    ]
     if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
         raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
@@ -265,7 +269,7 @@ def _config(files: Files, inside: str, raw: Json, trust_remote_code: bool) -> Pr
     try:
         if (kind := raw.get("model_type")) in NATIVE:
             return NATIVE[kind][0](raw)
-        with one_sentence():
+        with translate_hub_errors():
             options = {"revision": files.commit, "subfolder": inside.rstrip("/")}
             return AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code, **options)
     except LongEmbedError:
@@ -277,6 +281,6 @@ def _config(files: Files, inside: str, raw: Json, trust_remote_code: bool) -> Pr
         elif of_kind and str(raw.get("model_type")) not in CONFIG_MAPPING:
             why = f"has the model type {str(raw.get('model_type'))[:80]!r}, which transformers does not know"
         else:
-            said = " ".join(str(error).split())[:160]
-            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {said}"
+            message = " ".join(str(error).split())[:160]
+            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
         raise ModelError(f"{path} {why}.") from error

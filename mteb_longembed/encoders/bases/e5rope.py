@@ -68,10 +68,10 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if name.startswith("embeddings."):
             out[name] = value
             continue
-        found = _LAYER.fullmatch(name)
-        if found is None or found[2] not in _RENAMED:
+        match = _LAYER.fullmatch(name)
+        if match is None or match[2] not in _RENAMED:
             raise ModelError(f"{key} is not a weight of an E5-RoPE checkpoint.")
-        out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value.contiguous()
+        out[f"layers.{match[1]}.{_RENAMED[match[2]]}.{match[3]}"] = value.contiguous()
     return out
 
 

@@ -27,10 +27,10 @@ def card_data(files: Files) -> Json:
         return {}
     try:
         file = files.find("README.md", optional=True)
-        found = None if file is None else metadata_load(file)
+        data = None if file is None else metadata_load(file)
     except Exception:  # YAML's errors are in a package that we do not require; a bad card must not end a run
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def facts(base: Base) -> Json:
@@ -101,10 +101,10 @@ def _ask_hub(base: Base) -> tuple[Mapping[str, int], str | None]:
         for sibling in info.siblings or []:
             folder, _, name = sibling.rfilename.rpartition("/")
             if folder in modules and name.endswith(".safetensors"):
-                found = api.parse_safetensors_file_metadata(
+                header = api.parse_safetensors_file_metadata(
                     base.path, sibling.rfilename, revision=base.revision
                 )
-                counts.update(found.parameter_count)
+                counts.update(header.parameter_count)
     except (HfHubHTTPError, SafetensorsParsingError, OSError, ValueError):
         return {}, None
     return counts, published

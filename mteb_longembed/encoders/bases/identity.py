@@ -98,21 +98,21 @@ def digest(model: nn.Sequential) -> str:
     Weights and buffers count bit by bit; attributes, configurations, prompts and the tokenizer by their values; hooks
     and methods of an instance by their names. Code is not read.
     """
-    found = hashlib.blake2b(digest_size=20)
+    hasher = hashlib.blake2b(digest_size=20)
 
     def add(*parts: object) -> None:
-        found.update(repr(parts).encode("utf-8", "surrogatepass"))
+        hasher.update(repr(parts).encode("utf-8", "surrogatepass"))
 
     add([_names(getattr(torch_modules, f"_global{hooks}")) for hooks in _HOOKS])
     add([_value(getattr(model, key, None)) for key in _OF_MODEL])
     for name, module in _without_idle_adapters(model):
-        hooks = [_names(getattr(module, each)) for each in _HOOKS]
+        hooks = [_names(getattr(module, attribute)) for attribute in _HOOKS]
         add(name, _name(type(module)), hooks, _attributes(module))
         buffers = {} if getattr(module, "rope_type", None) in _STATEFUL else module._buffers
         for key, tensor in (*module._parameters.items(), *buffers.items()):
             if tensor is not None:
                 add(key, _value(tensor))
-    return found.hexdigest()
+    return hasher.hexdigest()
 
 
 def _without_idle_adapters(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -133,15 +133,15 @@ def _tokens_of_unread(model: nn.Sequential) -> list[str]:
     """For each part that came after the model was built, and that cannot be read, a token of its own."""
     known: list[tuple[object, str]] = vars(model).setdefault("parts_of_build", [])
     tokens = {id(part): token for part, token in known}
-    found = []
+    states = []
     for part in _unread(model.modules()):
         if id(part) not in tokens:
             tokens[id(part)] = uuid.uuid4().hex
             known.append((part, tokens[id(part)]))  # as long as it is kept, no other object has its id
         if token := tokens[id(part)]:
             cells = [cell.cell_contents for cell in getattr(part, "__closure__", None) or ()]
-            found.append(f"{token} {_value([getattr(part, '__dict__', None), cells])}")
-    return found
+            states.append(f"{token} {_value([getattr(part, '__dict__', None), cells])}")
+    return states
 
 
 def _unread(modules: Iterable[nn.Module]) -> list[object]:
@@ -167,15 +167,15 @@ def _public(module: nn.Module) -> dict[str, object]:
 
 
 def _attributes(module: nn.Module) -> list[tuple[str, object]]:
-    own = _public(module)
-    if "peft_config" in own and not adapters_on(module):
-        del own["peft_config"]
+    values = _public(module)
+    if "peft_config" in values and not adapters_on(module):
+        del values["peft_config"]
     if not isinstance(module, PreTrainedModel):
-        own.pop("config", None)  # that of the model around it
-    own |= {key: vars(module)[key] for key in _ADAPTERS if key in vars(module)}
+        values.pop("config", None)  # that of the model around it
+    values |= {key: vars(module)[key] for key in _ADAPTERS if key in vars(module)}
     if vars(module).get("_query_expansion") is not None:  # of late interaction
-        own["query_expansion"] = vars(module)["_query_expansion"]
-    return [(key, _value(own[key])) for key in sorted(own)]
+        values["query_expansion"] = vars(module)["_query_expansion"]
+    return [(key, _value(values[key])) for key in sorted(values)]
 
 
 def _value(value: object, depth: int = 6) -> object:
@@ -191,18 +191,18 @@ def _value(value: object, depth: int = 6) -> object:
     if isinstance(value, PreTrainedTokenizerBase):
         return _tokenizer(value)
     if isinstance(value, PretrainedConfig):
-        entries = {key: each for key, each in value.to_dict().items() if key not in _UNREAD}
+        entries = {key: entry for key, entry in value.to_dict().items() if key not in _UNREAD}
         return [getattr(value, "_attn_implementation", None), _value(entries)]
     if callable(value) or depth == 0:
         return _name(value)
     if dataclasses.is_dataclass(value):
         return [_name(type(value)), _value(vars(value), depth - 1)]
     if isinstance(value, Mapping):
-        return sorted((repr(key), repr(_value(each, depth - 1))) for key, each in value.items())
+        return sorted((repr(key), repr(_value(entry, depth - 1))) for key, entry in value.items())
     if isinstance(value, (set, frozenset)):
-        return sorted(repr(_value(each, depth - 1)) for each in value)
+        return sorted(repr(_value(entry, depth - 1)) for entry in value)
     if isinstance(value, (list, tuple)):
-        return [_value(each, depth - 1) for each in value]
+        return [_value(entry, depth - 1) for entry in value]
     return _name(type(value))
 
 

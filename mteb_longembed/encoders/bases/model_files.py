@@ -176,17 +176,17 @@ def local_name(path: str | Path) -> str:
 def _stamp(path: str) -> Stamp:
     """The files of a folder with size and times. It waits until the last change is older than the clock's steps."""
     while True:
-        found = [(name, file.stat()) for name, file in _files(path, code=True)]
-        newest = max((info.st_ctime_ns for _, info in found), default=0)
+        stats = [(name, file.stat()) for name, file in _files(path, code=True)]
+        newest = max((info.st_ctime_ns for _, info in stats), default=0)
         if not 0 <= time.time_ns() - newest < _TICK:
-            return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found)
+            return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in stats)
         time.sleep(_TICK / 1e9)
 
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:
     """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
     endings = (*_HASHED, ".py") if code else _HASHED
-    found: list[tuple[str, Path]] = []
+    files: list[tuple[str, Path]] = []
     entered: set[str] = set()
     for folder, inner, names in os.walk(path, followlinks=True):
         if (real := os.path.realpath(folder)) in entered:  # a link that leads back
@@ -195,5 +195,5 @@ def _files(path: str, code: bool) -> list[tuple[str, Path]]:
         entered.add(real)
         inside = os.path.relpath(folder, path).replace(os.sep, "/")
         prefix = "" if inside == "." else f"{inside}/"
-        found += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
-    return sorted((name, file) for name, file in found if file.is_file())
+        files += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
+    return sorted((name, file) for name, file in files if file.is_file())

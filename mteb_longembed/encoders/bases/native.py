@@ -33,8 +33,8 @@ def text_config(config: Json) -> PretrainedConfig:
 
 def save_text_model(source: Path, target: Path) -> None:
     """Save the language model of a folder alone."""
-    whole = AutoModel.from_pretrained(source, vision_config=None, audio_config=None, dtype="auto")
-    whole.language_model.save_pretrained(target)
+    model = AutoModel.from_pretrained(source, vision_config=None, audio_config=None, dtype="auto")
+    model.language_model.save_pretrained(target)
 
 
 #: Model type -> the configuration for its `config.json`, and what writes the model from one folder to another.
@@ -51,18 +51,18 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
     if not files.local:
         for weights in ("*.safetensors", "*pytorch_model.bin"):
             offline = not hub_answers()
-            found = snapshot_download(
+            snapshot = snapshot_download(
                 files.path, revision=files.commit, allow_patterns=[*_SMALL, weights], local_files_only=offline
             )
-            folder = Path(found)
+            folder = Path(snapshot)
             if list(folder.glob(weights)):
                 break
     with tempfile.TemporaryDirectory() as target:
 
         def left_out(inside: str, names: list[str]) -> set[str]:
             # only the model's own weights are written anew: later modules keep theirs
-            own = ["*.safetensors", "*.bin"] if Path(inside) == folder else []
-            return shutil.ignore_patterns(*_LEFT_OUT, *own)(inside, names)
+            weights_of_model = ["*.safetensors", "*.bin"] if Path(inside) == folder else []
+            return shutil.ignore_patterns(*_LEFT_OUT, *weights_of_model)(inside, names)
 
         shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)
         NATIVE[model_type][1](folder, Path(target))

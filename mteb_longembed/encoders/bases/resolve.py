@@ -131,8 +131,10 @@ def _check_pooling(spec: ModelSpec, strategy: Strategy, base: Base) -> None:
         raise IncompatibleError(
             f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
         )
-    stretches = strategy.max_tokens is None and "windows" not in strategy.hooks()
-    averages = "past_target=read" if stretches else f"vectors={vectors}" if isinstance(vectors, int) else None
+    reads_segments = strategy.max_tokens is None and "windows" not in strategy.hooks()
+    averages = (
+        "past_target=read" if reads_segments else f"vectors={vectors}" if isinstance(vectors, int) else None
+    )
     if averages and base.pooling not in (None, "mean"):
         kind = base.pooling if isinstance(base.pooling, str) else "+".join(base.pooling)
         raise IncompatibleError(

@@ -67,8 +67,8 @@ class ModelSpec:
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
-        own = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
-        for name, rule in {**own, **SEARCH_PARAMETERS}.items():
+        rules = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
+        for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
         self._check_vectors()
         self._check_weight()

@@ -67,11 +67,11 @@ class Family:
     @classmethod
     def check_parameters(cls, strategy: Strategy, base: str) -> None:
         """Raise IncompatibleError for a parameter that acts only through a hook that this family does not have."""
-        for each in fields(strategy):
-            hook = each.metadata.get("hook")
-            if hook and hook not in cls.hooks and each.name in strategy.settings():
+        for field in fields(strategy):
+            hook = field.metadata.get("hook")
+            if hook and hook not in cls.hooks and field.name in strategy.settings():
                 raise IncompatibleError(
-                    f"{strategy.key()}'s {each.name} has no effect on {base}, a model with {cls.name} positions: it "
+                    f"{strategy.key()}'s {field.name} has no effect on {base}, a model with {cls.name} positions: it "
                     f"changes {hook}; leave it out."
                 )
 
@@ -94,10 +94,10 @@ class Family:
     def pack(self, features: Features, documents: PackedDocuments) -> Features:
         """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
         shape = features["input_ids"].shape
-        places = documents.places(shape[1])
+        indices = documents.places(shape[1])
         packed = {
-            key: value.flatten()[places][None]
-            if isinstance(value, Tensor) and value.shape == shape and value.device == places.device
+            key: value.flatten()[indices][None]
+            if isinstance(value, Tensor) and value.shape == shape and value.device == indices.device
             else value
             for key, value in features.items()
         }

@@ -91,8 +91,8 @@ def long_attention(
     strategy = settings.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    felt = strategy.target_len if settings.keep_windows else strategy.trained_len
-    window = None if sliding_window is None or sliding_window >= felt else sliding_window
+    effective_len = strategy.target_len if settings.keep_windows else strategy.trained_len
+    window = None if sliding_window is None or sliding_window >= effective_len else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
     if isinstance(documents, PackedDocuments):
@@ -230,9 +230,9 @@ def each_length(
     out = query.new_zeros(*query.shape[:3], value.shape[-1])
     for length, members, rows in groups:
         q, k, v = (x[:, :, :length] if len(groups) == 1 else x[rows, :, :length] for x in (query, key, value))
-        found = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
+        part = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
         # copy the batch only if autograd needs it
-        out = out.index_copy(0, rows, found) if found.requires_grad else out.index_copy_(0, rows, found)
+        out = out.index_copy(0, rows, part) if part.requires_grad else out.index_copy_(0, rows, part)
     return out
 
 
@@ -326,11 +326,11 @@ def attend_plain(
         return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
     if dropout > 0 or real is not None:
         at = torch.arange(n, device=q.device)
-        behind = at[:, None] - at
-        near = (behind < window) & (behind >= 0 if causal else behind > -window)
+        distance = at[:, None] - at
+        near = (distance < window) & (distance >= 0 if causal else distance > -window)
         near = near if real is None else near & real
         # a row of padding that has no real neighbour sees itself
-        near = near | ((behind == 0) & ~near.any(-1, keepdim=True))
+        near = near | ((distance == 0) & ~near.any(-1, keepdim=True))
         return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
     if q.requires_grad:
         k, v = repeat_heads(k, q), repeat_heads(v, q)

@@ -108,12 +108,12 @@ class MappedRotary(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
         hooks = self.strategy.hooks()
-        own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
+        unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         documents = current()
         if isinstance(documents, PackedDocuments):
             # models that make their own position ids would count through all documents
             position_ids = documents.positions()[None]
-        if layer_type != self.layer_type or (own and self.rope_type not in _BY_LENGTH):
+        if layer_type != self.layer_type or (unchanged and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
         if documents is None:
             raise ModelError(
@@ -199,18 +199,18 @@ class Rotary(Family):
 
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
-        found = [
+        rotary_modules = [
             (name, module)
             for name, module in model.named_modules()
             if isinstance(
                 getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor
             )
         ]
-        if len(found) != 1:
+        if len(rotary_modules) != 1:
             raise ModelError(
-                f"a model must have one rotary module to be extended, {type(model).__name__} has {len(found)}."
+                f"a model must have one rotary module to be extended, {type(model).__name__} has {len(rotary_modules)}."
             )
-        ((name, module),) = found
+        ((name, module),) = rotary_modules
         mapped = MappedRotary(module, self.strategy, model.config)
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, mapped)

@@ -18,7 +18,7 @@ from mteb_longembed.encoders.engine.running import Results
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 
-from .pretended import OnDevice
+from .simulated import OnDevice
 from .test_devices import H100, LT, OTHERS, TEXTS, base, encoded, extended
 
 CPU = torch.device("cpu")
