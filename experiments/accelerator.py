@@ -96,7 +96,7 @@ from experiments.materials import ESSAYS, MIXES, SIZES, base_model, documents, r
 from experiments.materials import tokenizer as wordpiece  # noqa: E402
 from experiments.measuring import table  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
-from mteb_longembed.encoders.attention.documents import PackedDocuments  # noqa: E402
+from mteb_longembed.encoders.attention.context import PackedDocuments  # noqa: E402
 from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
 from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     DualChunkPlan,

@@ -73,12 +73,12 @@ def translate_hub_errors() -> Iterator[None]:
     Raises:
         HubError: after a few refusals, or for a time to wait longer than ours.
     """
-    said: list[str] = []
-    seen: Counter[Any] = Counter()
+    messages: list[str] = []
+    seen: Counter[object] = Counter()
 
     def look(response: Any) -> None:
         request, status = response.request, response.status_code
-        file: Any = request.method, str(request.url), request.headers.get("range")
+        file: object = request.method, str(request.url), request.headers.get("range")
         wait = response.headers.get("retry-after", "")
         if status == 429 or status >= 500:
             later = f", and asks to wait {wait} seconds" if wait else ""
@@ -98,37 +98,37 @@ def translate_hub_errors() -> Iterator[None]:
         seen[file] += 1
         if stop or "web page" in what or status >= 400:
             server = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            said.append(f"the hub at {server} answered {what} ({request.url.path}): try again later.")
+            messages.append(f"the hub at {server} answered {what} ({request.url.path}): try again later.")
         if stop:
-            raise HubError(said[-1])
+            raise HubError(messages[-1])
 
     session = get_session()
-    before = session.event_hooks
-    session.event_hooks = {**before, "response": [*before["response"], look]}
+    hooks = session.event_hooks
+    session.event_hooks = {**hooks, "response": [*hooks["response"], look]}
     try:
         yield
     except OSError as error:
         if "Consistency check failed" in str(error):  # huggingface_hub's words for a short file
-            said.append(
+            messages.append(
                 f"the hub at {constants.ENDPOINT} answered with a file that is cut off: try again later."
             )
-        if said:
-            raise HubError(said[-1]) from error
+        if messages:
+            raise HubError(messages[-1]) from error
         raise
     finally:
-        session.event_hooks = before
+        session.event_hooks = hooks
 
 
 def _ask(endpoint: str) -> bool:
-    found: list[bool] = []
+    answers: list[bool] = []
     asked_for = constants.HF_HUB_ETAG_TIMEOUT
     wait = WAIT if asked_for == constants.DEFAULT_ETAG_TIMEOUT else float(asked_for)
 
     def ask() -> None:
         try:
-            found.append(bool(get_session().head(endpoint, timeout=wait).status_code))
+            answers.append(bool(get_session().head(endpoint, timeout=wait).status_code))
         except Exception:  # look-up, proxy, certificate, time-out: HTTP libraries share no class of errors
-            found.append(False)
+            answers.append(False)
 
     # this runs in a thread, because the look-up of a host name has no time-out of its own
     asking = threading.Thread(target=ask, daemon=True, name="ask-hub")
@@ -137,4 +137,4 @@ def _ask(endpoint: str) -> bool:
     if asking.is_alive():
         logger.warning("waiting for the hub at %s, for at most %.0f seconds", endpoint, wait)
         asking.join(wait - SILENT)
-    return bool(found and found[0])
+    return bool(answers and answers[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -32,10 +32,11 @@ def check_peft(path: str) -> None:
         )
 
 
-def adapters_on(model: Any) -> list[str]:
+def adapters_on(model: nn.Module) -> list[str]:
     """The names of the adapters that act on a model. Those whose weights were merged are part of the model."""
     merged = {name for module in model.modules() for name in getattr(module, "merged_adapters", ())}
-    if not getattr(model, "peft_config", None) or merged >= set(model.peft_config):
+    configs = getattr(model, "peft_config", None)
+    if not configs or merged >= set(configs):
         return []
     from peft.tuners.tuners_utils import BaseTunerLayer
 
@@ -43,67 +44,81 @@ def adapters_on(model: Any) -> list[str]:
     return [] if layer.disable_adapters else [name for name in layer.active_adapters if name not in merged]
 
 
-def save_with_adapters(model: Any, folder: str, **kwargs: Any) -> list[str]:
+def is_idle(module: nn.Module) -> bool:
+    """Whether PEFT put adapters around a module of which none acts: they are switched off, or deleted."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    if not isinstance(module, BaseTunerLayer) or module.merged:
+        return False
+    present = {key for layer in module.adapter_layer_names for key in getattr(module, layer, ())}
+    return module.disable_adapters or not present & set(module.active_adapters)
+
+
+def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: bool) -> list[str]:
     """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names."""
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
 
     names = adapters_on(model)
     for number, name in enumerate(names):
-        own = Path(folder, ADAPTERS, str(number))
-        config = copy.copy(model.peft_config[name])
+        adapter_folder = Path(folder, ADAPTERS, str(number))
+        config = copy.copy(vars(model)["peft_config"][name])
         config.base_model_name_or_path = None  # a path of this machine; its base is beside it
-        config.save_pretrained(str(own))
+        config.save_pretrained(str(adapter_folder))
         state = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
         state = {_PREFIX + key.removeprefix(_PREFIX): value.contiguous() for key, value in state.items()}
-        save_file(state, own / "adapter_model.safetensors", metadata={"format": "pt"})
-    inner: Any = model if isinstance(model, PreTrainedModel) else model.get_base_model()
+        save_file(state, adapter_folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    inner: Any = model if isinstance(model, PreTrainedModel) else cast("Any", model).get_base_model()
     flag = inner._hf_peft_config_loaded
     _forget_adapters(inner)
     try:
-        inner.save_pretrained(folder, state_dict=_without_adapters(inner), **kwargs)
+        inner.save_pretrained(
+            folder, state_dict=_without_adapters(inner), safe_serialization=safe_serialization
+        )
     finally:
         inner._hf_peft_config_loaded = flag
     return names
 
 
-def load_adapters(model: Any, folder: str | None, names: list[str]) -> None:
+def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) -> None:
     """Put the adapters that `save_with_adapters` saved on a model of transformers."""
     check_peft(str(folder))
     from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
     from safetensors.torch import load_file
 
     for number, name in enumerate(names):
-        own = Path(str(folder), str(number))
-        config = PeftConfig.from_pretrained(str(own))
+        adapter_folder = Path(str(folder), str(number))
+        config = PeftConfig.from_pretrained(str(adapter_folder))
         config.inference_mode = False  # its training can go on
         inject_adapter_in_model(config, model, name)
-        state = load_file(own / "adapter_model.safetensors")
+        state = load_file(adapter_folder / "adapter_model.safetensors")
         state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
-        found: Any = set_peft_model_state_dict(model, state, adapter_name=name)
-        if lost := [key for key in found.missing_keys if name in key.split(".")]:
-            raise ModelError(f"the adapter in {own} lacks weights that it needs: {', '.join(lost[:3])}.")
+        loaded: Any = set_peft_model_state_dict(model, state, adapter_name=name)
+        if lost := [key for key in loaded.missing_keys if name in key.split(".")]:
+            raise ModelError(
+                f"the adapter in {adapter_folder} lacks weights that it needs: {', '.join(lost[:3])}."
+            )
     model._hf_peft_config_loaded = True
     model.set_adapter(names)
     model.eval()
 
 
-def copy_adapters(source: Any, target: Any) -> None:
+def copy_adapters(source: PreTrainedModel, target: PreTrainedModel) -> None:
     """Put adapters of the same form on another model of the same class. Their weights are not copied."""
     from peft import inject_adapter_in_model
 
-    for name, config in source.peft_config.items():
+    for name, config in vars(source)["peft_config"].items():
         inject_adapter_in_model(config, target, name)
         target._hf_peft_config_loaded = True
     target.set_adapter(adapters_on(source))
 
 
-def merge_adapters(model: Any) -> None:
+def merge_adapters(model: PreTrainedModel) -> None:
     """Add the adapters that act on a model to its weights, in place, and take them off."""
     wrapped = [name for name, module in model.named_modules() if any(hasattr(module, key) for key in _INNER)]
     for name in reversed(wrapped):  # inner ones first
         parent, _, leaf = name.rpartition(".")
-        module = model.get_submodule(name)
+        module: Any = model.get_submodule(name)
         if hasattr(module, "unload_and_optionally_merge_module"):
             plain = module.unload_and_optionally_merge_module(
                 merge=True, safe_merge=False, adapter_names=None
@@ -118,11 +133,11 @@ def merge_adapters(model: Any) -> None:
         _forget_adapters(model)
 
 
-def _forget_adapters(model: Any) -> None:
+def _forget_adapters(model: PreTrainedModel) -> None:
     """Let transformers save a model as one without adapters."""
     model._hf_peft_config_loaded = False
     # those of an adapter that was loaded would put PEFT's prefix before every name; None stands for the model's own
-    model._weight_conversions = None
+    vars(model)["_weight_conversions"] = None
 
 
 def _without_adapters(model: nn.Module) -> dict[str, Tensor]:

@@ -17,6 +17,8 @@ from .strategies.pcw import ParallelContextWindows
 if TYPE_CHECKING:
     from mteb.models import EncoderProtocol
     from mteb.models.model_meta import ModelMeta
+    from mteb.types import BatchedInput
+    from tiktoken import Encoding
     from torch.utils.data import DataLoader
 
 #: The character at which each token of a text starts. A token inside a character starts where the character does.
@@ -85,7 +87,7 @@ class WindowedEncoder:
                     f"a window must hold at least one character, got {room} tokens: use a longer trained_len."
                 )
 
-    def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
+    def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
         from datasets import Dataset
         from torch.utils.data import DataLoader
@@ -150,7 +152,7 @@ def load_windowed(
 ) -> WindowedEncoder:
     """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
     starts = token_starts_of(base)
-    inner: Any = base.load_model(device=device, **kwargs)
+    inner = cast("EncoderProtocol", base.load_model(device=device, **kwargs))
     return WindowedEncoder(inner, starts, strategy)
 
 
@@ -171,7 +173,7 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
     return functools.partial(tiktoken_starts, tiktoken.get_encoding(encoding))
 
 
-def tiktoken_starts(encoding: Any, text: str) -> list[int]:
+def tiktoken_starts(encoding: Encoding, text: str) -> list[int]:
     """The character at which each token of `text` starts, from a tiktoken Encoding."""
     ids = encoding.encode_ordinary(text)
     return encoding.decode_with_offsets(ids)[1] if ids else []

@@ -36,6 +36,7 @@ def build(
             model = _load_saved(resolved, device)
         else:
             model = _extended(_private_base(resolved, loaded, device), resolved)
+        _check_vocabulary(model.first, resolved.base.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     origin = model.first.origin = resolved.base.origin
@@ -44,6 +45,17 @@ def build(
     card.base_model = origin.name if origin else resolved.base.name
     model.remember(resolved)
     return model if device is None else model.to(device)
+
+
+def _check_vocabulary(first: LongTransformer, path: str) -> None:
+    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
+    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
+    entries = len(first.tokenizer or ())
+    if 2 * entries < rows:
+        raise ModelError(
+            f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
+        )
 
 
 def _private_base(
@@ -56,7 +68,7 @@ def _private_base(
         return copy.deepcopy(loaded)
     base = load_base(resolved, str(loaded.device))
     if getattr(loaded.first.model, "peft_config", None):
-        copy_adapters(loaded.first.model, base[0].model)
+        copy_adapters(loaded.first.model, cast("Transformer", base[0]).model)
     base.load_state_dict(loaded.state_dict())
     for key, value in settings_of(loaded).items():
         setattr(base, key, copy.deepcopy(value))
@@ -105,7 +117,7 @@ def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
     config = base.files.json("config_sentence_transformers.json", optional=False)
     if config is None:
         raise ModelError(f"{base.path} must hold config_sentence_transformers.json.")
-    options = base.files.load_options()
+    options: dict[str, Any] = base.files.load_options()
     modules: list[nn.Module] = [
         _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **options)
         for entry in base.modules

@@ -123,7 +123,7 @@ def _trained(model: Any) -> str:
         was = model.identity().changed_from
         return f" It was changed after it was made as `{was}`." if was else ""
     sets = model.model_card_data.train_datasets or ()
-    named = [str(name) for each in sets if (name := each.get("name") or each.get("id"))]
+    named = [str(name) for dataset in sets if (name := dataset.get("name") or dataset.get("id"))]
     return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
 
 
@@ -172,18 +172,18 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
     folder = results_folder(str(name))
     root = Path(results)
-    found = [
+    files = [
         file
         for file in sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
         if file.name != "model_meta.json"
     ]
-    if not found:
+    if not files:
         raise DataError(
             f"{root} must hold results of {name} at revision {revision}, got none: run mteb with --output-folder "
             f"{root}, or leave results out."
         )
     scores: list[EvalResult] = []
-    for file in found:
+    for file in files:
         try:
             with warnings.catch_warnings():
                 # mteb calls this function deprecated, but the new one only writes to the hub
@@ -225,8 +225,8 @@ def _assembled(
     )
     if table := scores if shown is None else shown:
         rows = "\n".join(
-            f"| {each.dataset_name} | {each.dataset_split} | {each.metric_name} | {100 * each.metric_value:.1f} |"
-            for each in table
+            f"| {score.dataset_name} | {score.dataset_split} | {score.metric_name} | {100 * score.metric_value:.1f} |"
+            for score in table
         )
         parts.append(
             f"## Scores\n\nBy mteb, times 100.\n\n| task | split | score | |\n|---|---|---|--:|\n{rows}"

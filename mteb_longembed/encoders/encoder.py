@@ -15,7 +15,7 @@ from sentence_transformers.base import BaseModel
 
 from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer
 
-from .bases.identity import Identity
+from .bases.identity import Identity, changed
 from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .store.store import EmbeddingStore
@@ -50,17 +50,29 @@ class DescribedNow:
     #: The model that embeds.
     embedder: Any = None
     _meta: ModelMeta | None = None
+    _described: dict[str, str] | None = None
 
     @property
     def mteb_model_meta(self) -> Any:
         """mteb's description of the model as it is now."""
         if self._meta is None or not isinstance(self.embedder, Embedder):
             return self._meta
-        return current_meta(self._meta, self.embedder, self.embedder.identity())
+        who, settings = self.embedder.identity(), self._settings()
+        if settings != self._described:
+            who = changed(who, who.revision, settings)
+        return current_meta(self._meta, self.embedder, who)
 
     @mteb_model_meta.setter
     def mteb_model_meta(self, meta: ModelMeta | None) -> None:
-        self._meta = meta
+        self._meta, self._described = meta, self._settings()
+
+    def _settings(self) -> dict[str, str]:
+        """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
+        inner = getattr(self, "vectors", getattr(self, "_encoder", None))
+        settings = inner._settings() if isinstance(inner, DescribedNow) else {}
+        return settings | {
+            key: repr(vars(self)[key]) for key in ("model_prompts", "weights") if key in vars(self)
+        }
 
 
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
@@ -71,7 +83,7 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
 
     def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
-        self.embedder = model
+        self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
         #: How much of the documents was read, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
@@ -99,7 +111,7 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
         super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
-        self.embedder = model
+        self.embedder, self.mteb_model_meta = model, self._meta
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
 
     def __repr__(self) -> str:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import copy
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
-from transformers import PretrainedConfig
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .card import exported_card, scores_in
 from .extend import load
+from .families import Family
 from .families.absolute import Absolute
 from .families.rotary import Rotary, lift_window
 from .families.unknown import UnknownPositions
 from .model import settings_of
+from .modules import LongTransformer
 from .plain import lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
 
@@ -53,10 +55,10 @@ def export(
     source = copy.deepcopy(model) if isinstance(model, (SentenceTransformer, MultiVectorEncoder)) else load(
         model, device="cpu", trust_remote_code=trust_remote_code
     )  # fmt: skip
-    first: Any = source[0]
-    strategy: Strategy | None = getattr(first, "strategy", None)
-    if strategy is None:
+    first = source[0]
+    if not isinstance(first, LongTransformer):
         raise InputError("only an extended model can be exported: extend it first.")
+    strategy = first.strategy
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
@@ -97,7 +99,7 @@ def export(
 
 
 def _take_longer_inputs(
-    family: Any, config: PretrainedConfig, strategy: Strategy, state: dict[str, Any]
+    family: Family, config: PretrainedConfig, strategy: Strategy, state: dict[str, Tensor]
 ) -> None:
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
     limit = getattr(config, "max_position_embeddings", None)
@@ -116,7 +118,9 @@ def _take_longer_inputs(
     state.pop("encoder.embed_positions.weight", None)
 
 
-def _write_table(family: Absolute, inner: Any, strategy: Strategy, state: dict[str, Any]) -> None:
+def _write_table(
+    family: Absolute, inner: PreTrainedModel, strategy: Strategy, state: dict[str, Tensor]
+) -> None:
     """Write one row for each position, as a long document looks them up."""
     key = next(name for name in state if name.endswith("position_embeddings.weight"))
     table, first = state[key], family.first_row

@@ -49,19 +49,19 @@ class Int8Linear(nn.Module):
         low, high = torch.aminmax(rows, dim=-1, keepdim=True)
         scale = torch.maximum(high, -low).clamp_(min=1e-12) / _INPUT
         # few passes over memory: the conversion cuts off, so that a half more rounds
-        whole = (rows / scale).add_(_INPUT + 1.5).to(torch.uint8)
-        product = self._product(whole).mul_(scale)
+        integers = (rows / scale).add_(_INPUT + 1.5).to(torch.uint8)
+        product = self._product(integers).mul_(scale)
         if self.bias is not None:
             product += self.bias
         return product.view(*x.shape[:-1], self.out_features)
 
-    def _product(self, whole: Tensor) -> Tensor:
+    def _product(self, integers: Tensor) -> Tensor:
         packed = _PACKED.get(self)
         if packed is None:
             packed = _PACKED[self] = torch.ops.onednn.qlinear_prepack(self.weight, None)
         zeros = torch.zeros(self.out_features, dtype=torch.int64)
         return torch.ops.onednn.qlinear_pointwise(
-            whole, 1.0, _INPUT + 1, packed, self.scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            integers, 1.0, _INPUT + 1, packed, self.scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
 
 
@@ -94,9 +94,9 @@ def _kernel_is_right() -> bool:
     layer.weight.fill_(_WEIGHT)
     layer.weight[::2] = -_WEIGHT
     layer.scales.fill_(1.0)
-    whole = torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8)
+    integers = torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8)
     try:
-        product = layer._product(whole)
+        product = layer._product(integers)
     except (AttributeError, RuntimeError):
         return False
     return bool((product == 64.0 * _INPUT * layer.weight[:, 0]).all())

@@ -10,7 +10,7 @@ from sentence_transformers.base import BaseModel
 
 from mteb_longembed.errors import LongEmbedError
 
-from .bases.base import Base, loaded_base
+from .bases.checkpoint import Base, loaded_base
 from .bases.identity import Identity, digest, identity
 from .bases.resolve import resolve
 from .bases.spec import DTYPES, ModelSpec

@@ -17,7 +17,7 @@ from mteb_longembed.errors import LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
-from .bases.files import unreachable
+from .bases.model_files import unreachable
 from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel
 from .bases.spec import DTYPES

@@ -23,7 +23,7 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import merge_adapters
-from mteb_longembed.encoders.bases.identity import Identity, digest, identity
+from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
@@ -74,7 +74,7 @@ class Embedder(BaseModel):
 
     def remember(self, resolved: ResolvedModel) -> None:
         """Note what the model is, when it has just been built."""
-        self.resolved, self.built = resolved, (digest(self), self.dimensions)
+        self.resolved, self.built = resolved, (remember(self), self.dimensions)
 
     @property
     def dimensions(self) -> int | None:

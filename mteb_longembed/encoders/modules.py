@@ -24,8 +24,8 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
+from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
-from .attention.documents import Documents, PackedDocuments, encoding, with_documents
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .families import family_of
 from .features import (

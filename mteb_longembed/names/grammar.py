@@ -45,20 +45,20 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
         tail = text[at + 1 :]
         if re.match(r"[^@:,]*[/\\]", tail):
             break
-        before = text.rfind("+", 0, at)
-        inside = before > 0 and _INSIDE_A_VALUE.fullmatch(text, before, at)
+        earlier = text.rfind("+", 0, at)
+        inside = earlier > 0 and _INSIDE_A_VALUE.fullmatch(text, earlier, at)
         if not re.match(r"[0-9]", tail) and not inside:
             head, _, settings = tail.replace(":", ",", 1).partition(",")
-            strategy, found, target = head.partition("@")
-            return text[:at], strategy, target if found else None, settings
-        at = before
+            strategy, at_sign, target = head.partition("@")
+            return text[:at], strategy, target if at_sign else None, settings
+        at = earlier
     return text, None, None, ""
 
 
 def target_alone(text: str) -> re.Match[str] | None:
     """The match of a base with a target length but no strategy, such as `mini-rope@1k`."""
-    found = _TARGET_ALONE.fullmatch(text)
-    return found if found and (found["base"] in ZOO or found["base"].count("/") == 1) else None
+    match = _TARGET_ALONE.fullmatch(text)
+    return match if match and (match["base"] in ZOO or match["base"].count("/") == 1) else None
 
 
 def results_folder(name: str) -> str:

@@ -122,6 +122,6 @@ def spell(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
-        whole = int(value) if value.is_integer() and abs(value) < 1e15 else value
-        return str(whole).replace("e+", "e")
+        number = int(value) if value.is_integer() and abs(value) < 1e15 else value
+        return str(number).replace("e+", "e")
     return str(value)

@@ -25,6 +25,7 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb:ResultCache.get_cache_paths", "naming:find_by_canonical_name"),
         ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "naming:describe_saved"),
         ("mteb.models.cache_wrappers:CachedEmbeddingWrapper._experiment_name", "naming:name_with_identity"),
+        ("mteb.evaluate:_apply_precision_to_meta", "naming:with_arguments_of_encode"),
         ("mteb.models.get_model_meta:get_model_meta", "naming:ask_hub"),
         ("mteb.models.get_model_meta:get_model_metas", "naming:find_metas_by_any_name"),
         ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.registration:list_ours"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mteb.models import CachedEmbeddingWrapper
     from mteb.models.model_meta import ModelMeta
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base import BaseModel
 
     from mteb_longembed.encoders.bases.identity import Identity
 
@@ -40,6 +41,26 @@ def ask_hub(
         if ours is not None:
             revision = ours.revision
     return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
+
+
+#: Arguments of `encode` that change no embedding, and the one that mteb's key has.
+_NOT_IN_KEY = frozenset((
+    "batch_size", "chunk_size", "convert_to_numpy", "convert_to_tensor", "device", "num_proc", "pool", "precision",
+    "show_progress_bar",
+))  # fmt: skip
+
+
+def with_arguments_of_encode(
+    with_precision: Callable[..., ModelMeta], meta: ModelMeta, encode_kwargs: dict[str, object]
+) -> ModelMeta:
+    """`_apply_precision_to_meta`, which for our models makes every argument that changes embeddings an experiment."""
+    from mteb_longembed.encoders.strategies import ALGORITHM
+
+    meta = with_precision(meta, encode_kwargs)
+    asked = {key: value for key, value in encode_kwargs.items() if key not in _NOT_IN_KEY}
+    if not asked or f"-{ALGORITHM}" not in str(meta.revision):
+        return meta
+    return meta.model_copy(update={"experiment_kwargs": {**(meta.experiment_kwargs or {}), **asked}})
 
 
 def name_with_identity(
@@ -135,9 +156,9 @@ def describe_saved(
     return current_meta(meta.model_copy(update=fields), model, identity)
 
 
-def _identity(model: object) -> Identity | None:
+def _identity(model: BaseModel | None) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
-    if "mteb_longembed.encoders.modules" not in sys.modules:
+    if model is None or "mteb_longembed.encoders.modules" not in sys.modules:
         return None
     from mteb_longembed.encoders.loaded import identity_of
 

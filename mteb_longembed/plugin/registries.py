@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.bases.base import Base
+    from mteb_longembed.encoders.bases.checkpoint import Base
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders.bases.files import Files
+        from mteb_longembed.encoders.bases.model_files import Files
         from mteb_longembed.encoders.bases.saved import is_ours
         from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
@@ -127,7 +127,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not is_ours(Files(name, revision).json("modules.json", list)):
+            if not is_ours(Files(name, revision).modules()):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None
@@ -172,10 +172,10 @@ def _is_saved(name: str) -> bool:
     """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
     if not holds_model(name):
         return False
-    from mteb_longembed.encoders.bases.files import Files
+    from mteb_longembed.encoders.bases.model_files import Files
     from mteb_longembed.encoders.bases.saved import is_ours
 
     try:
-        return is_ours(Files.open(name).json("modules.json", list))
+        return is_ours(Files.open(name).modules())
     except ModelError:
         return False

@@ -169,12 +169,12 @@ def randomisation_test(
     >>> randomisation_test([[0, 0, 0]], [[1, 1, 1]])  # 2 of the 2 ** 3 patterns are as extreme
     0.25
     """
-    found = differences(first, second)
-    if all(not group.any() for group in found):
+    groups = differences(first, second)
+    if all(not group.any() for group in groups):
         return 1.0
     # one row of weighted differences, whose sum is the weighted mean of the groups' means
-    weights = weights or [1 / len(found)] * len(found)
-    weighted = np.concatenate([w * group / len(group) for w, group in zip(weights, found, strict=True)])
+    weights = weights or [1 / len(groups)] * len(groups)
+    weighted = np.concatenate([w * group / len(group) for w, group in zip(weights, groups, strict=True)])
     result = stats.permutation_test(
         (weighted,),
         lambda sample, axis: np.sum(sample, axis=axis),

@@ -74,6 +74,6 @@ def proportion_interval(share: float, n: int) -> Interval:
         raise InputError(
             f"a share of right answers must be from 0 to 1, of at least 1 answer, got {share} of {n} answers."
         )
-    found = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
+    ends = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
     # the ends may miss 0 and 1 by a rounding
-    return Interval(share, max(0.0, float(found.low)), min(1.0, float(found.high)))
+    return Interval(share, max(0.0, float(ends.low)), min(1.0, float(ends.high)))

@@ -42,18 +42,18 @@ def position_sensitivity(
     ([1.0, 0.0, 0.67], 1.0)
     """
     right = np.asarray(scores) > 0
-    places = np.minimum((np.asarray(depths, float) * N_PARTS).astype(int), N_PARTS - 1)
-    sizes = np.bincount(places, minlength=N_PARTS)
+    parts = np.minimum((np.asarray(depths, float) * N_PARTS).astype(int), N_PARTS - 1)
+    sizes = np.bincount(parts, minlength=N_PARTS)
     if sizes.min() == 0 or not right.any():
         return None
-    found = np.bincount(places, right, minlength=N_PARTS)
-    index = float(_index(found / sizes))
+    right_by_part = np.bincount(parts, right, minlength=N_PARTS)
+    index = float(_index(right_by_part / sizes))
     rng = np.random.default_rng(seed)
-    drawn = _index(rng.beta(found + 0.5, sizes - found + 0.5, (N_RESAMPLES, N_PARTS)))
+    drawn = _index(rng.beta(right_by_part + 0.5, sizes - right_by_part + 0.5, (N_RESAMPLES, N_PARTS)))
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     shuffled = rng.multivariate_hypergeometric(sizes, right.sum(), N_RESAMPLES) / sizes
     noise = float(np.quantile(_index(shuffled), CONFIDENCE))
-    thirds = tuple((found / sizes).tolist())
+    thirds = tuple((right_by_part / sizes).tolist())
     return Sensitivity(thirds, Interval(index, min(low, index), max(high, index)), noise)
 
 

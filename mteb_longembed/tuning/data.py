@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from datasets import Dataset, load_dataset, load_from_disk
@@ -70,12 +71,12 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
         )
     positives = data["positive"]
 
-    def row(given: dict[str, Any], index: int) -> dict[str, Any]:
+    def row(given: dict[str, object], index: int) -> dict[str, object]:
         texts = {"anchor": given[anchor], "positive": given["positive"]}
         for column, text in texts.items():
             if not isinstance(text, str) or not text.strip():
                 raise DataError(f"row {index + 1} must have a text in {column}, got {text!r}.")
-        out = list(texts.values())
+        out = [str(text) for text in texts.values()]
         for column in negatives:
             text = given[column]
             if isinstance(text, str) and text.strip():
@@ -84,9 +85,9 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
                 raise DataError(f"row {index + 1} must have a text in {column}, got {text!r}.")
         out += _drawn(positives, set(out), 2 + wanted - len(out), np.random.default_rng([seed, index]))
         names = ["anchor", "positive", *(f"negative_{k + 1}" for k in range(wanted))]
-        new = dict(zip(names, out, strict=True))
+        new: dict[str, object] = dict(zip(names, out, strict=True))
         if scores:
-            new["scores"] = _checked_scores(given[scores], 1 + wanted, index)
+            new["scores"] = _checked_scores(cast("Sequence[float]", given[scores]), 1 + wanted, index)
         return new
 
     return data.map(
@@ -94,7 +95,7 @@ def prepare_data(data: Dataset, n_negatives: int, seed: int) -> Dataset:
     )
 
 
-def _drawn(positives: Any, taken: set[str], count: int, rng: np.random.Generator) -> list[str]:
+def _drawn(positives: Sequence[object], taken: set[str], count: int, rng: np.random.Generator) -> list[str]:
     """`count` different positives that are not in `taken`."""
     out: list[str] = []
     tries = 0
@@ -112,7 +113,7 @@ def _drawn(positives: Any, taken: set[str], count: int, rng: np.random.Generator
     return out
 
 
-def _checked_scores(scores: Any, count: int, index: int) -> list[float]:
+def _checked_scores(scores: Sequence[float], count: int, index: int) -> list[float]:
     try:
         values = [float(score) for score in scores[:count]]
     except (TypeError, ValueError):

@@ -10,9 +10,10 @@ import torch
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 
 from mteb_longembed.encoders.families.absolute import Absolute
+from mteb_longembed.encoders.features import Features
 
 #: Name of a feature: how many positions a document is moved. If it is missing or negative, the text is a query.
 OFFSET = "position_offset"
@@ -64,7 +65,7 @@ class MovedDocuments:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.family, name)
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    def prepare(self, features: Features, lengths: Tensor) -> Features:
         """The same as the family's `prepare`, but documents get their moved positions."""
         prepared = dict(self.family.prepare(features, lengths))
         offset = prepared.pop(OFFSET, None)
@@ -103,7 +104,7 @@ class MovedDocumentsCollator(SentenceTransformerDataCollator, TrainerCallback):
     seed: int = 0
     epoch: int = 0
 
-    def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, features: list[Features]) -> Features:
         batch = super().__call__(features)
         for column in features[0]:
             if column == "positive" or column.startswith("negative"):
@@ -119,5 +120,5 @@ class MovedDocumentsCollator(SentenceTransformerDataCollator, TrainerCallback):
         z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
         return (z ^ z >> 31) % (self.highest_offset + 1)
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
         self.epoch = int(state.epoch or 0)

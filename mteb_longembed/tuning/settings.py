@@ -36,12 +36,12 @@ class TuningSettings:
     bf16: bool | None = _setting(None, "mixed precision (default: if the GPU supports it)")
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for setting in fields(self):
+            value = getattr(self, setting.name)
             if value is None:
                 continue
-            above, least = each.metadata["above"], each.metadata["least"]
+            above, least = setting.metadata["above"], setting.metadata["least"]
             if above is not None and not (math.isfinite(value) and value > above):
-                raise InputError(f"{each.name} must be above {above}, got {value}.")
+                raise InputError(f"{setting.name} must be above {above}, got {value}.")
             if least is not None and not (math.isfinite(value) and value >= least):
-                raise InputError(f"{each.name} must be at least {least}, got {value}.")
+                raise InputError(f"{setting.name} must be at least {least}, got {value}.")

@@ -44,25 +44,25 @@ CHECKPOINTS, SETTINGS_FILE = "checkpoints", "settings.json"
 
 def last_complete(out: Path) -> Path | None:
     """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
-    found = {}
+    checkpoints = {}
     for file in (out / CHECKPOINTS).glob("checkpoint-*/trainer_state.json"):
         with contextlib.suppress(OSError, ValueError):
-            found[int(json.loads(file.read_text(encoding="utf-8"))["global_step"])] = file.parent
-    return found[max(found)] if found else None
+            checkpoints[int(json.loads(file.read_text(encoding="utf-8"))["global_step"])] = file.parent
+    return checkpoints[max(checkpoints)] if checkpoints else None
 
 
-def claim(out: Path, settings: dict[str, Any]) -> Path | None:
+def claim(out: Path, settings: dict[str, object]) -> Path | None:
     """Prepare `out` for a run with these settings, and return the checkpoint to resume from, if there is one."""
     if (out / "modules.json").exists():
         raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
     file = out / CHECKPOINTS / SETTINGS_FILE
     if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        differing = sorted(k for k in before.keys() | settings.keys() if before.get(k) != settings.get(k))
+        known = json.loads(file.read_text(encoding="utf-8"))
+        differing = sorted(k for k in known.keys() | settings.keys() if known.get(k) != settings.get(k))
         if differing:
-            said = ", ".join(f"{k} {before.get(k)!r} before and {settings.get(k)!r} now" for k in differing)
+            changes = ", ".join(f"{k} {known.get(k)!r} before and {settings.get(k)!r} now" for k in differing)
             raise InputError(
-                f"{out} has an unfinished run with other settings ({said}): give another folder."
+                f"{out} has an unfinished run with other settings ({changes}): give another folder."
             )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -198,7 +198,7 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
     Source: Wang et al. 2022 (E5), arXiv:2212.03533, section 4.3.
     """
 
-    def __init__(self, model: Any, scale: float, mini_batch_size: int) -> None:
+    def __init__(self, model: SentenceTransformer, scale: float, mini_batch_size: int) -> None:
         super().__init__(model, scale=scale, mini_batch_size=mini_batch_size)
         self.distillation = DistillKLDivLoss(
             model, similarity_fct=pairwise_cos_sim, student_temperature=1 / scale, teacher_temperature=1.0
@@ -227,7 +227,7 @@ class RowTrainer(SentenceTransformerTrainer):
         model: Any = self.accelerator.unwrap_model(self.model)
         return cast("AddedRows", model[0].model.embeddings.position_embeddings)
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+    def _save(self, output_dir: str | None = None, state_dict: object = None) -> None:
         folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
         save_file({"rows": self._rows().new.detach().cpu().contiguous()}, folder / ROWS_FILE)
@@ -237,7 +237,7 @@ class RowTrainer(SentenceTransformerTrainer):
         with torch.no_grad():
             self._rows().new.copy_(rows)
 
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+    def add_model_card_callback(self, default_args_dict: dict[str, object]) -> None:
         """Add no callback: it would ask the hub about the base, and write rows of the data into a model card."""
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from mteb_longembed import cli
 from mteb_longembed.commands import doctor
 from mteb_longembed.encoders.attention import kernels
-from tests.encoders.devices.pretended import Accelerator
+from tests.encoders.devices.simulated import Accelerator
 
 
 @pytest.fixture

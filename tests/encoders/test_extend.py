@@ -136,7 +136,8 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
     monkeypatch.setattr(
-        "mteb_longembed.encoders.bases.base.entry_of", lambda name: entry if name == str(where) else None
+        "mteb_longembed.encoders.bases.checkpoint.entry_of",
+        lambda name: entry if name == str(where) else None,
     )
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

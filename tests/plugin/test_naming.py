@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,9 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     cache = ResultCache(tmp_path / "results")
 
-    def run(model: Any) -> tuple[str, str, float]:
+    def run(model: Any, **encode: Any) -> tuple[str, str, float]:
         task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_256"])
-        result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+        result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False, encode_kwargs=encode)
         return result.model_name, result.model_revision, result.task_results[0].get_score()
 
     return run
@@ -153,6 +154,38 @@ def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp
     meta = model.mteb_model_meta
     assert meta.experiment_kwargs == {"embed_dim": 8}
     assert list((tmp_path / "results").glob(f"**/{meta.experiment_name}/LongEmbedPasskey-docs50.json"))
+
+
+def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_without_it(
+    evaluate: Any,
+) -> None:
+    low = evaluate(mteb.get_model("mini-rope+ntk@1k"), truncate_dim=4)
+    name, revision, score = evaluate(mteb.get_model_meta("mini-rope+ntk@1k"), batch_size=8)
+    assert low[:2] == (name, revision) and low[2] < score - 0.2
+    assert evaluate(mteb.get_model_meta("mini-rope+ntk@1k"), truncate_dim=4) == low
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "setting", "value"),
+    [
+        ("mini-rope+none@512", "", "model_prompts", {"query": "query: ", "document": "x " * 20}),
+        ("mini-rope+none@512:fuse=bm25", "", "weights", [1, 0]),
+        ("mini-rope+none@512:fuse=bm25", "vectors", "model_prompts", {"query": "other: ", "document": ""}),
+        ("mini-rope+none@512:center=corpus,fuse=bm25", "vectors._encoder", "model_prompts", None),
+        ("mini-rope+pcw@1k:vectors=window", "", "model_prompts", {"query": "other: ", "document": ""}),
+    ],
+)
+def test_a_setting_of_mtebs_object_is_part_of_what_the_model_is(name, inside, setting, value) -> None:
+    model = mteb.get_model(name)
+    before = model.mteb_model_meta
+    owner = operator.attrgetter(inside)(model) if inside else model
+    known = getattr(owner, setting)
+    setattr(owner, setting, value)
+    now = model.mteb_model_meta
+    assert now.name == f"local/{before.name.rpartition('/')[2]}" and now.adapted_from == before.name
+    assert now.revision != before.revision
+    setattr(owner, setting, known)
+    assert model.mteb_model_meta == before
 
 
 def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 #: Number types that FlashAttention computes in.
 _HALF = (torch.float16, torch.bfloat16)
@@ -59,7 +62,7 @@ def has_flex(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def head_width(config: Any) -> int:
+def head_width(config: PretrainedConfig) -> int:
     """Dimensions of a head, from a transformer's configuration: of the widest one. 64 if it does not say."""
     if getattr(config, "is_heterogeneous", False):  # Gemma 4: the layers differ
         return max(map(head_width, config.per_layer_config))

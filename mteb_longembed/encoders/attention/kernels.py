@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -146,7 +145,7 @@ _NOT_COMPILED: list[str] = []
 
 
 @functools.cache
-def compiled() -> Callable[..., Any]:
+def compiled() -> Callable[..., Tensor]:
     """FlexAttention as one kernel. The first call compiles it for all lengths."""
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -154,7 +153,7 @@ def compiled() -> Callable[..., Any]:
 
 
 def attend_biased(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, place: Tensor, *, scale: float
+    q: Tensor, k: Tensor, v: Tensor, table: Tensor, positions: Tensor, *, scale: float
 ) -> Tensor | None:
     """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
 
@@ -167,12 +166,12 @@ def attend_biased(
     middle = table.shape[1] // 2
 
     def biased(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return score + table[h, place[j] - place[i] + middle]
+        return score + table[h, positions[j] - positions[i] + middle]
 
     if _NOT_COMPILED:
         return None
     try:
-        out: Tensor = compiled()(q, k, v, score_mod=biased, scale=scale)
+        out = compiled()(q, k, v, score_mod=biased, scale=scale)
     except Exception as error:  # the compilers under torch.compile have errors of their own
         if "out of memory" in str(error).lower():
             raise

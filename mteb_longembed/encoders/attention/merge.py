@@ -79,13 +79,16 @@ class _MergedAttention(torch.autograd.Function):
             q, k = qk[2 * p], qk[2 * p + 1]
             for tile in tiles:
                 for rows, cols, causal, mask, flipped in _calls(tile, q.device):
-                    found = attend_backward(
+                    gradients = attend_backward(
                         _take(grad, rows, flipped), _take(q, rows, flipped), _take(k, cols, flipped),
                         _take(v, cols, flipped), _take(out, rows, flipped), _take(lse, rows, flipped),
                         scale=ctx.scale, causal=causal, mask=mask,
                     )  # fmt: skip
                     for total, at, part in zip(
-                        (grad_qk[2 * p], grad_qk[2 * p + 1], grad_v), (rows, cols, cols), found, strict=True
+                        (grad_qk[2 * p], grad_qk[2 * p + 1], grad_v),
+                        (rows, cols, cols),
+                        gradients,
+                        strict=True,
                     ):
                         total[:, :, at] += part.flip(2) if flipped else part
         return None, None, grad_v, *grad_qk
@@ -97,13 +100,13 @@ def _attended(
     """The rows of a tile with their attention and log-sum-exps, a band in as few calls as the device allows."""
     if tile.shape != "band":
         [(rows, cols, causal, _, flipped)] = _calls(tile, q.device)
-        own_q, keys, values = _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped)
-        out, lse = attend(own_q, keys, values, scale=scale, causal=causal)
+        queries, keys, values = _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped)
+        out, lse = attend(queries, keys, values, scale=scale, causal=causal)
         yield rows, *((out.flip(2), lse.flip(2)) if flipped else (out, lse))
         return
-    whole = attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
-    if whole is not None:
-        yield tile.rows, *whole
+    in_one_call = attend_band(q, k, v, scale=scale, left=tile.left, right=tile.right)
+    if in_one_call is not None:
+        yield tile.rows, *in_one_call
         return
     n = tile.rows.stop
     inner = band_interior(n, tile.left, tile.right, q.device)

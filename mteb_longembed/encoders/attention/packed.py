@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .context import PackedDocuments, cumulative
 from .devices import has_flash, to_device, varlen_options
-from .documents import PackedDocuments, cumulative
 from .kernels import attend
 from .merge import merge_
 from .plan import PlannedAttention
@@ -69,17 +69,19 @@ def _one_by_one(
     work = torch.promote_types(q.dtype, torch.float32)
     lse = torch.empty(q.shape[:2], dtype=work, device=q.device)
     for start_q, stop_q, start_k, stop_k in zip(cu_q, cu_q[1:], cu_k, cu_k[1:], strict=False):
-        own = q[start_q:stop_q].transpose(0, 1)[None]
+        queries = q[start_q:stop_q].transpose(0, 1)[None]
         keys, values = (x[start_k:stop_k].transpose(0, 1)[None] for x in (k, v))
         n = stop_q - start_q
-        whole = slice(0, n), slice(0, stop_k - start_k), None
+        all_pairs = slice(0, n), slice(0, stop_k - start_k), None
         left, right = (n if side < 0 else min(side, n) for side in window)
-        blocks = [whole] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
+        blocks = [all_pairs] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
         for rows, cols, mask in blocks:
             k_seen, v_seen, causal = keys[:, :, cols], values[:, :, cols], window == CAUSAL
-            found, found_lse = attend(own[:, :, rows], k_seen, v_seen, scale=scale, causal=causal, mask=mask)
+            part, part_lse = attend(
+                queries[:, :, rows], k_seen, v_seen, scale=scale, causal=causal, mask=mask
+            )
             at = slice(start_q + rows.start, start_q + rows.stop)
-            out[at], lse[at] = found[0].transpose(0, 1), found_lse[0].transpose(0, 1).to(work)
+            out[at], lse[at] = part[0].transpose(0, 1), part_lse[0].transpose(0, 1).to(work)
     return out, lse
 
 
@@ -110,14 +112,14 @@ def attend_packed(
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=work, device=q.device)
     lse = torch.full(q.shape[:2], -torch.inf, dtype=work, device=q.device)
     for call in calls:
-        own_q = planned.rotation.apply(q[call.rows], call.query_turn)
-        own_k = planned.rotation.apply(k[call.cols], call.key_turn)
-        found, found_lse = attend_varlen(
-            own_q, own_k, v[call.cols], call.starts_q, call.starts_k, call.max_q, call.max_k,
+        queries = planned.rotation.apply(q[call.rows], call.query_turn)
+        keys = planned.rotation.apply(k[call.cols], call.key_turn)
+        part, part_lse = attend_varlen(
+            queries, keys, v[call.cols], call.starts_q, call.starts_k, call.max_q, call.max_k,
             scale=scale, window=call.window,
         )  # fmt: skip
         merged, merged_lse = out[call.rows], lse[call.rows]
-        merge_(merged, merged_lse, found, found_lse.to(work))
+        merge_(merged, merged_lse, part, part_lse.to(work))
         out[call.rows], lse[call.rows] = merged, merged_lse
     return out.to(v.dtype)
 
@@ -152,35 +154,35 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
             at = turns.setdefault(number, ([], []))
             at[0].append(query_at)
             at[1].append(key_at)
-            before: list[Tile] = []
+            earlier: list[Tile] = []
             for tile in tiles:
                 # a row occurs only once in a call, so that results can be merged by place
-                again = sum(
+                overlapping = sum(
                     _seen(other) == _seen(tile)
                     and other.rows.start < tile.rows.stop
                     and tile.rows.start < other.rows.stop
-                    for other in before
+                    for other in earlier
                 )
-                groups.setdefault((number, _seen(tile), again), []).append((start, tile))
-                before.append(tile)
+                groups.setdefault((number, _seen(tile), overlapping), []).append((start, tile))
+                earlier.append(tile)
         start += n
     turned = {number: [_turn(planned, at, documents) for at in ats] for number, ats in turns.items()}
     calls = []
     for (number, window, _), tiles_of_call in groups.items():
-        rows = [_places(at, tile.rows, tile.shape == "upper") for at, tile in tiles_of_call]
-        cols = [_places(at, tile.cols, tile.shape == "upper") for at, tile in tiles_of_call]
-        where_q, where_k = (to_device(torch.cat(part), documents.device) for part in (rows, cols))
+        rows = [_token_indices(at, tile.rows, tile.shape == "upper") for at, tile in tiles_of_call]
+        cols = [_token_indices(at, tile.cols, tile.shape == "upper") for at, tile in tiles_of_call]
+        query_indices, key_indices = (to_device(torch.cat(part), documents.device) for part in (rows, cols))
         query_turn, key_turn = turned[number]
         calls.append(Call(
-            rows=where_q,
-            cols=where_k,
+            rows=query_indices,
+            cols=key_indices,
             starts_q=to_device(cumulative([len(part) for part in rows]), documents.device),
             starts_k=to_device(cumulative([len(part) for part in cols]), documents.device),
             max_q=max(map(len, rows)),
             max_k=max(map(len, cols)),
             window=window,
-            query_turn=_rows(query_turn, where_q),
-            key_turn=_rows(key_turn, where_k),
+            query_turn=_rows(query_turn, query_indices),
+            key_turn=_rows(key_turn, key_indices),
         ))  # fmt: skip
     return calls
 
@@ -192,9 +194,9 @@ def _seen(tile: Tile) -> Window:
     return FULL if tile.shape == "full" else CAUSAL
 
 
-def _places(start: int, at: slice, backwards: bool) -> Tensor:
-    places = torch.arange(start + at.start, start + at.stop)
-    return places.flip(0) if backwards else places
+def _token_indices(start: int, at: slice, backwards: bool) -> Tensor:
+    indices = torch.arange(start + at.start, start + at.stop)
+    return indices.flip(0) if backwards else indices
 
 
 def _turn(planned: PlannedAttention, ats: list[Tensor | None], documents: PackedDocuments) -> Turn | None:

@@ -36,16 +36,16 @@ class Plan:
     def relative(self, rows: slice, n: int, *, causal: bool = False) -> Tensor:
         """Relative positions of some rows as a full matrix `[rows, n]`. They are 0 where a row does not see a token."""
         out = torch.zeros(rows.stop - rows.start, n)
-        own = torch.arange(n)
+        tokens = torch.arange(n)
         for tiles, query_at, key_at in self.passes(n, causal=causal):
-            i, j = (own if at is None else at for at in (query_at, key_at))
+            i, j = (tokens if at is None else at for at in (query_at, key_at))
             for tile in tiles:
                 first, last = max(rows.start, tile.rows.start), min(rows.stop, tile.rows.stop)
                 if first >= last:
                     continue
                 block = out[first - rows.start : last - rows.start, tile.cols]
                 block.copy_(torch.where(
-                    tile.shows(own[first:last, None], own[tile.cols]), i[first:last, None] - j[tile.cols],
+                    tile.shows(tokens[first:last, None], tokens[tile.cols]), i[first:last, None] - j[tile.cols],
                     block
                 ))  # fmt: skip
         return out
@@ -65,17 +65,24 @@ class DualChunkPlan(Plan):
 
     def passes(self, n: int, *, causal: bool) -> list[Pass]:
         size = self.chunk
-        place = torch.arange(n) % size
-        succeeding = (size + place).clamp(max=self.limit)
+        offset = torch.arange(n) % size
+        succeeding = (size + offset).clamp(max=self.limit)
         far = torch.full((n,), self.limit)
         chunks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
         inside = [Tile(c, c, "lower" if causal else "full") for c in chunks]
-        before = [Tile(c, chunks[m - 1], "full") for m, c in enumerate(chunks) if m >= 1]
-        long_before = at_least_before(n, 2 * size) + [tile for c in chunks[2:] for tile in _corner(c, size)]
-        passes = [Pass(inside), Pass(before, succeeding, place), Pass(long_before, far, place)]
+        previous = [Tile(c, chunks[m - 1], "full") for m, c in enumerate(chunks) if m >= 1]
+        earlier = at_least_before(n, 2 * size) + [tile for c in chunks[2:] for tile in _corner(c, size)]
+        passes = [
+            Pass(inside),
+            Pass(previous, succeeding, offset),
+            Pass(earlier, far, offset),
+        ]
         if not causal:
             # the mirror image: the distance that j has to i, with the opposite sign
-            passes += [Pass(_mirrored(before), place, succeeding), Pass(_mirrored(long_before), place, far)]
+            passes += [
+                Pass(_mirrored(previous), offset, succeeding),
+                Pass(_mirrored(earlier), offset, far),
+            ]
         return passes
 
 

@@ -59,9 +59,9 @@ def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator
     for start in range(0, n, size):
         stop = min(start + size, n)
         low, high = max(start - left, 0), min(stop + right, n)
-        whole = _band_mask(size, left, right, device)
+        mask = _band_mask(size, left, right, device)
         shift = left - (start - low)
-        yield slice(start, stop), slice(low, high), whole[: stop - start, shift : shift + high - low]
+        yield slice(start, stop), slice(low, high), mask[: stop - start, shift : shift + high - low]
 
 
 def band_interior(n: int, left: int, right: int, device: torch.device) -> tuple[slice, int, Tensor] | None:
@@ -82,6 +82,6 @@ def _block_size(left: int, right: int) -> int:
 @torch.inference_mode(False)
 def _band_mask(size: int, left: int, right: int, device: torch.device) -> Tensor:
     """Mask of `size` rows over the `left + size + right` columns around them."""
-    behind = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
-    mask = torch.zeros(behind.shape).masked_fill((behind > left) | (behind < -right), -torch.inf)
+    distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
+    mask = torch.zeros(distance.shape).masked_fill((distance > left) | (distance < -right), -torch.inf)
     return to_device(mask, device)

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,8 +20,10 @@ from transformers import JinaEmbeddingsV3Config
 
 from mteb_longembed.errors import ModelError
 
+from .model_files import Json
+
 #: Settings with the same name and meaning in the authors' configuration and in ours, and the authors' defaults.
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Json = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
     "vocab_size": 50000, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
@@ -44,9 +45,9 @@ _UNUSED = re.compile(r"pooler\.|cls\.|.*rotary_emb\.|.*position_ids$|encoder\.em
 _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 
-def native_config(config: Mapping[str, Any]) -> JinaEmbeddingsV3Config:
+def native_config(config: Json) -> JinaEmbeddingsV3Config:
     """transformers' configuration for the authors' `config.json`."""
-    values = {key: config.get(key, default) for key, default in _SETTINGS.items()}
+    values: Json = {key: config.get(key, default) for key, default in _SETTINGS.items()}
     if config.get("rotary_value"):
         raise ModelError(
             "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."
@@ -67,10 +68,10 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if name.startswith("embeddings."):
             out[name] = value
             continue
-        found = _LAYER.fullmatch(name)
-        if found is None or found[2] not in _RENAMED:
+        match = _LAYER.fullmatch(name)
+        if match is None or match[2] not in _RENAMED:
             raise ModelError(f"{key} is not a weight of an E5-RoPE checkpoint.")
-        out[f"layers.{found[1]}.{_RENAMED[found[2]]}.{found[3]}"] = value.contiguous()
+        out[f"layers.{match[1]}.{_RENAMED[match[2]]}.{match[3]}"] = value.contiguous()
     return out
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, SafetensorsParsingError
@@ -14,33 +13,33 @@ from huggingface_hub.repocard import metadata_load
 from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 
-from .base import Base, parameters_by_type
-from .files import Files
+from .checkpoint import Base, parameters_by_type
+from .model_files import Files, Json
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _MEBI = 2**20
 
 
-def card_data(files: Files) -> dict[str, Any]:
+def card_data(files: Files) -> Json:
     """The data of a model card (between the dashes at the top of README.md). Empty if it cannot be read."""
     if not files.path:
         return {}
     try:
         file = files.find("README.md", optional=True)
-        found = None if file is None else metadata_load(file)
+        data = None if file is None else metadata_load(file)
     except Exception:  # YAML's errors are in a package that we do not require; a bad card must not end a run
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
-def facts(base: Base) -> dict[str, Any]:
+def facts(base: Base) -> Json:
     """The facts about a model by mteb's names. None for what its files do not say. Never raises."""
     if not base.path:  # a model that was made in memory
         return {}
     config = base.config
     vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
-    settings: Any = _quietly(base.files, "config_sentence_transformers.json") or {}
+    settings = _quietly(base.files, "config_sentence_transformers.json") or {}
     prompts = settings.get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
@@ -56,7 +55,7 @@ def facts(base: Base) -> dict[str, Any]:
     }
 
 
-def _quietly(files: Files, name: str) -> Any:
+def _quietly(files: Files, name: str) -> Json | None:
     try:
         return files.json(name)
     except (HubError, ModelError):
@@ -102,10 +101,10 @@ def _ask_hub(base: Base) -> tuple[Mapping[str, int], str | None]:
         for sibling in info.siblings or []:
             folder, _, name = sibling.rfilename.rpartition("/")
             if folder in modules and name.endswith(".safetensors"):
-                found = api.parse_safetensors_file_metadata(
+                header = api.parse_safetensors_file_metadata(
                     base.path, sibling.rfilename, revision=base.revision
                 )
-                counts.update(found.parameter_count)
+                counts.update(header.parameter_count)
     except (HfHubHTTPError, SafetensorsParsingError, OSError, ValueError):
         return {}, None
     return counts, published

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal, cast
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .base import Base, open_base
+from .checkpoint import Base, open_base
 from .spec import DTYPES, ModelSpec
 
 
@@ -34,10 +34,11 @@ class ResolvedModel:
         return f"{self.base.revision}-{ALGORITHM}"
 
     @property
-    def vectors(self) -> Any:
+    def vectors(self) -> int | Literal["window"] | None:
         """Content tokens for each vector, or `window`. None for one vector for each document."""
         carried = self.base.carried
-        return carried.vectors if carried and self.base.saved else self.spec.vectors
+        spec = cast('int | Literal["window"] | None', self.spec.vectors)  # read when it was made
+        return carried.vectors if carried and self.base.saved else spec
 
 
 def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
@@ -81,8 +82,9 @@ def _strategy_on(spec: ModelSpec, base: Base) -> Strategy:
 
 def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     """A model that we saved. It takes nothing but settings of the search."""
-    carried: Any = base.carried
-    strategy: Strategy = carried.strategy
+    carried = base.carried
+    assert carried is not None  # a saved model carries its strategy
+    strategy = carried.strategy
     published = ModelSpec(base.name, **spec.search)
     if spec.vectors == carried.vectors:
         spec = replace(spec, vectors=None)
@@ -129,8 +131,10 @@ def _check_pooling(spec: ModelSpec, strategy: Strategy, base: Base) -> None:
         raise IncompatibleError(
             f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
         )
-    stretches = strategy.max_tokens is None and "windows" not in strategy.hooks()
-    averages = "past_target=read" if stretches else f"vectors={vectors}" if isinstance(vectors, int) else None
+    reads_segments = strategy.max_tokens is None and "windows" not in strategy.hooks()
+    averages = (
+        "past_target=read" if reads_segments else f"vectors={vectors}" if isinstance(vectors, int) else None
+    )
     if averages and base.pooling not in (None, "mean"):
         kind = base.pooling if isinstance(base.pooling, str) else "+".join(base.pooling)
         raise IncompatibleError(

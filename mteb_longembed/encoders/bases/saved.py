@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal
+from typing import Literal
 
 from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
+
+from .model_files import Json
 
 #: Our classes by their names in a saved model's modules.json, with those of versions 0.1 and 0.2. Exactly these are
 #: trusted.
@@ -44,12 +46,12 @@ class Carried:
     origin: Origin | None = None
 
 
-def is_ours(modules: Any) -> bool:
+def is_ours(modules: list[Json] | None) -> bool:
     """Whether the content of a `modules.json` is that of an extended model that `save_pretrained` wrote."""
-    return bool(modules) and any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules)
+    return any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules or ())
 
 
-def check_modules(path: str, modules: list[Any]) -> None:
+def check_modules(path: str, modules: list[Json]) -> None:
     """Raise ModelError if a `modules.json` does not list modules inside its folder, or ours are not the first."""
     if not all(map(_is_well_formed, modules)) or (is_ours(modules) and modules[0]["type"] not in OUR_CLASSES):
         raise ModelError(
@@ -58,7 +60,7 @@ def check_modules(path: str, modules: list[Any]) -> None:
         )
 
 
-def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: str) -> Carried:
+def carried_in(extension: Json | None, pooling: Json, path: str) -> Carried:
     """What a saved model carries, by its `STRATEGY_FILE` and the configuration of its pooling."""
     vectors = pooling.get("vectors")
     if vectors not in (None, "window") and not (isinstance(vectors, int) and vectors > 0):
@@ -68,14 +70,14 @@ def carried_in(extension: dict[str, Any] | None, pooling: dict[str, Any], path: 
     return Carried(strategy_in(extension, f"{path}/{STRATEGY_FILE}"), vectors, origin_in(extension))
 
 
-def _is_well_formed(entry: Any) -> bool:
+def _is_well_formed(entry: object) -> bool:
     kind, path = (entry.get("type"), entry.get("path")) if isinstance(entry, dict) else (None, None)
     if not isinstance(kind, str) or not isinstance(path, str):
         return False
     return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
 
 
-def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]) -> dict[str, Any]:
+def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]) -> Json:
     """What `LongTransformer.save` writes: the strategy with its parameters, the adapters and the base."""
     config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
     if strategy.past_target == "cut":
@@ -85,10 +87,10 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
     return config if origin is None else {**config, _BASE: dataclasses.asdict(origin)}
 
 
-def strategy_in(config: Any, where: str | Path) -> Strategy:
+def strategy_in(config: Json | None, where: str | Path) -> Strategy:
     """The strategy that `what_is_saved` describes. An error names the file (`where`)."""
     try:
-        values = {**config}
+        values = {**(config or {})}
         values.pop(_BASE, None)
         if not all(isinstance(name, str) for name in values.pop(ADAPTERS, ())):
             raise TypeError(f"{ADAPTERS} must be names")
@@ -99,10 +101,10 @@ def strategy_in(config: Any, where: str | Path) -> Strategy:
         ) from error
 
 
-def origin_in(config: Any) -> Origin | None:
+def origin_in(config: Json | None) -> Origin | None:
     """The base that `what_is_saved` describes. None if it does not say."""
-    said = config.get(_BASE) if isinstance(config, dict) else None
-    if not isinstance(said, dict) or not isinstance(said.get("name"), str):
+    base = config.get(_BASE) if isinstance(config, dict) else None
+    if not isinstance(base, dict) or not isinstance(base.get("name"), str):
         return None
-    revision = said.get("revision")
-    return Origin(said["name"], revision if isinstance(revision, str) else None)
+    revision = base.get("revision")
+    return Origin(base["name"], revision if isinstance(revision, str) else None)

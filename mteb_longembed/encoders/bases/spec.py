@@ -20,6 +20,8 @@ from mteb_longembed.names.parameters import (
 )
 from mteb_longembed.names.zoo import ZOO
 
+#: Checked values by the names of their parameters.
+Settings = Mapping[str, Any]
 #: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
@@ -51,7 +53,7 @@ class ModelSpec:
     fuse: Literal["bm25"] | None = None
     weight: float | str | None = None
     index: Literal["flat", "ivf"] | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         declared = self.kind.declared()
@@ -65,8 +67,8 @@ class ModelSpec:
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
-        own = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
-        for name, rule in {**own, **SEARCH_PARAMETERS}.items():
+        rules = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
+        for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
         self._check_vectors()
         self._check_weight()
@@ -150,14 +152,14 @@ class ModelSpec:
 
     def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
         """The strategy with all lengths and parameters."""
-        length: Any = self.trained_len or trained_len
-        if length is None:
+        length = self.trained_len or trained_len
+        if not isinstance(length, int):
             raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")
-        target: Any = self.target_len or self.kind.default_target_len(length)
-        return self.kind(trained_len=length, target_len=target, **self.params)
+        target = self.target_len or self.kind.default_target_len(length)
+        return self.kind(trained_len=length, target_len=int(target), **self.params)
 
     @property
-    def search(self) -> dict[str, Any]:
+    def search(self) -> Settings:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return {key: value for key, value in given.items() if value is not None}

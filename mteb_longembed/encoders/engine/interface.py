@@ -7,20 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.store.keys import KeyedModel, KeyedTransformer
 
 
-class TextTransformer(Protocol):
+class TextTransformer(KeyedTransformer, Protocol):
     """The first module of a model: it tokenises, and holds the strategy."""
-
-    strategy: Strategy
-    family: Family
 
     @property
     def model(self) -> PreTrainedModel: ...
@@ -44,13 +40,11 @@ class TextTransformer(Protocol):
         """Whether documents run without padding."""
 
 
-class EngineModel(Protocol):
+class EngineModel(KeyedModel, Protocol):
     """A model whose `forward` takes a batch of texts through all its modules."""
 
     @property
     def first(self) -> TextTransformer: ...
-    @property
-    def pooling(self) -> nn.Module: ...
     @property
     def shares_windows(self) -> bool:
         """Whether `from_windows` can make the vectors of documents that are cut."""

@@ -7,7 +7,7 @@ from transformers import PretrainedConfig
 from mteb_longembed.errors import ModelError
 
 from .absolute import Absolute
-from .base import Family
+from .family import Family
 from .relative import Relative
 from .roformer import RoFormer
 from .rotary import Rotary

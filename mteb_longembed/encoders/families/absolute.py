@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.context import Documents, PackedDocuments, current
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, current
+from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .base import Family
+from .family import Family
 from .interface import install_packed
 
 #: Model type -> the name of its query projections.
@@ -85,7 +86,8 @@ class Absolute(Family):
         rows = super().trained_len(config)
         if rows is None or config.model_type not in FROM_PADDING:
             return rows
-        return rows - config.pad_token_id - 1
+        # MPNet's table has this row for padding whatever the configuration says
+        return rows - (1 if config.model_type == "mpnet" else config.pad_token_id) - 1
 
     def _grow(self, model: PreTrainedModel, table: nn.Embedding) -> None:
         """Replace the table with the strategy's, but keep the rows before `first_row` (padding)."""
@@ -105,13 +107,13 @@ class Absolute(Family):
 
     def _hook_queries(self) -> None:
         """Scale what each layer's query projection returns, also if an adapter was put around it meanwhile."""
-        queries: list[Any] = [getattr(owner, self._query) for owner in self._owners]
+        queries: list[nn.Module] = [getattr(owner, self._query) for owner in self._owners]
         if queries != [module for module, _ in self._hooked]:
             for _, handle in self._hooked:
                 handle.remove()
             self._hooked = [(query, query.register_forward_hook(self._scale_queries)) for query in queries]
 
-    def _scale_queries(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+    def _scale_queries(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
         documents = current()
         if documents is None or documents.longest <= self.strategy.trained_len:
             return None
@@ -122,7 +124,7 @@ class Absolute(Family):
         """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
         return documents.spread(self.strategy.query_scale(documents.n)[:, None])
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    def prepare(self, features: Features, lengths: Tensor) -> Features:
         strategy = self.strategy
         ids = features["input_ids"]
         n = to_device(lengths, ids.device)[:, None]
@@ -140,7 +142,7 @@ class Absolute(Family):
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
 
-    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+    def pack(self, features: Features, documents: PackedDocuments) -> Features:
         if hasattr(self.model.embeddings, "token_type_embeddings"):
             features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
         return super().pack(features, documents)

@@ -20,7 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from mteb_longembed.encoders.attention.documents import (
+from mteb_longembed.encoders.attention.context import (
     Documents,
     PackedDocuments,
     current,
@@ -68,7 +68,7 @@ def long_attention(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     is_causal: bool | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out.
 
@@ -91,8 +91,8 @@ def long_attention(
     strategy = settings.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    felt = strategy.target_len if settings.keep_windows else strategy.trained_len
-    window = None if sliding_window is None or sliding_window >= felt else sliding_window
+    effective_len = strategy.target_len if settings.keep_windows else strategy.trained_len
+    window = None if sliding_window is None or sliding_window >= effective_len else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
     if isinstance(documents, PackedDocuments):
@@ -230,21 +230,19 @@ def each_length(
     out = query.new_zeros(*query.shape[:3], value.shape[-1])
     for length, members, rows in groups:
         q, k, v = (x[:, :, :length] if len(groups) == 1 else x[rows, :, :length] for x in (query, key, value))
-        found = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
+        part = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
         # copy the batch only if autograd needs it
-        out = out.index_copy(0, rows, found) if found.requires_grad else out.index_copy_(0, rows, found)
+        out = out.index_copy(0, rows, part) if part.requires_grad else out.index_copy_(0, rows, part)
     return out
 
 
 def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENTION) -> None:
     """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class."""
-    layers: list[Any] = [
-        module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
-    ]
+    layers = [module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no attention layer whose function can be replaced.")
     for layer in layers:
-        layer.longembed = settings
+        vars(layer)["longembed"] = settings
     try:
         model.set_attn_implementation(name)
     except ValueError as error:
@@ -328,11 +326,11 @@ def attend_plain(
         return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
     if dropout > 0 or real is not None:
         at = torch.arange(n, device=q.device)
-        behind = at[:, None] - at
-        near = (behind < window) & (behind >= 0 if causal else behind > -window)
+        distance = at[:, None] - at
+        near = (distance < window) & (distance >= 0 if causal else distance > -window)
         near = near if real is None else near & real
         # a row of padding that has no real neighbour sees itself
-        near = near | ((behind == 0) & ~near.any(-1, keepdim=True))
+        near = near | ((distance == 0) & ~near.any(-1, keepdim=True))
         return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
     if q.requires_grad:
         k, v = repeat_heads(k, q), repeat_heads(v, q)

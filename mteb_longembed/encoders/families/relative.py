@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.attention import devices
+from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import Documents
 from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
 
 #: The name under which transformers knows our attention function with biases.
@@ -39,12 +39,12 @@ class DistanceBias:
 
     def block(self, rows: slice, documents: Documents, n: int) -> Tensor:
         """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
-        found = self.by_distance(documents, n)
-        if found is None:
+        by_distance = self.by_distance(documents, n)
+        if by_distance is None:
             # from relative positions of fp32 or whole ones, on the host: Apple's devices have no float64
             return self._at(self._distances(rows, n), documents.device).permute(2, 0, 1)
-        table, place = found
-        return table[:, place - place[rows, None] + table.shape[1] // 2]
+        table, positions = by_distance
+        return table[:, positions - positions[rows, None] + table.shape[1] // 2]
 
     def by_distance(self, documents: Documents, n: int) -> tuple[Tensor, Tensor] | None:
         """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the device.
@@ -60,14 +60,14 @@ class DistanceBias:
             return None
         p = self.strategy.position_ids(torch.arange(n), torch.tensor(n)).double()
         if bool((p == p.floor()).all()):
-            place, step = p.long(), 1.0
+            positions, step = p.long(), 1.0
         else:
-            place, step = torch.arange(n), float(p[1] - p[0])
-            if not torch.allclose(p, place.double() * step, rtol=0, atol=1e-5):
+            positions, step = torch.arange(n), float(p[1] - p[0])
+            if not torch.allclose(p, positions.double() * step, rtol=0, atol=1e-5):
                 return None
-        far = int(place.max() - place.min())
+        far = int(positions.max() - positions.min())
         table = self._at(torch.arange(-far, far + 1).double() * step, device).T.contiguous()
-        return table, to_device(place, device)
+        return table, to_device(positions, device)
 
     def _distances(self, rows: slice, n: int) -> Tensor:
         if self.plan is not None and n > self.strategy.trained_len:
@@ -90,8 +90,8 @@ class DistanceBias:
         layer, bucket = self.layer, self.layer._relative_position_bucket
         settings = (True, layer.relative_attention_num_buckets, layer.relative_attention_max_distance)
         # UMT5's function reads these settings from the layer itself
-        own = len(inspect.signature(bucket).parameters) == 1
-        buckets = bucket(distance) if own else bucket(distance, *settings)
+        reads_layer = len(inspect.signature(bucket).parameters) == 1
+        buckets = bucket(distance) if reads_layer else bucket(distance, *settings)
         return layer.relative_attention_bias(buckets)
 
 
@@ -104,7 +104,7 @@ def relative_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     position_bias: DistanceBias | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as transformers asks for it, with biases made block by block: `[b, n, h, d]` out."""
     settings: LayerAttention = module.longembed
@@ -123,9 +123,9 @@ def relative_attention(
         if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
             table = position_bias.by_distance(documents, length)
             if table is not None:
-                found = attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
-                if found is not None:
-                    return found
+                out = attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
+                if out is not None:
+                    return out
         size = max(_BLOCK // (h * length), 16)
         blocks = []
         for start in range(0, length, size):
@@ -153,9 +153,9 @@ class Relative(Family):
         plan = strategy.attention() if "attention" in strategy.hooks() else None
         settings = LayerAttention(strategy)
         install(model, settings, ATTENTION)
-        owners: list[Any] = [m for m in model.modules() if hasattr(m, "relative_attention_bias")]
-        for layer in owners:
-            layer.compute_bias = _Biases(DistanceBias(layer, strategy, plan))
+        for layer in model.modules():
+            if hasattr(layer, "relative_attention_bias"):
+                vars(layer)["compute_bias"] = _Biases(DistanceBias(layer, strategy, plan))
         trial(model, settings)
 
     @classmethod
@@ -174,7 +174,7 @@ class _Biases:
     def __init__(self, bias: DistanceBias) -> None:
         self.bias = bias
 
-    def __call__(self, *args: Any, **kwargs: Any) -> DistanceBias:
+    def __call__(self, *args: object, **kwargs: object) -> DistanceBias:
         return self.bias
 
 

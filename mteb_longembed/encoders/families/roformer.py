@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.documents import Documents
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, documents_of, long_attention
 from .rotary import mapped_frequencies
 
@@ -56,7 +56,7 @@ class _NoTable(nn.Embedding):
     """Replaces the table of sines, which ends at the trained length. We compute angles when we need them."""
 
     def forward(  # type: ignore[override]
-        self, input_ids_shape: torch.Size, *args: Any, **kwargs: Any
+        self, input_ids_shape: torch.Size, *args: object, **kwargs: object
     ) -> Tensor:
         return self.weight.new_zeros(input_ids_shape[1], 1)
 
@@ -78,7 +78,7 @@ class _SelfAttention(nn.Module):
         self.rotation = rotation
 
     def forward(
-        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: object, **kwargs: object
     ) -> tuple[Tensor, None]:
         b, n, _ = hidden_states.shape
         q, k, v = (

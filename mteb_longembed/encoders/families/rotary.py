@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.attention.documents import PackedDocuments, current
+from mteb_longembed.encoders.attention.context import PackedDocuments, current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .base import Family
+from .family import Family
 from .interface import LayerAttention, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
@@ -108,12 +108,12 @@ class MappedRotary(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
         hooks = self.strategy.hooks()
-        own = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
+        unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
         documents = current()
         if isinstance(documents, PackedDocuments):
             # models that make their own position ids would count through all documents
             position_ids = documents.positions()[None]
-        if layer_type != self.layer_type or (own and self.rope_type not in _BY_LENGTH):
+        if layer_type != self.layer_type or (unchanged and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
         if documents is None:
             raise ModelError(
@@ -191,28 +191,26 @@ class Rotary(Family):
         parts = set(getattr(config, "sub_configs", None) or ()) - _PARTS_OF_LAYERS
         text = isinstance(getattr(config, "vocab_size", None), int) and not parts
         # layers without attention (linear, convolutions, state spaces) have no positions
-        attends = set(getattr(config, "layer_types", None) or ()) <= _ATTENDING
-        return (
-            text
-            and attends
-            and bool(getattr(config, "rope_parameters", None))
-            and config.model_type not in _OUT_OF_REACH
-        )
+        layers = set(getattr(config, "layer_types", None) or ())
+        rope = getattr(config, "rope_parameters", None) or {}
+        # frequencies of sliding layers alone (Gemma 3) are not ours: such layers never see more tokens than in training
+        ours = bool(rope) and ("full_attention" not in rope or "full_attention" in layers)
+        return text and layers <= _ATTENDING and ours and config.model_type not in _OUT_OF_REACH
 
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
-        found = [
+        rotary_modules = [
             (name, module)
             for name, module in model.named_modules()
             if isinstance(
                 getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor
             )
         ]
-        if len(found) != 1:
+        if len(rotary_modules) != 1:
             raise ModelError(
-                f"a model must have one rotary module to be extended, {type(model).__name__} has {len(found)}."
+                f"a model must have one rotary module to be extended, {type(model).__name__} has {len(rotary_modules)}."
             )
-        ((name, module),) = found
+        ((name, module),) = rotary_modules
         mapped = MappedRotary(module, self.strategy, model.config)
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, mapped)

@@ -9,7 +9,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError
 
-from .base import Family
+from .family import Family
 
 
 class UnknownPositions(Family):

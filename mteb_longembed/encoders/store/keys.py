@@ -8,18 +8,49 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.bases.identity import Identity
+from mteb_longembed.encoders.bases.resolve import ResolvedModel
+from mteb_longembed.encoders.families import Family
+from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
 #: Settings of torch's matrix products on CUDA devices.
 _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
+
+
+class KeyedTransformer(Protocol):
+    """What keys cover of the module that tokenises and holds the strategy."""
+
+    strategy: Strategy
+    family: Family
+
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]:
+        """The settings that change each text's embedding, apart from its ids."""
+
+
+class KeyedModel(Protocol):
+    """What keys cover of a model."""
+
+    resolved: ResolvedModel | None
+
+    @property
+    def first(self) -> KeyedTransformer:
+        """The module that tokenises and holds the strategy."""
+
+    @property
+    def pooling(self) -> torch.nn.Module:
+        """The module after it."""
+
+    def identity(self) -> Identity:
+        """The name and revision of the model as it is now."""
 
 
 class RowKeys:
@@ -30,9 +61,11 @@ class RowKeys:
     of the features after the last module are kept.
     """
 
-    def __init__(self, model: Any, device: torch.device, form: str, kwargs: Mapping[str, Any]) -> None:
-        self.first = model.first
-        resolved = model.resolved
+    def __init__(
+        self, model: KeyedModel, device: torch.device, form: str, kwargs: Mapping[str, object]
+    ) -> None:
+        self.first, resolved = model.first, model.resolved
+        assert resolved is not None  # `row_keys` gives no keys to a model that nobody resolved
         base, strategy = resolved.base, resolved.strategy
         # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
         files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
@@ -46,34 +79,36 @@ class RowKeys:
         pooling = [(key, getattr(model.pooling, key, None)) for key in Pooling.config_keys]
         self._window = _digest("windows", *common, pooling)
 
-    def keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
+    def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids, which contain special tokens and the prompt."""
         return [
             _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
 
-    def window_keys(self, ids: Sequence[Any], prompt: str | None) -> list[bytes]:
+    def window_keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of the pooled windows of documents that are all cut, however these are joined then."""
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
-            length, prefix, behind = settings
-            windows = self.first.strategy.windows(len(row), prefix, behind).numpy()
+            length, prefix, suffix = settings
+            windows = self.first.strategy.windows(len(row), prefix, suffix).numpy()
             layout = (length, windows.shape, np.ascontiguousarray(windows, "<i4").tobytes())
             keys.append(_key(self._window, layout, row))
         return keys
 
 
-def row_keys(model: Any, device: torch.device, form: str, kwargs: Mapping[str, Any]) -> RowKeys | None:
+def row_keys(
+    model: KeyedModel, device: torch.device, form: str, kwargs: Mapping[str, object]
+) -> RowKeys | None:
     """The keys of a call. None with one warning for a model whose rows nobody could find again."""
-    reason = _no_key(model, kwargs)
+    reason = _why_no_key(model, kwargs)
     if reason is None:
         return RowKeys(model, device, form, kwargs)
     warnings.warn(f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3)
     return None
 
 
-def _no_key(model: Any, kwargs: Mapping[str, Any]) -> str | None:
+def _why_no_key(model: KeyedModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     resolved = model.resolved
     if resolved is None or model.identity().changed_from is not None:
@@ -92,16 +127,16 @@ def _no_key(model: Any, kwargs: Mapping[str, Any]) -> str | None:
 
 def _source(part: object) -> str | None:
     """The name of a class of ours, otherwise its source with that of its bases. None if it cannot be read."""
-    own = [
+    foreign = [
         kind for kind in type(part).__mro__ if not kind.__module__.startswith(_OURS) and kind is not object
     ]
     try:
-        return "\n".join([type(part).__qualname__, *map(inspect.getsource, own)])
+        return "\n".join([type(part).__qualname__, *map(inspect.getsource, foreign)])
     except (OSError, TypeError):
         return None
 
 
-def _key(start: bytes, settings: object, row: Any) -> bytes:
+def _key(start: bytes, settings: object, row: Ids) -> bytes:
     digest = hashlib.blake2b(start, digest_size=32)
     digest.update(f"{settings} {len(row)}\n".encode())
     digest.update(np.ascontiguousarray(row, "<i4").tobytes())

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -87,8 +86,8 @@ class EmbeddingStore:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
         """The store that the environment describes. None if it is switched off."""
-        place = environ.get(STORE_VARIABLE, "")
-        if place.lower() in ("0", "off", "false", "no"):
+        setting = environ.get(STORE_VARIABLE, "")
+        if setting.lower() in ("0", "off", "false", "no"):
             return None
         text = environ.get(SIZE_VARIABLE, str(_DEFAULT_GIB))
         try:
@@ -97,12 +96,14 @@ class EmbeddingStore:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        folder = Path(place).expanduser() if place else user_cache(environ) / "mteb-longembed" / "embeddings"
+        folder = (
+            Path(setting).expanduser() if setting else user_cache(environ) / "mteb-longembed" / "embeddings"
+        )
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         """The arrays of those keys that the store has. Damaged rows are removed with a warning and count as missing."""
-        found: dict[bytes, np.ndarray] = {}
+        arrays: dict[bytes, np.ndarray] = {}
         damaged: list[bytes] = []
         with self._working() as connection:
             if connection is None:
@@ -119,7 +120,7 @@ class EmbeddingStore:
                     if array is None or not isinstance(used, int):
                         damaged.append(key)
                         continue
-                    found[key] = array
+                    arrays[key] = array
                     if used <= now - _USED_EVERY:
                         old.append(key)
             if damaged or old:
@@ -134,7 +135,7 @@ class EmbeddingStore:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return found
+        return arrays
 
     def put_many(self, keys: Sequence[bytes], arrays: Sequence[np.ndarray]) -> None:
         """Write all rows of one batch or none. Remove the least recently used rows if there are over `max_bytes`.
@@ -237,10 +238,10 @@ class EmbeddingStore:
             stacklevel=3,
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {key: value for key, value in self.__dict__.items() if key != "_of_thread"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _of_thread=threading.local())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mteb_longembed.errors import UnknownNameError
 
-from .base import Strategy
 from .dca import DualChunkAttention
 from .dynamic import DynamicNTK
 from .gp import GroupedPositions
@@ -16,6 +15,7 @@ from .rerope import RectifiedRoPE
 from .resonance import ResonanceYaRN
 from .rp import RecurrentPositions
 from .se import SelfExtend
+from .strategy import Strategy
 from .yarn import YaRN
 
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.

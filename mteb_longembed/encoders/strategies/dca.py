@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mteb_longembed.errors import InputError
 
-from .base import Plan, Strategy, parameter
+from .strategy import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

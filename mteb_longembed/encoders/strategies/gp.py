@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)

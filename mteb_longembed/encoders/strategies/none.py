@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +75,12 @@ class NTKAware(Strategy):
         rest = body - smooth
         t = torch.arange(1, self.target_len)
         # rows 1..Lo-1 of the table are rows 0..Lo-2 of `body`
-        place = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
-        low = place.floor().long()
+        positions = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
+        low = positions.floor().long()
         high = (low + 1).clamp(max=len(body) - 1)
-        stretched = torch.lerp(smooth[low], smooth[high], (place - low)[:, None]) + rest[(t - 1) % len(body)]
+        stretched = (
+            torch.lerp(smooth[low], smooth[high], (positions - low)[:, None]) + rest[(t - 1) % len(body)]
+        )
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
     def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

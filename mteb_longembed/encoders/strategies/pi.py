@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class PositionInterpolation(Strategy):
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
         # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
         rows = torch.arange(self.trained_len * self.scale, dtype=torch.float64)
-        place = (rows / self.scale).clamp(max=self.trained_len - 1)
-        low = place.floor().long()
+        positions = (rows / self.scale).clamp(max=self.trained_len - 1)
+        low = positions.floor().long()
         high = (low + 1).clamp(max=self.trained_len - 1)
-        weight = (place - low).to(table.dtype)[:, None]
+        weight = (positions - low).to(table.dtype)[:, None]
         # If the weight is 0, lerp returns its first argument bit for bit: original rows do not change.
         return torch.lerp(table[low], table[high], weight)
 

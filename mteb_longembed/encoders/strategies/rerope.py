@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .base import Plan, Strategy, parameter
+from .strategy import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .base import torch
+from .strategy import torch
 from .yarn import YaRN
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .base import Strategy, torch
+from .strategy import Strategy, torch
 
 
 @dataclass(frozen=True, kw_only=True)

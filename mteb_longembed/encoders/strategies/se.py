@@ -9,7 +9,7 @@ from typing import Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Plan, Strategy, parameter
+from .strategy import Plan, Strategy, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .base import Strategy, parameter, torch
+from .strategy import Strategy, parameter, torch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation

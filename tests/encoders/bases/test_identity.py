@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -92,6 +96,41 @@ def appended(model: Any) -> Any:
     del model[len(model) - 1]
 
 
+def closure(k: float) -> Callable[..., None]:
+    def stretched(module: Any, inputs: Any, features: Any) -> None:
+        vectors = features["sentence_embedding"]
+        features["sentence_embedding"] = vectors * torch.linspace(1, k, vectors.shape[-1])
+
+    return stretched
+
+
+class Stretched(torch.nn.Module):
+    """A module that hides what it does in a private attribute."""
+
+    def __init__(self, k: float) -> None:
+        super().__init__()
+        self._k = k
+
+    def forward(self, features: Any, **kwargs: Any) -> Any:
+        closure(self._k)(self, (), features)
+        return features
+
+
+@contextlib.contextmanager
+def with_stretched(model: Any, k: float) -> Any:
+    model.append(Stretched(k))
+    yield
+    del model[len(model) - 1]
+
+
+@contextlib.contextmanager
+def with_class(module: Any, k: float) -> Any:
+    kind = type(module)
+    module.__class__ = type("Other", (kind,), {"forward": lambda *args, **kwargs: k})
+    yield
+    module.__class__ = kind
+
+
 def layer(model: Any) -> Any:
     return model[0].model.encoder.layer[1]
 
@@ -121,6 +160,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "the longest input": lambda m: attribute(m, "max_seq_length", 32),
     "the normaliser": lambda m: attribute(m.tokenizer.backend_tokenizer, "normalizer", normalizers.NFC()),
     "the side that is cut": lambda m: attribute(m.tokenizer, "truncation_side", "left"),
+    "special tokens in texts": lambda m: attribute(m.tokenizer, "split_special_tokens", True),
     "a special token": lambda m: attribute(m.tokenizer, "mask_token", "[UNK]"),
 }
 
@@ -142,6 +182,58 @@ def test_a_change_makes_another_model_and_putting_it_back_the_old_one(bert: Any,
         assert now.changed_from == before.name and now.revision != before.revision
         assert now.name == "local/model+pi@64" and len(now.revision) == 44
     assert bert.identity() == before
+
+
+HIDDEN: dict[str, Callable[[Any, float], Any]] = {
+    "a closure as a hook": lambda m, k: hooked(m[1].register_forward_hook(closure(k))),
+    "a private attribute": with_stretched,
+    "a method of an instance": lambda m, k: mock.patch.object(m[1], "forward", closure(k)),
+    "a method of a class": lambda m, k: mock.patch.object(type(m[1]), "forward", closure(k)),
+    "a class": lambda m, k: with_class(m[1], k),
+}
+
+
+@pytest.mark.parametrize("part", HIDDEN)
+def test_code_that_comes_later_makes_another_model_for_each_object(bert: Any, part: str) -> None:
+    before, revisions = bert.identity(), set()
+    for k in (1, 50):
+        with HIDDEN[part](bert, k):
+            assert bert.identity() == bert.identity() == copy.deepcopy(bert).identity()
+            assert bert.identity().changed_from == before.name
+            revisions.add(bert.identity().revision)
+    assert len(revisions) == 2 and bert.identity() == before
+
+
+def test_code_that_was_there_at_build_belongs_to_the_model_but_never_to_a_name_that_others_have(
+    folders,
+) -> None:
+    revisions = set()
+    for k in (1, 50):
+        loaded = SentenceTransformer(str(folders("bert")), device="cpu")
+        loaded.append(Stretched(k))
+        model: Any = longembed.extend(loaded, "pi", 64)
+        model.encode(TEXTS)
+        assert model.identity() == copy.deepcopy(model).identity()
+        assert model.identity().changed_from is None
+        revisions.add(model.identity().revision)
+        model[len(model) - 1] = Stretched(k)
+        assert model.identity().changed_from is not None
+    assert len(revisions) == 2
+
+
+def test_an_adapter_that_is_switched_off_or_deleted_leaves_the_name(folders, tmp_path) -> None:
+    model: Any = longembed.extend(folders("bert"), "pi", 64)
+    before, vectors = model.identity(), model.encode(TEXTS)
+    model.add_adapter(peft.LoraConfig(r=2, init_lora_weights=False))
+    model.encode(TEXTS)
+    assert model.identity().changed_from
+    for rest in (model.disable_adapters, model.enable_adapters, lambda: model.delete_adapter("default")):
+        rest()
+        same = np.array_equal(model.encode(TEXTS), vectors)
+        assert (model.identity() == before) == same
+    assert same
+    with weight(layer(model).attention.self.query.base_layer.weight):
+        assert model.identity() != before
 
 
 def test_dimensions_training_mode_and_the_store_are_no_part_of_it(bert: Any, tmp_path: Path) -> None:
@@ -214,7 +306,7 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
 
 
 def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    from mteb_longembed.encoders.bases.files import Files
+    from mteb_longembed.encoders.bases.model_files import Files
 
     folder = tmp_path / "model"
     shutil.copytree(folders("bert"), folder)
@@ -227,6 +319,36 @@ def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Pa
     config = tmp_path / "pool" / "config.json"
     config.write_text(config.read_text().replace("mean", "last"))  # as long as before
     assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
+
+
+def test_a_file_whose_name_is_no_text_counts_like_any_other(folders, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    before = longembed.load(f"{folder}+gp").identity().revision
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("one")
+    assert longembed.load(f"{folder}+gp").identity().revision != before
+
+
+def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folders, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("bert"), folder)
+    weights, config = (
+        load_file(folder / "model.safetensors"),
+        json.loads((folder / "config.json").read_text()),
+    )
+    table = weights["embeddings.word_embeddings.weight"]
+    weights["embeddings.word_embeddings.weight"] = torch.cat(
+        [table, table.mean() + torch.zeros_like(table[:-1])]
+    )
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 2 * len(table) - 1}))
+    longembed.load(f"{folder}+gp")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(
+        ModelError, match=r"half as many entries as the model's table has rows .* got 5: add the"
+    ):
+        longembed.load(f"{folder}+gp")
 
 
 def test_weights_that_a_model_needs_are_never_drawn_at_random(folders, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Every strategy on every kind of model, through the real engine, on devices that are only pretended."""
+"""Every strategy on every kind of model, through the real engine, on devices that are only simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
-from .pretended import Accelerator, OnDevice, Refused
+from .simulated import Accelerator, OnDevice, Refused
 
 #: Short and long documents, equal lengths, one that is cut.
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate((3, LO - 1, LO, LO + 1, 35, LT, LT + 9, LT))]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mteb_longembed.encoders.attention import devices, kernels
-from mteb_longembed.encoders.attention.documents import Documents, PackedDocuments, encoding
+from mteb_longembed.encoders.attention.context import Documents, PackedDocuments, encoding
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
 from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
@@ -19,7 +19,7 @@ from mteb_longembed.encoders.engine.running import Results
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 
-from .pretended import OnDevice
+from .simulated import OnDevice
 from .test_devices import H100, LT, OTHERS, TEXTS, base, encoded, extended
 
 CPU = torch.device("cpu")

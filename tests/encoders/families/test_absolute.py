@@ -10,6 +10,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+import mteb_longembed as longembed
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -128,3 +129,13 @@ def test_literal_padding_tokens_inside_a_text_count_as_in_the_base(base):
     text = "aa [PAD] bb [PAD] cc"
     got = extended(base, "pi").encode([text, TEXTS[-1]])[0]
     same_vectors(got, base.encode(text))
+
+
+def test_mpnet_pads_with_row_1_whatever_its_configuration_says(tmp_path):
+    want = tiny.sentence_transformer("mpnet", tmp_path / "1")
+    base = tiny.sentence_transformer("mpnet", tmp_path / "0", pad_token_id=0)
+    texts = [tiny.text(n) for n in (5, LO, LO + 9)]
+    for key in ("none", "pcw"):
+        model = longembed.extend(base, key)
+        assert model.resolved.base.trained_len == LO
+        same_vectors(model.encode(texts), longembed.extend(want, key).encode(texts))

@@ -11,6 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+import mteb_longembed as longembed
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
@@ -147,3 +148,15 @@ def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than
     ):
         extended(base, key)
     same_vectors(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
+
+
+def test_a_model_of_sliding_layers_alone_runs_as_it_is_or_in_windows(tmp_path):
+    layers = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 6, "query_pre_attn_scalar": 8}
+    base = tiny.sentence_transformer("gemma3_text", tmp_path, **GQA, **layers)
+    texts = [text for text, n in zip(TEXTS, LENGTHS, strict=True) if n <= LO]
+    for key in ("none", "pcw"):
+        same_vectors(longembed.extend(base, key, trained_len=LO).encode(texts), base.encode(texts))
+    with pytest.raises(
+        IncompatibleError, match=r"in such models we can change only windows; .* fit: none, pcw"
+    ):
+        longembed.extend(base, "gp", trained_len=LO)

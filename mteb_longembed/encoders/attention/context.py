@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from .devices import to_device
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(eq=False)
@@ -29,7 +32,7 @@ class Documents:
     lengths: Sequence[int]
     device: torch.device
     expanded: bool = False
-    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
     def n(self) -> Tensor:
@@ -41,14 +44,15 @@ class Documents:
         """Tokens of the longest document."""
         return max(self.lengths)
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`. It is computed at the first call and kept as long as the batch."""
         if key not in self._made:
             with torch.inference_mode(False):
                 self._made[key] = make()
-        return self._made[key]
+        made: T = self._made[key]
+        return made
 
-    def here(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
+    def here(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """A tensor that `make` makes on the host, on the device. It is made and copied once."""
         return self.once(key, lambda: to_device(make(), self.device))
 
@@ -118,21 +122,21 @@ def current_packed() -> PackedDocuments | None:
 @contextlib.contextmanager
 def encoding(documents: Documents | None) -> Iterator[None]:
     """Inside this context, the model of this thread gets these documents."""
-    before = current()
+    outer = current()
     _OF_THREAD.documents = documents
     try:
         yield
     finally:
-        _OF_THREAD.documents = before
+        _OF_THREAD.documents = outer
 
 
 def with_documents(
-    checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+    checkpoint: Callable[..., T], layer: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """transformers' gradient checkpointing (`checkpoint`), with the documents of the forward pass in its second run."""
     documents = current()
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
         with encoding(documents):
             return layer(*args, **kwargs)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.documents import PackedDocuments
+from mteb_longembed.encoders.attention.context import PackedDocuments
+from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError
 
@@ -64,11 +65,11 @@ class Family:
     @classmethod
     def check_parameters(cls, strategy: Strategy, base: str) -> None:
         """Raise IncompatibleError for a parameter that acts only through a hook that this family does not have."""
-        for each in fields(strategy):
-            hook = each.metadata.get("hook")
-            if hook and hook not in cls.hooks and each.name in strategy.settings():
+        for field in fields(strategy):
+            hook = field.metadata.get("hook")
+            if hook and hook not in cls.hooks and field.name in strategy.settings():
                 raise IncompatibleError(
-                    f"{strategy.key()}'s {each.name} has no effect on {base}, a model with {cls.name} positions: it "
+                    f"{strategy.key()}'s {field.name} has no effect on {base}, a model with {cls.name} positions: it "
                     f"changes {hook}; leave it out."
                 )
 
@@ -80,7 +81,7 @@ class Family:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
         return n <= self.strategy.target_len and self.strategy.leaves_unchanged(n, self.hooks)
 
-    def prepare(self, features: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    def prepare(self, features: Features, lengths: Tensor) -> Features:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.
 
         `features` has `input_ids` and `attention_mask` `[b, n]`, padded on the right, and what else the tokenizer gave.
@@ -88,13 +89,13 @@ class Family:
         """
         return features
 
-    def pack(self, features: dict[str, Any], documents: PackedDocuments) -> dict[str, Any]:
+    def pack(self, features: Features, documents: PackedDocuments) -> Features:
         """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
         shape = features["input_ids"].shape
-        places = documents.places(shape[1])
+        indices = documents.places(shape[1])
         packed = {
-            key: value.flatten()[places][None]
-            if isinstance(value, Tensor) and value.shape == shape and value.device == places.device
+            key: value.flatten()[indices][None]
+            if isinstance(value, Tensor) and value.shape == shape and value.device == indices.device
             else value
             for key, value in features.items()
         }

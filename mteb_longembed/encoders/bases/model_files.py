@@ -28,6 +28,8 @@ from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
 
+#: The content of a JSON object.
+Json = dict[str, Any]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -46,7 +48,7 @@ class Files:
     commit: str | None = None
     stamp: Stamp | None = None
     under: Files | None = None
-    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _read: Json = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
@@ -81,7 +83,7 @@ class Files:
             return self.commit
         digest = hashlib.sha256()
         for name, file in _files(self.path, code):
-            digest.update(name.encode() + b"\0")
+            digest.update(os.fsencode(name) + b"\0")
             with file.open("rb") as stream:
                 hashlib.file_digest(stream, lambda: digest)
         if self.under is not None:
@@ -104,7 +106,7 @@ class Files:
         check_peft(self.path)
         return replace(self, under=Files.open(base, adapter.get("revision")))
 
-    def load_options(self) -> dict[str, Any]:
+    def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
         # if the hub does not answer, no file is retried: the small files came from the cache too
         return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
@@ -131,20 +133,29 @@ class Files:
         except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
             raise unreachable(self.path) from error
 
-    def json(self, name: str, kind: type = dict, *, optional: bool = True) -> Any:
+    def json(self, name: str, *, optional: bool = True) -> Json | None:
         """The content of a JSON file. None if there is no such file."""
+        content: Json | None = self._content(name, dict, optional)
+        return content
+
+    def modules(self) -> list[Json] | None:
+        """The entries of modules.json. None if there is no such file."""
+        entries: list[Json] | None = self._content("modules.json", list, optional=True)
+        return entries
+
+    def _content(self, name: str, kind: type, optional: bool) -> Any:
         if name not in self._read:
             file = self.find(name, optional=optional)
             try:
-                found = None if file is None else json.loads(file.read_text(encoding="utf-8"))
+                content = None if file is None else json.loads(file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as error:
                 raise ModelError(
                     f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}."
                 ) from error
-            if found is not None and not isinstance(found, kind):
+            if content is not None and not isinstance(content, kind):
                 wanted = "an object" if kind is dict else "a list"
-                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(found)[:80]!r}.")
-            self._read[name] = found
+                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+            self._read[name] = content
         return self._read[name]
 
 
@@ -165,17 +176,17 @@ def local_name(path: str | Path) -> str:
 def _stamp(path: str) -> Stamp:
     """The files of a folder with size and times. It waits until the last change is older than the clock's steps."""
     while True:
-        found = [(name, file.stat()) for name, file in _files(path, code=True)]
-        newest = max((info.st_ctime_ns for _, info in found), default=0)
+        stats = [(name, file.stat()) for name, file in _files(path, code=True)]
+        newest = max((info.st_ctime_ns for _, info in stats), default=0)
         if not 0 <= time.time_ns() - newest < _TICK:
-            return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found)
+            return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in stats)
         time.sleep(_TICK / 1e9)
 
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:
     """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
     endings = (*_HASHED, ".py") if code else _HASHED
-    found: list[tuple[str, Path]] = []
+    files: list[tuple[str, Path]] = []
     entered: set[str] = set()
     for folder, inner, names in os.walk(path, followlinks=True):
         if (real := os.path.realpath(folder)) in entered:  # a link that leads back
@@ -184,5 +195,5 @@ def _files(path: str, code: bool) -> list[tuple[str, Path]]:
         entered.add(real)
         inside = os.path.relpath(folder, path).replace(os.sep, "/")
         prefix = "" if inside == "." else f"{inside}/"
-        found += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
-    return sorted((name, file) for name, file in found if file.is_file())
+        files += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
+    return sorted((name, file) for name, file in files if file.is_file())

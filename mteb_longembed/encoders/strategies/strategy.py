@@ -63,8 +63,8 @@ class Strategy:
         target_len: the target length `Lt`: the longest input in tokens of the extended model.
         logn: whether attention queries of a document of `n` tokens are multiplied by `max(1, ln n / ln Lo)` (Su
             2021; Chiang & Cholak 2022), as the paper does by default.
-        past_target: `cut` cuts longer inputs; `read` reads them in stretches of the target length that overlap by half,
-            each with prompt and special tokens, and takes a token's embedding from the stretch where it has most
+        past_target: `cut` cuts longer inputs; `read` reads them in segments of the target length that overlap by half,
+            each with prompt and special tokens, and takes a token's embedding from the segment where it has most
             context on both sides.
 
     Raises:
@@ -80,7 +80,7 @@ class Strategy:
     target_len: int
     logn: bool = parameter(True, "attention scaling by the document's length")
     past_target: Literal["cut", "read"] = parameter(
-        "cut", "inputs beyond the target length: cut them, or read them in overlapping stretches"
+        "cut", "inputs beyond the target length: cut them, or read them in overlapping segments"
     )
 
     def __post_init__(self) -> None:
@@ -92,10 +92,10 @@ class Strategy:
                 f"got {self.target_len}."
             )
         defaults = self.defaults_by_length()
-        for each in fields(self)[2:]:  # after the two lengths
-            value = getattr(self, each.name)
-            value = defaults.get(each.name) if value is None else value
-            self._keep(each.name, self.declared()[each.name].read(value), **each.metadata)
+        for declared in fields(self)[2:]:  # after the two lengths
+            value = getattr(self, declared.name)
+            value = defaults.get(declared.name) if value is None else value
+            self._keep(declared.name, self.declared()[declared.name].read(value), **declared.metadata)
         self.check()
 
     def _keep(

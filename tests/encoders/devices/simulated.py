@@ -49,7 +49,7 @@ def check(fine: bool, rule: str) -> None:
 
 
 class OnDevice(Tensor):
-    """A tensor of the pretended device. `host` holds its numbers."""
+    """A tensor of the simulated device. `host` holds its numbers."""
 
     host: Tensor
 

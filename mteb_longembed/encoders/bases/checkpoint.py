@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from huggingface_hub import parse_local_safetensors_file_metadata
 from huggingface_hub.errors import SafetensorsParsingError
@@ -22,8 +21,8 @@ from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
-from .files import Files, local_name
-from .identity import digest
+from .identity import digest_of_loaded
+from .model_files import Files, Json, local_name
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 
@@ -60,7 +59,7 @@ class Base:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-    modules: tuple[dict[str, Any], ...] = ()
+    modules: tuple[Json, ...] = ()
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
     dtype: str | None = None
@@ -103,19 +102,19 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
             f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {base}."
         )
-    place = (base, revision) if entry is None else (entry.path, revision or entry.revision)
-    files = Files.open(*place)
+    path_and_revision = (base, revision) if entry is None else (entry.path, revision or entry.revision)
+    files = Files.open(*path_and_revision)
     modules = _modules(files)
     return _read(files.on_its_base(_inside(modules)), entry, trust_remote_code)
 
 
-def _modules(files: Files) -> list[dict[str, Any]] | None:
-    modules = files.json("modules.json", list)
+def _modules(files: Files) -> list[Json] | None:
+    modules = files.modules()
     check_modules(files.path, modules or [])
-    return cast("list[dict[str, Any]] | None", modules)
+    return modules
 
 
-def _inside(modules: list[dict[str, Any]] | None) -> str:
+def _inside(modules: list[Json] | None) -> str:
     """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
     return f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
 
@@ -126,8 +125,8 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     # first all files, then all decisions
     modules = _modules(files)
     inside = _inside(modules)
-    whole, folder = (files, inside) if files.under is None else (files.under, "")
-    raw = whole.json(f"{folder}config.json", optional=False)
+    base_files, folder = (files, inside) if files.under is None else (files.under, "")
+    raw = base_files.json(f"{folder}config.json", optional=False)
     options = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
     settings = files.json("config_sentence_transformers.json") or {}
@@ -148,7 +147,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     limits = [options.get("max_seq_length")]
     if late:
         limits += [options.get("document_length"), settings.get("document_length")]
-    config = _config(whole, folder, raw, trust_remote_code)
+    config = _config(base_files, folder, raw, trust_remote_code)
     family = family_of(config)
     # sentence-transformers reads PyLate's modules as its own
     stock = ("sentence_transformers.", "pylate.")
@@ -179,7 +178,9 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
         similarity=settings.get("similarity_fn_name"),
-        dtype=dtype if isinstance(dtype, str) else _weights_dtype(Path(whole.path, folder), whole.local),
+        dtype=dtype
+        if isinstance(dtype, str)
+        else _weights_dtype(Path(base_files.path, folder), base_files.local),
         has_code=has_code,
         runs_code=runs_code,
         carried=carried,
@@ -189,7 +190,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
 
 def loaded_base(model: SentenceTransformer) -> Base:
     """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
-    first: Any = model[0]
+    first = model[0]
     if not isinstance(first, Transformer):
         raise ModelError(
             f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
@@ -197,18 +198,18 @@ def loaded_base(model: SentenceTransformer) -> Base:
     family = family_of(first.config)
     card = model.model_card_data
     source = getattr(first.config, "_name_or_path", "") or ""
-    place = str(source or card.base_model or "")
-    if not card.model_name and not place:
+    path = str(source or card.base_model or "")
+    if not card.model_name and not path:
         raise InputError(
             "the loaded model has no name, so its results could be mistaken for another's: set "
             "model.model_card_data.model_name first."
         )
     return Base(
-        name=card.model_name or local_name(place),
+        name=card.model_name or local_name(path),
         files=Files.open(source)
         if is_folder(source)
         else Files(source, card.base_model_revision, stamp=None if source else ()),
-        revision=digest(model),
+        revision=digest_of_loaded(model),
         trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
         family=family,
         config=first.config,
@@ -218,7 +219,7 @@ def loaded_base(model: SentenceTransformer) -> Base:
     )
 
 
-def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
+def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
     said = config.get("pooling_mode")
     named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     # older folders have one switch for each mode
@@ -227,9 +228,9 @@ def _pooling_mode(config: dict[str, Any]) -> str | tuple[str, ...] | None:
     return modes[0] if len(modes) == 1 else modes or None
 
 
-def shortest(*said: Any) -> int | None:
+def shortest(*lengths: object) -> int | None:
     """The smallest number of tokens that a base gives. None if it gives none, or a placeholder for "no limit"."""
-    return min((n for n in said if type(n) is int and 0 < n < 10**9), default=None)
+    return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
 
 def parameters_by_type(file: Path) -> Counter[str]:
@@ -243,25 +244,27 @@ def parameters_by_type(file: Path) -> Counter[str]:
 def _weights_dtype(folder: Path, local: bool) -> str | None:
     """The type of a local folder's weights by torch's name, if all floating-point weights have the same type."""
     files = folder.glob("*.safetensors") if local else ()
-    found = {kind for file in files for kind in parameters_by_type(file)}
-    names = {_SAFETENSORS_DTYPES[kind] for kind in found if kind in _SAFETENSORS_DTYPES}
+    kinds = {kind for file in files for kind in parameters_by_type(file)}
+    names = {_SAFETENSORS_DTYPES[kind] for kind in kinds if kind in _SAFETENSORS_DTYPES}
     return names.pop() if len(names) == 1 else None
 
 
-def _check_embedding_model(path: str, raw: dict[str, Any], modules: list[dict[str, Any]] | None) -> None:
+def _check_embedding_model(path: str, raw: Json, modules: list[Json] | None) -> None:
     if modules is not None:
         types = [module["type"] for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):
             raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
         return
-    said = raw.get("architectures")
-    heads = [a for a in (said if isinstance(said, list) else []) if str(a).endswith(_CLASSIFIERS)]
+    architectures = raw.get("architectures")
+    heads = [
+        a for a in (architectures if isinstance(architectures, list) else []) if str(a).endswith(_CLASSIFIERS)
+    ]
     if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
         raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
 
 
-def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: bool) -> PretrainedConfig:
+def _config(files: Files, inside: str, raw: Json, trust_remote_code: bool) -> PretrainedConfig:
     path = files.path
     try:
         if (kind := raw.get("model_type")) in NATIVE:
@@ -278,6 +281,6 @@ def _config(files: Files, inside: str, raw: dict[str, Any], trust_remote_code: b
         elif of_kind and str(raw.get("model_type")) not in CONFIG_MAPPING:
             why = f"has the model type {str(raw.get('model_type'))[:80]!r}, which transformers does not know"
         else:
-            said = " ".join(str(error).split())[:160]
-            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {said}"
+            message = " ".join(str(error).split())[:160]
+            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
         raise ModelError(f"{path} {why}.") from error
