@@ -42,7 +42,7 @@ def filled(n: int, vectors: int, width: int) -> CorpusVectors:
     kept = CorpusVectors()
     for _ in range(n):
         rows = draw.normal(size=(vectors, width)).astype(np.float32)
-        kept.add([rows / np.linalg.norm(rows, axis=1, keepdims=True)])
+        kept = kept.appended([rows / np.linalg.norm(rows, axis=1, keepdims=True)])
     return kept
 
 
@@ -79,7 +79,7 @@ def faiss_alone(n: int, width: int, rounds: int, queries: int) -> str:
     """The index with `n` documents of one vector each."""
     draw = np.random.default_rng(2)
     kept = CorpusVectors()
-    kept.add(list(draw.normal(size=(n, width)).astype(np.float32)))
+    kept = kept.appended(list(draw.normal(size=(n, width)).astype(np.float32)))
     index = WindowIndex(kept.blocks())
     asked = draw.normal(size=(queries, width)).astype(np.float32)
     (seconds,) = alternating(rounds, lambda: index.search(asked, 10))
