@@ -117,8 +117,8 @@ def write_index(
                     about = {"form": _FORM, "model": model.name, "checksum": checksum.hexdigest()}
                     about |= {key: getattr(model, key) for key in ("revision", "folder", "settings")}
                     writer.add_key_value_metadata(about)
-                with part.open("rb+") as stream:
-                    os.fsync(stream.fileno())
+                with part.open("rb+") as written:
+                    os.fsync(written.fileno())
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)

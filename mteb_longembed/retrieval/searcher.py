@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mteb
 from datasets import Dataset
 from mteb.models.model_implementations import MODEL_REGISTRY
-from mteb.models.models_protocols import MTEBModels
+from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 from torch import nn
 
@@ -363,7 +363,7 @@ def protocol_of(model: MTEBModels) -> Any:
         return VectorSearch(model)
     if not hasattr(model, "encode") and not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
-    return SearchEncoderWrapper(model) if hasattr(model, "encode") else model
+    return SearchEncoderWrapper(cast("EncoderProtocol", model)) if hasattr(model, "encode") else model
 
 
 def metadata_of_documents() -> dict[str, Any]:

@@ -28,7 +28,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def similarity_of(encoder: MTEBModels) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
-    model = getattr(encoder, "model", None)
+    model: Any = getattr(encoder, "model", None)
     if not hasattr(encoder, "encode"):
         return (
             "cosine" if model.grouping.normalize else "dot"
