@@ -60,9 +60,8 @@ class Searcher:
     def __init__(self, model: MTEBModels) -> None:
         #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
         self.protocol = protocol_of(model)
-        self._texts: dict[
-            str, str
-        ] = {}  # replaced and never changed, so that a call that fails can be undone
+        # replaced and never changed, so that a call that fails can be undone
+        self._texts: dict[str, str] = {}
         self._is_current = True
         self._identity, self._sample = ("", "", ""), ""
         #: The checksums of the folders that were read or written.
@@ -77,7 +76,7 @@ class Searcher:
     @property
     def empty(self) -> list[str]:
         """The ids of documents without text. They are kept and never found."""
-        return [key for key, text in self._texts.items() if not text.strip()]
+        return [key for key, text in self._texts.items() if _is_empty(text)]
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them. What depends on the whole corpus is computed again at the next search.
@@ -94,11 +93,10 @@ class Searcher:
         ids, texts = _listed("ids", ids), _listed("texts", texts)
         if len(ids) != len(texts):
             raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
-        for index, (key, text) in enumerate(zip(ids, texts, strict=True)):
-            for what, value in (("id", key), ("document", text)):
-                if not isinstance(value, str) or (
-                    what == "id" and (not value or value != without_surrogates(value))
-                ):
+        for what, values in (("id", ids), ("document", texts)):
+            for index, value in enumerate(values):
+                is_text = isinstance(value, str)
+                if not is_text or (what == "id" and (not value or value != without_surrogates(value))):
                     raise InputError(f"each {what} must be a text, got {value!r} at place {index}.")
         known = [key for key in ids if key in self._texts]
         known = known or [key for key, n in Counter(ids).items() if n > 1]
@@ -109,7 +107,7 @@ class Searcher:
         new = dict(zip(ids, map(without_surrogates, texts), strict=True))
         with self._undone_if_it_fails():
             self._check_model()
-            if (vectors := self._vectors) is not None and any(map(str.strip, texts)):
+            if (vectors := self._vectors) is not None and not all(map(_is_empty, texts)):
                 vectors.add(_corpus(new), **metadata_of_documents())
             self._texts = self._texts | new
             self._is_current = False
@@ -121,11 +119,11 @@ class Searcher:
             InputError: if there is no such document.
             StorageError: if the disk refuses a write.
         """
-        ids = _listed("ids", ids)
-        unknown = [key for key in ids if key not in self._texts]
+        gone = dict.fromkeys(_listed("ids", ids))
+        unknown = [key for key in gone if key not in self._texts]
         if unknown:
             raise InputError(f"only documents that were added can be removed, got {unknown[0]!r}.")
-        kept = {key: text for key, text in self._texts.items() if key not in set(ids)}
+        kept = {key: text for key, text in self._texts.items() if key not in gone}
         with self._undone_if_it_fails():
             if (vectors := self._vectors) is not None:
                 vectors.keep(kept.keys())
@@ -143,7 +141,7 @@ class Searcher:
             raise InputError(f"a query must be a text with words, got {query!r}.")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
-        if len(self) == len(self.empty):
+        if all(map(_is_empty, self._texts.values())):
             raise InputError("search needs documents with text: add some first.")
         query = without_surrogates(query)
         self._check_model(sampled=True)
@@ -242,14 +240,16 @@ class Searcher:
 
 def _listed(what: str, values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
-        raise InputError(
-            f"{what} must be a list of texts, got one text, {values[:40]!r}: put it into a list."
-        )
+        raise InputError(f"{what} must be a list of texts, got one text, {values[:40]!r}: use a list.")
     return list(values)
 
 
+def _is_empty(text: str) -> bool:
+    return not text or text.isspace()
+
+
 def _with_text(texts: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in texts.items() if text.strip()}
+    return {key: text for key, text in texts.items() if not _is_empty(text)}
 
 
 def _corpus(texts: Mapping[str, str]) -> Dataset:
@@ -330,12 +330,11 @@ def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
             f"is now {name} at {revision}: build the index again."
         )
     if (vectors := searcher._vectors) is not None:
-        filled = [
-            (key, rows)
-            for (key, text), rows in zip(stored.texts.items(), stored.documents, strict=False)
-            if text.strip()
-        ]
-        vectors.fill([key for key, _ in filled], [rows for _, rows in filled])
+        pairs = zip(stored.texts.items(), stored.documents, strict=False)
+        rows_of = {key: rows for (key, text), rows in pairs if not _is_empty(text)}
+        vectors.fill(list(rows_of), rows_of.values())
+        if not rows_of and stored.texts:  # version 0.3 kept no vectors of a plain name
+            vectors.add(_corpus(stored.texts), **metadata_of_documents())
     searcher._texts, searcher._is_current = stored.texts, False
     searcher._states[Path(os.path.realpath(folder))] = stored.checksum
 
