@@ -9,7 +9,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Characters of a passage that are shown.
 _SHOWN = 240
+#: What JSON shows of a hit.
+_KEYS = ("id", "score", "start", "end", "passage")
 DESCRIPTION = (
     "Search your own documents. They are encoded once; a second call with the same documents and model encodes only "
     "the question, and documents that changed. Without a question the index is built."
@@ -56,13 +57,18 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"{args.corpus} must hold documents, got none.")
     with silence():
         searcher = _searcher(args, documents)
-        hits_of = {query: searcher.search(query, args.k) for query in map(without_surrogates, args.query)}
+        queries = list(map(without_surrogates, args.query))
+        hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True)) if queries else {}
     if searcher.empty:
         _note(f"{len(searcher.empty):,} documents without text are left out, such as {searcher.empty[0]}.")
     if args.corpus.is_dir() and (ignored := ignored_files(args.corpus)):
         _note(f"not read: {', '.join(f'{n:,} {what}' for what, n in ignored.items())}.")
     if args.json:
-        print(json.dumps({query: list(map(asdict, hits)) for query, hits in hits_of.items()}, indent=2))
+        passages = {
+            query: [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
+            for query, hits in hits_of.items()
+        }
+        print(json.dumps(passages, indent=2))
         return 0
     if not hits_of:
         n_documents = len(searcher) - len(searcher.empty)

@@ -7,9 +7,9 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import mteb
 from datasets import Dataset
@@ -48,6 +48,11 @@ class Hit:
     start: int  #: first character of the passage
     end: int  #: the character behind its last one
     passage: str  #: the text of the best window or span; with one vector a document, the text that was read
+    document: str = field(default="", repr=False)  #: all of its text
+
+    def around(self, n: int) -> str:
+        """The passage with up to `n` characters of the document before it and behind it."""
+        return self.document[max(self.start - n, 0) : self.end + n]
 
 
 class Searcher:
@@ -130,30 +135,55 @@ class Searcher:
             self._texts = kept
             self._is_current = False
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The `k` best documents of a query, best first; all if there are fewer.
+    def upsert(self, ids: Iterable[str], texts: Iterable[str]) -> None:
+        """Add documents, and replace those whose ids are known; equal ones stay. Arguments and errors as for `add`."""
+        ids, texts = _listed("ids", ids), _listed("texts", texts)
+        changed = [pair for pair in zip(ids, texts, strict=False) if pair not in self._texts.items()]
+        if len(ids) == len(texts) == len(set(ids)):
+            ids, texts = [key for key, _ in changed], [text for _, text in changed]
+        with self._undone_if_it_fails():
+            self.remove(key for key in dict.fromkeys(ids) if key in self._texts)
+            self.add(ids, texts)
+
+    @overload
+    def search(self, query: str, k: int = 10) -> list[Hit]: ...
+
+    @overload
+    def search(self, query: list[str], k: int = 10) -> list[list[Hit]]: ...
+
+    def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
+        """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
         Raises:
             InputError: if the query is no text, `k` is below 1, no document has text, or the model has changed since
                 it encoded the documents.
         """
-        if not isinstance(query, str) or not query.strip():
-            raise InputError(f"a query must be a text with words, got {query!r}.")
+        queries = [query] if isinstance(query, str) else query
+        for text in queries:
+            if not isinstance(text, str) or not text.strip():
+                raise InputError(f"a query must be a text with words, got {text!r}.")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
         if all(map(_is_empty, self._texts.values())):
             raise InputError("search needs documents with text: add some first.")
-        query = without_surrogates(query)
+        if not queries:
+            return []
+        queries = [without_surrogates(text) for text in queries]
         self._check_model(sampled=True)
         self._refresh()
-        queries = Dataset.from_dict({"id": ["query"], "text": [query]})
-        scores = self.protocol.search(queries, top_k=k, **metadata_of_documents())["query"]
+        numbers = [str(number) for number in range(len(queries))]
+        table = Dataset.from_dict({"id": numbers, "text": queries})
+        scores = self.protocol.search(table, top_k=k, **metadata_of_documents())
         # a search of mteb's own forgets the corpus
         self._is_current = getattr(self.protocol, "task_corpus", True) is not None
+        hits = [self._hits(text, scores[number], k) for text, number in zip(queries, numbers, strict=True)]
+        return hits[0] if isinstance(query, str) else hits
+
+    def _hits(self, query: str, scores: Mapping[str, float], k: int) -> list[Hit]:
         best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
         spans = self._spans(query, [key for key, _ in best])
         return [
-            Hit(key, float(score), start, end, self._texts[key][start:end])
+            Hit(key, float(score), start, end, self._texts[key][start:end], self._texts[key])
             for (key, score), (start, end) in zip(best, spans, strict=True)
         ]
 

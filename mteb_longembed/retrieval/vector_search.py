@@ -146,7 +146,9 @@ class VectorSearch(DescribedNow):
     def best_vectors(self, query: str, ids: Sequence[str], **where: Any) -> list[int]:
         """For each of these documents the number of its vector that is nearest to the query."""
         texts, vectors = self._asked
-        if texts != [query]:
+        if query in texts:
+            vectors = vectors[texts.index(query)][None]
+        else:
             vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
         index_of = {key: index for index, key in enumerate(self._ids) if key in set(ids)}
         best: dict[int, int] = {}

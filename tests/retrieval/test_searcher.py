@@ -423,3 +423,37 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, sound: byte
         assert (got.model, got.texts, got.checksum) == (want.model, want.texts, want.checksum)
         assert all(np.array_equal(a, b) for a, b in zip(got.documents, want.documents, strict=True))
     assert refused > 200
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window"])
+def test_a_list_of_questions_gives_the_hits_of_each(folder: Path, tail: str) -> None:
+    made = searcher(f"{folder}{tail}")
+    questions = [QUERY, DOCUMENTS["d4"], QUERY]
+    for hits, question in zip(made.search(questions, k=3), questions, strict=True):
+        alone = made.search(question, k=3)
+        assert [(hit.id, hit.passage) for hit in hits] == [(hit.id, hit.passage) for hit in alone]
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
+        for hit in hits:
+            text = DOCUMENTS[hit.id]
+            assert hit.around(5) == text[max(hit.start - 5, 0) : hit.end + 5]
+            assert hit.around(0) == hit.passage and hit.around(10**6) == text
+    assert made.search([]) == []
+
+
+def test_upsert_replaces_and_adds_and_encodes_only_what_is_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = searcher(f"{folder}+pi@64")
+    new = {"d1": QUERY, "d2": DOCUMENTS["d2"], "new": "a b"}
+    tables = []
+    from_dict = Dataset.from_dict
+    monkeypatch.setattr(Dataset, "from_dict", lambda table: tables.append(table) or from_dict(table))
+    made.upsert(new.keys(), (text for text in new.values()))
+    assert [table["id"] for table in tables] == [["d1", "new"]]
+    monkeypatch.undo()
+    want = found(searcher(f"{folder}+pi@64", {**DOCUMENTS, **new}), 20)
+    assert found(made, 20) == pytest.approx(want, abs=1e-6)
+    for ids, texts in ((["d1", "d1"], ["a", "b"]), (["d1"], ["a", "b"]), (["d1", "x"], ["a", None])):
+        with pytest.raises(InputError):
+            made.upsert(ids, texts)
+        assert found(made, 20) == pytest.approx(want, abs=1e-6)
