@@ -250,7 +250,7 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
         vectors = CorpusVectors()
         for _ in range(10_000):
             drawn = draw.normal(size=(count, 128)).astype(np.float32)
-            vectors.add([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
+            vectors = vectors.appended([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
         ways: dict[str, Callable[[], object]] = {
             "exact": lambda vectors=vectors: best_documents(vectors.blocks(), queries, 10)
         }

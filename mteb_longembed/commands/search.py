@@ -5,28 +5,36 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
+import sys
 import textwrap
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options, silence
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.plugin.command_line import check_model
+
+if TYPE_CHECKING:
+    from mteb_longembed.retrieval.searcher import Searcher
 
 #: Characters of a passage that are shown.
 _SHOWN = 240
+#: What JSON shows of a hit.
+_KEYS = ("id", "score", "start", "end", "passage")
 DESCRIPTION = (
     "Search your own documents. They are encoded once; a second call with the same documents and model encodes only "
-    "the question. Without a question the index is built."
+    "the question, and documents that changed. Without a question the index is built."
 )
 OPTIONS: Options = {"": [
-    ("model", {}, "any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"),
+    ("model", {"nargs": "?"}, "any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"),
     ("query", {"nargs": "*"}, "questions"),
-    ("--corpus", {"required": True, "type": Path},
+    ("--corpus", {"type": Path},
      "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
     ("--index", {"metavar": "DIR", "type": Path}, "keep the index here (default: the user's cache)"),
     ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
+    ("--clear", {"action": "store_true"}, "remove all indexes from the user's cache"),
     DEVICE,
     JSON,
 ]}  # fmt: skip
@@ -34,59 +42,101 @@ OPTIONS: Options = {"": [
 
 def main(args: argparse.Namespace) -> int:
     """Print the best documents of each question."""
+    if args.clear:
+        return _clear(_cache())
+    if args.model is None or args.corpus is None:
+        raise InputError("search needs a model and --corpus with the documents, or --clear alone.")
     if args.k < 1:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     check_model(args.model)
-    from mteb_longembed.tasks.reading import read_documents
+    from mteb_longembed.encoders.engine.tokenizing import without_surrogates
+    from mteb_longembed.tasks.reading import ignored_files, read_documents
 
     documents = read_documents(args.corpus)
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
     with silence():
         searcher = _searcher(args, documents)
-        found = {query: searcher.search(query, args.k) for query in args.query}
+        queries = list(map(without_surrogates, args.query))
+        hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True)) if queries else {}
+    if searcher.empty:
+        _note(f"{len(searcher.empty):,} documents without text are left out, such as {searcher.empty[0]}.")
+    if args.corpus.is_dir() and (ignored := ignored_files(args.corpus)):
+        _note(f"not read: {', '.join(f'{n:,} {what}' for what, n in ignored.items())}.")
     if args.json:
-        print(json.dumps({query: list(map(asdict, hits)) for query, hits in found.items()}, indent=2))
+        passages = {
+            query: [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
+            for query, hits in hits_of.items()
+        }
+        print(json.dumps(passages, indent=2))
         return 0
-    if not found:
-        print(f"{searcher.protocol.mteb_model_meta.name}: {len(searcher):,} documents are indexed.")
-    for query, hits in found.items():
-        if len(found) > 1:
+    if not hits_of:
+        n_documents = len(searcher) - len(searcher.empty)
+        print(f"{searcher.protocol.mteb_model_meta.name}: {n_documents:,} documents are indexed.")
+    for query, hits in hits_of.items():
+        if len(hits_of) > 1:
             print(f"{query}")
-        for place, hit in enumerate(hits, start=1):
-            print(f"{place}. {hit.score:.3f}  {hit.id}  characters {hit.start:,} to {hit.end:,}")
+        for rank, hit in enumerate(hits, start=1):
+            print(f"{rank}. {hit.score:.3f}  {hit.id}  characters {hit.start:,} to {hit.end:,}")
             print(textwrap.indent(textwrap.fill(textwrap.shorten(hit.passage, _SHOWN), 100), "   "))
     return 0
 
 
-def _searcher(args: argparse.Namespace, documents: dict[str, str]) -> Any:
+def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searcher:
     """The searcher with exactly these documents. Only those that its index lacks are encoded."""
-    import mteb
-
-    from mteb_longembed.encoders.store.store import user_cache
     from mteb_longembed.retrieval.index_files import CURRENT, read_index
-    from mteb_longembed.retrieval.searcher import from_stored, search
+    from mteb_longembed.retrieval.searcher import fill, search
 
-    meta = mteb.get_model_meta(args.model)
-    folder: Path | None = args.index
+    searcher = search(args.model, device=args.device)
+    model, folder = searcher.indexed_model(_cache()), args.index
     if folder is None:
-        digest = hashlib.sha256(
-            json.dumps([CURRENT, meta.name, meta.revision, list(documents.items())]).encode()
-        )
-        folder = user_cache() / "mteb-longembed" / "search" / digest.hexdigest()[:32]
-    if not (folder / CURRENT).is_file():
-        searcher = search(args.model, device=args.device)
-        searcher.add(list(documents), list(documents.values()))
-        searcher.save(folder)
-        return searcher
-    stored = read_index(folder)
-    if stored.name != meta.name:
-        raise InputError(f"the index in {folder} is of {stored.name}, got {meta.name}: give another --index.")
-    searcher = from_stored(stored, args.device)
-    gone = [key for key, text in stored.texts.items() if documents.get(key) != text]
-    new = [key for key, text in documents.items() if stored.texts.get(key) != text]
-    if gone or new:
+        key = json.dumps([str(args.corpus.resolve()), model.name, model.folder])
+        folder = _cache() / hashlib.sha256(key.encode()).hexdigest()[:32]
+        # documents are private: only their owner may read the cache
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.chmod(0o700)
+    indexed: Mapping[str, str] = {}
+    if has_index := (folder / CURRENT).is_file():
+        try:
+            stored = read_index(folder)
+            if stored.model.name != model.name:
+                raise InputError(
+                    f"the index in {folder} is of {stored.model.name}, got {model.name}: give another --index."
+                )
+            fill(searcher, stored, folder)
+            indexed = stored.texts
+        except DataError:
+            if args.index is not None:
+                raise
+            (folder / CURRENT).unlink()  # damaged, or of an earlier state of the model
+            has_index = False
+    gone = [key for key, text in indexed.items() if documents.get(key) != text]
+    new = {key: text for key, text in documents.items() if indexed.get(key) != text}
+    if gone or new or not has_index:
         searcher.remove(gone)
-        searcher.add(new, [documents[key] for key in new])
-        searcher.save(folder)
+        searcher.add(new, new.values())
+        try:
+            searcher.save(folder)
+        except LongEmbedError as error:  # the answer is there all the same
+            _note(str(error))
     return searcher
+
+
+def _note(text: str) -> None:
+    print(f"mteb-longembed: {text}", file=sys.stderr)
+
+
+def _cache() -> Path:
+    from mteb_longembed.encoders.store.store import user_cache
+
+    return user_cache() / "mteb-longembed" / "search"
+
+
+def _clear(cache: Path) -> int:
+    files = [file for file in cache.glob("*/*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    n_indexes = len({file.parent for file in files})
+    if cache.is_dir():
+        shutil.rmtree(cache)
+    print(f"{cache}: {n_indexes:,} indexes with {size / 2**20:,.1f} MiB are removed.")
+    return 0

@@ -46,16 +46,18 @@ def convex_combination(
     """
 
     def combine(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
-        fused = dict.fromkeys(sorted({document for found in scores for document in found}), 0.0)
-        for found, weight, least in zip(scores, weights, lowest, strict=True):
-            if not found:
+        fused = dict.fromkeys(sorted({document for ranking in scores for document in ranking}), 0.0)
+        for ranking, weight, least in zip(scores, weights, lowest, strict=True):
+            if not ranking:
                 continue
-            own_least, highest = min(found.values()), max(found.values())
-            start = own_least if least is None else least
+            lowest_returned, highest = min(ranking.values()), max(ranking.values())
+            start = lowest_returned if least is None else least
             if highest <= start:
                 continue
             for document in fused:
-                fused[document] += weight * (found.get(document, own_least) - start) / (highest - start)
+                fused[document] += (
+                    weight * (ranking.get(document, lowest_returned) - start) / (highest - start)
+                )
         return fused
 
     return combine
@@ -106,11 +108,11 @@ class FusedSearch(DescribedNow, HybridSearch):
         options = {"num_proc": None, **options}
         options.pop("timer", None)
         depth = max(self._n_documents, 1) if top_ranked is not None else max(top_k, SUB_TOP_K)
-        found = [
+        rankings = [
             model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
             for model in self.wrapped_models
         ]
-        fused = {query: self.fuse([scores.get(query, {}) for scores in found]) for query in queries["id"]}
+        fused = {query: self.fuse([scores.get(query, {}) for scores in rankings]) for query in queries["id"]}
         return {
             query: dict(sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=True)[:top_k])
             for query, scores in fused.items()

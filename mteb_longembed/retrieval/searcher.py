@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import heapq
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, overload
 
 import mteb
 from datasets import Dataset
+from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
+from torch import nn
 
-from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.encoders.bases.identity import digest
+from mteb_longembed.encoders.bases.resolve import ResolvedModel
+from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.encoder import LongMultiVectorSearch
+from mteb_longembed.encoders.engine.tokenizing import without_surrogates
+from mteb_longembed.encoders.model import Embedder
+from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import translate_hub_errors
+from mteb_longembed.names.grammar import holds_model
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
-from .index_files import StoredIndex, read_index, write_index
+from .index_files import IndexedModel, StoredIndex, read_index, write_index
 from .passages import passages_of
-from .vector_search import VectorSearch, is_cosine
+from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se2"
@@ -36,20 +48,29 @@ class Hit:
     start: int  #: first character of the passage
     end: int  #: the character behind its last one
     passage: str  #: the text of the best window or span; with one vector a document, the text that was read
+    document: str = field(default="", repr=False)  #: all of its text
+
+    def around(self, n: int) -> str:
+        """The passage with up to `n` characters of the document before it and behind it."""
+        return self.document[max(self.start - n, 0) : self.end + n]
 
 
 class Searcher:
-    """Documents and the model that finds them.
+    """Documents and the model that finds them. Each call happens completely, or it raises and changes nothing.
 
     Args:
         model: mteb's object for a name: an encoder, or a search.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: MTEBModels) -> None:
         #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
         self.protocol = protocol_of(model)
+        # replaced and never changed, so that a call that fails can be undone
         self._texts: dict[str, str] = {}
         self._is_current = True
+        self._identity, self._sample = ("", "", ""), ""
+        #: The checksums of the folders that were read or written.
+        self._states: dict[Path, str] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -57,70 +78,112 @@ class Searcher:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.protocol.mteb_model_meta.name}, {len(self):,} documents)"
 
-    def add(self, ids: Sequence[str], texts: Sequence[str]) -> None:
+    @property
+    def empty(self) -> list[str]:
+        """The ids of documents without text. They are kept and never found."""
+        return [key for key, text in self._texts.items() if _is_empty(text)]
+
+    def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them. What depends on the whole corpus is computed again at the next search.
 
         Args:
             ids: one for each text; new ones.
-            texts: the documents.
+            texts: the documents. One without text is never found.
 
         Raises:
-            InputError: if an id is known, given twice or no text; if a text is none; if the numbers differ. Then
-                nothing is added.
+            InputError: if an id is known, given twice or no text; if a text is none; if the numbers differ; or if the
+                model has changed since it encoded the other documents.
+            StorageError: if the disk refuses a write.
         """
-        ids, texts = list(ids), list(texts)
+        ids, texts = _listed("ids", ids), _listed("texts", texts)
         if len(ids) != len(texts):
             raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
-        for place, (key, text) in enumerate(zip(ids, texts, strict=True)):
-            for what, value in (("id", key), ("document", text)):
-                if not isinstance(value, str) or (what == "id" and not value):
-                    raise InputError(f"each {what} must be a text, got {value!r} at place {place}.")
+        for what, values in (("id", ids), ("document", texts)):
+            for index, value in enumerate(values):
+                is_text = isinstance(value, str)
+                if not is_text or (what == "id" and (not value or value != without_surrogates(value))):
+                    raise InputError(f"each {what} must be a text, got {value!r} at place {index}.")
         known = [key for key in ids if key in self._texts]
         known = known or [key for key, n in Counter(ids).items() if n > 1]
         if known:
             raise InputError(
                 f"ids must be new, got {known[0]!r} a second time: remove it first, or give the document another id."
             )
-        if ids and (vectors := self._vectors) is not None:
-            vectors.add(_corpus(ids, texts), **metadata_of_documents())
-        self._texts.update(zip(ids, texts, strict=True))
-        self._is_current = False
+        new = dict(zip(ids, map(without_surrogates, texts), strict=True))
+        with self._undone_if_it_fails():
+            self._check_model()
+            if (vectors := self._vectors) is not None and not all(map(_is_empty, texts)):
+                vectors.add(_corpus(new), **metadata_of_documents())
+            self._texts = self._texts | new
+            self._is_current = False
 
-    def remove(self, ids: Sequence[str]) -> None:
+    def remove(self, ids: Iterable[str]) -> None:
         """Remove documents.
 
         Raises:
-            InputError: if there is no such document. Then nothing is removed.
+            InputError: if there is no such document.
+            StorageError: if the disk refuses a write.
         """
-        unknown = [key for key in ids if key not in self._texts]
+        gone = dict.fromkeys(_listed("ids", ids))
+        unknown = [key for key in gone if key not in self._texts]
         if unknown:
             raise InputError(f"only documents that were added can be removed, got {unknown[0]!r}.")
-        gone = set(ids)
         kept = {key: text for key, text in self._texts.items() if key not in gone}
-        if (vectors := self._vectors) is not None:
-            vectors.keep([place for place, key in enumerate(self._texts) if key not in gone])
-        self._texts = kept
-        self._is_current = False
+        with self._undone_if_it_fails():
+            if (vectors := self._vectors) is not None:
+                vectors.keep(kept.keys())
+            self._texts = kept
+            self._is_current = False
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The `k` best documents of a query, best first; all if there are fewer.
+    def upsert(self, ids: Iterable[str], texts: Iterable[str]) -> None:
+        """Add documents, and replace those whose ids are known; equal ones stay. Arguments and errors as for `add`."""
+        ids, texts = _listed("ids", ids), _listed("texts", texts)
+        changed = [pair for pair in zip(ids, texts, strict=False) if pair not in self._texts.items()]
+        if len(ids) == len(texts) == len(set(ids)):
+            ids, texts = [key for key, _ in changed], [text for _, text in changed]
+        with self._undone_if_it_fails():
+            self.remove(key for key in dict.fromkeys(ids) if key in self._texts)
+            self.add(ids, texts)
+
+    @overload
+    def search(self, query: str, k: int = 10) -> list[Hit]: ...
+
+    @overload
+    def search(self, query: list[str], k: int = 10) -> list[list[Hit]]: ...
+
+    def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
+        """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
         Raises:
-            InputError: if the query is no text, `k` is below 1, or no document was added.
+            InputError: if the query is no text, `k` is below 1, no document has text, or the model has changed since
+                it encoded the documents.
         """
-        if not isinstance(query, str) or not query.strip():
-            raise InputError(f"a query must be a text with words, got {query!r}.")
+        queries = [query] if isinstance(query, str) else query
+        for text in queries:
+            if not isinstance(text, str) or not text.strip():
+                raise InputError(f"a query must be a text with words, got {text!r}.")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
-        if not self._texts:
-            raise InputError("search needs documents: add some first.")
+        if all(map(_is_empty, self._texts.values())):
+            raise InputError("search needs documents with text: add some first.")
+        if not queries:
+            return []
+        queries = [without_surrogates(text) for text in queries]
+        self._check_model(sampled=True)
         self._refresh()
-        asked = Dataset.from_dict({"id": ["query"], "text": [query]})
-        found = self.protocol.search(asked, top_k=k, **metadata_of_documents())["query"]
-        best = heapq.nsmallest(k, found.items(), key=lambda item: (-item[1], item[0]))
+        numbers = [str(number) for number in range(len(queries))]
+        table = Dataset.from_dict({"id": numbers, "text": queries})
+        scores = self.protocol.search(table, top_k=k, **metadata_of_documents())
+        # a search of mteb's own forgets the corpus
+        self._is_current = getattr(self.protocol, "task_corpus", True) is not None
+        hits = [self._hits(text, scores[number], k) for text, number in zip(queries, numbers, strict=True)]
+        return hits[0] if isinstance(query, str) else hits
+
+    def _hits(self, query: str, scores: Mapping[str, float], k: int) -> list[Hit]:
+        best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
         spans = self._spans(query, [key for key, _ in best])
         return [
-            Hit(key, float(score), start, end, self._texts[key][start:end])
+            Hit(key, float(score), start, end, self._texts[key][start:end], self._texts[key])
             for (key, score), (start, end) in zip(best, spans, strict=True)
         ]
 
@@ -128,28 +191,75 @@ class Searcher:
         """Write documents and vectors into a folder, completely or not at all. Other processes may read it meanwhile.
 
         Raises:
-            InputError: if the folder holds something else.
+            InputError: if the folder holds something else, or an index that another searcher has changed since this
+                one read or wrote it; or if the model has changed since it encoded the documents.
             StorageError: if the disk refuses a write.
         """
-        blocks = self._vectors.stored() if self._vectors is not None else None
-        write_index(Path(folder), self.protocol.mteb_model_meta, self._texts, blocks)
+        path = Path(os.path.realpath(folder))
+        blocks = self._vectors.stored() if self._vectors is not None else ()
+        model, texts = self.indexed_model(path), _with_text(self._texts) | self._texts
+        self._states[path] = write_index(path, model, texts, blocks, self._states.get(path))
 
     @property
     def _vectors(self) -> VectorSearch | None:
-        found = getattr(self.protocol, "vectors", self.protocol)
-        return found if isinstance(found, VectorSearch) else None
+        search = getattr(self.protocol, "vectors", self.protocol)
+        return search if isinstance(search, VectorSearch) else None
+
+    @contextmanager
+    def _undone_if_it_fails(self) -> Iterator[None]:
+        """Give this searcher and its vectors the state that they had, if what is done inside fails."""
+        parts = [self, *([] if self._vectors is None else [self._vectors])]
+        states = [vars(part).copy() for part in parts]
+        try:
+            yield
+        except BaseException:
+            for part, state in zip(parts, states, strict=True):
+                vars(part).update(state)
+            raise
+
+    def _check_model(self, *, sampled: bool = False) -> None:
+        """Raise InputError if the model has changed since it encoded documents. `sampled` reads few of its weights."""
+        model = getattr(self.protocol, "embedder", None)
+        sample = digest(model, sampled=True) if isinstance(model, nn.Sequential) else ""
+        if sampled and sample and sample == self._sample:
+            return
+        meta = self.protocol.mteb_model_meta
+        cut = f" with {meta.experiment_kwargs}" if meta.experiment_kwargs else ""
+        # mteb's own description stays the same whatever happens to the model
+        state = digest(model) if isinstance(model, nn.Sequential) and not isinstance(model, Embedder) else ""
+        identity = str(meta.name), f"{meta.revision}{cut}", state
+        if self._texts and identity != self._identity:
+            raise InputError(
+                f"the model must be the one that encoded the documents, {self._identity[0]} at revision "
+                f"{self._identity[1]}, but it has changed and is {identity[0]} at {identity[1]}: undo the change, or "
+                "start a new search."
+            )
+        self._identity, self._sample = identity, sample
+
+    def indexed_model(self, folder: Path) -> IndexedModel:
+        """What an index in this folder says about the model."""
+        self._check_model()
+        name, revision, _ = self._identity
+        resolved = getattr(getattr(self.protocol, "embedder", None), "resolved", None)
+        if not isinstance(resolved, ResolvedModel) or not revision.startswith(resolved.revision):
+            return IndexedModel(name, revision)
+        base, spec = resolved.base, resolved.spec
+        if not base.files.local or base.entry is not None:
+            return IndexedModel(name, revision)
+        settings = str(ModelSpec("", **spec.search) if base.saved else replace(spec, base=""))
+        return IndexedModel(name, revision, Path(os.path.relpath(base.path, folder)).as_posix(), settings)
 
     def _refresh(self) -> None:
         if self._is_current:
             return
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
-        refresh(_corpus(list(self._texts), list(self._texts.values())), **metadata_of_documents())
+        refresh(_corpus(self._texts), **metadata_of_documents())
         self._is_current = True
 
     def _spans(self, query: str, ids: list[str]) -> Iterator[tuple[int, int]]:
         """Start and end of the passage of each document, in characters."""
         vectors = self._vectors
-        if vectors is None:  # a search without vectors of ours
+        if vectors is None or not isinstance(vectors.embedder, Embedder):  # no model of ours
             yield from ((0, len(self._texts[key])) for key in ids)
             return
         best = vectors.best_vectors(query, ids, **metadata_of_documents())
@@ -158,8 +268,23 @@ class Searcher:
             yield spans[min(number, len(spans) - 1)]
 
 
-def _corpus(ids: list[str], texts: list[str]) -> Dataset:
-    return Dataset.from_dict({"id": ids, "title": [""] * len(ids), "text": texts})
+def _listed(what: str, values: Iterable[str]) -> list[str]:
+    if isinstance(values, str):
+        raise InputError(f"{what} must be a list of texts, got one text, {values[:40]!r}: use a list.")
+    return list(values)
+
+
+def _is_empty(text: str) -> bool:
+    return not text or text.isspace()
+
+
+def _with_text(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in texts.items() if not _is_empty(text)}
+
+
+def _corpus(texts: Mapping[str, str]) -> Dataset:
+    texts = _with_text(texts)
+    return Dataset.from_dict({"id": list(texts), "title": [""] * len(texts), "text": list(texts.values())})
 
 
 def search(name: str, *, device: str | None = None) -> Searcher:
@@ -170,60 +295,104 @@ def search(name: str, *, device: str | None = None) -> Searcher:
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
-            folder; or any name that mteb knows.
+            folder; or any name that mteb knows. A folder alone means `+none`.
         device: where the model runs; default the best device of this machine.
 
     Raises:
         LongEmbedError: for the same reasons as `load`.
-        ModelError: the packages for `fuse=bm25` are missing.
+        ModelError: mteb cannot load the model, or the packages for `fuse=bm25` are missing.
 
     Example:
-        >>> found = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
-        >>> found.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
-        >>> found.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
+        >>> searcher = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
+        >>> searcher.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
+        >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
-    return Searcher(mteb.get_model(name, device=device))
+    return Searcher(_loaded(name, device))
 
 
-def open_search(folder: str | Path, *, device: str | None = None) -> Searcher:
+def open_search(folder: str | Path, *, model: str | None = None, device: str | None = None) -> Searcher:
     """The searcher that `save` wrote. Its documents are not encoded again.
 
     Args:
         folder: what was given to `save`.
+        model: where the model is now, if it was in a folder that has moved: its folder, or its name as for `search`.
         device: where the model runs; default the best device of this machine.
 
     Raises:
-        DataError: if the folder is no complete index, or another revision of the model made it.
+        DataError: if the folder is no complete index, its model is not where it was, or another revision of the model
+            made it.
         LongEmbedError: for the same reasons as `load`.
     """
-    return from_stored(read_index(Path(folder)), device)
-
-
-def from_stored(stored: StoredIndex, device: str | None = None) -> Searcher:
-    """The searcher of an index that was read. Errors as for `open_search`."""
-    searcher = Searcher(mteb.get_model(stored.name, device=device))
-    meta = searcher.protocol.mteb_model_meta
-    if (meta.name, meta.revision) != (stored.name, stored.revision):
-        raise DataError(
-            f"the index was made by {stored.name} at revision {stored.revision}, and the model is now {meta.name} at "
-            f"{meta.revision}: build the index again."
-        )
-    if (vectors := searcher._vectors) is not None:
-        vectors.fill(list(stored.texts), stored.documents)
-    searcher._texts, searcher._is_current = stored.texts, False
+    path = Path(os.path.realpath(folder))
+    stored = read_index(path)
+    searcher = search(_name_of_model(stored.model, path, model), device=device)
+    fill(searcher, stored, path)
     return searcher
 
 
-def protocol_of(model: Any) -> Any:
+def _name_of_model(made: IndexedModel, folder: Path, model: str | None) -> str:
+    """The name that loads the model of an index."""
+    base = model or (os.path.normpath(folder / made.folder) if made.folder else "")
+    if not base and not made.name.startswith("local/"):
+        return made.name
+    if model is None and not holds_model(base):
+        raise DataError(
+            f"the model of the index in {folder}, {made.name}, is not in {made.folder or 'a place that it names'}: "
+            "say open_search(INDEX, model=FOLDER)."
+        )
+    return f"{base}{made.settings}" if holds_model(base) else base
+
+
+def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
+    """Give an empty searcher the documents of the index in a folder.
+
+    Raises:
+        DataError: if the searcher's model is not the one that made the index.
+    """
+    searcher._check_model()
+    name, revision, _ = searcher._identity
+    names = [name.partition("+"), stored.model.name.partition("+")]
+    moved = all(base.startswith("local/") for base, *_ in names)  # a folder may have another name now
+    if revision != stored.model.revision or (names[0][2] != names[1][2] if moved else names[0] != names[1]):
+        raise DataError(
+            f"the index in {folder} was made by {stored.model.name} at revision {stored.model.revision}, and the model "
+            f"is now {name} at {revision}: build the index again."
+        )
+    if (vectors := searcher._vectors) is not None:
+        pairs = zip(stored.texts.items(), stored.documents, strict=False)
+        rows_of = {key: rows for (key, text), rows in pairs if not _is_empty(text)}
+        vectors.fill(list(rows_of), rows_of.values())
+        if not rows_of and stored.texts:  # version 0.3 kept no vectors of a plain name
+            vectors.add(_corpus(stored.texts), **metadata_of_documents())
+    searcher._texts, searcher._is_current = stored.texts, False
+    searcher._states[Path(os.path.realpath(folder))] = stored.checksum
+
+
+def _loaded(name: str, device: str | None) -> MTEBModels:
+    """mteb's object for a name, whose errors become one sentence."""
+    if holds_model(name) and name not in MODEL_REGISTRY:
+        name = f"{name}+none"
+    try:
+        with translate_hub_errors():
+            return mteb.get_model(name, device=device)
+    except LongEmbedError:
+        raise
+    except (OSError, ValueError, LookupError, NotImplementedError, ImportError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"mteb cannot load {name!r} ({reason[:160]}): check the name.") from error
+
+
+def protocol_of(model: MTEBModels) -> Any:
     """mteb's object for a name as a search, over vectors of ours if it has any."""
-    if isinstance(model, LongEncoder) or (isinstance(model, LongMultiVectorSearch) and model.model.grouping):
-        return VectorSearch(model)
     if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
         model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
-    if hasattr(model, "encode"):
-        return SearchEncoderWrapper(model)
-    return model
+    several = isinstance(model, LongMultiVectorSearch) and model.model.grouping
+    if several or (hasattr(model, "encode") and similarity_of(model) in ("cosine", "dot")):
+        return VectorSearch(model)
+    if not hasattr(model, "encode") and not hasattr(model, "index"):
+        raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
+    return SearchEncoderWrapper(cast("EncoderProtocol", model)) if hasattr(model, "encode") else model
 
 
 def metadata_of_documents() -> dict[str, Any]:
@@ -244,7 +413,9 @@ def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
         inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
     if "fuse" not in settings:
         return inner
-    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if is_cosine(encoder) else None)
+    return FusedSearch(
+        inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if similarity_of(encoder) == "cosine" else None
+    )
 
 
 def search_revision(settings: Mapping[str, Any]) -> str:

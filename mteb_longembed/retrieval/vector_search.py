@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
 from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
+from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
 from mteb_longembed.encoders.encoder import DescribedNow
@@ -25,11 +26,17 @@ _SEED = 0
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def is_cosine(encoder: Any) -> bool:
-    """Whether one of our encoders for mteb compares its vectors by the cosine."""
-    if hasattr(encoder, "encode"):
-        return str(encoder.model.similarity_fn_name) == "cosine"
-    return bool(encoder.model.grouping.normalize)  # several vectors: their length is 1, or they are raw
+def similarity_of(encoder: MTEBModels) -> str:
+    """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
+    model: Any = getattr(encoder, "model", None)
+    if not hasattr(encoder, "encode"):
+        return (
+            "cosine" if model.grouping.normalize else "dot"
+        )  # several vectors: their length is 1, or they are raw
+    name = (
+        getattr(model, "similarity_fn_name", None) or encoder.mteb_model_meta.similarity_fn_name or "cosine"
+    )
+    return str(getattr(name, "value", name))
 
 
 class VectorSearch(DescribedNow):
@@ -38,7 +45,7 @@ class VectorSearch(DescribedNow):
     `index` forgets the last corpus, so one object works for every split.
 
     Args:
-        encoder: one of mteb's encoders around one of our models, with one or several vectors for each document.
+        encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
         center: the texts whose mean is subtracted: None, `corpus` or `corpus+queries`.
         index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
             part of them. None compares all vectors without FAISS, one block after the other.
@@ -48,13 +55,14 @@ class VectorSearch(DescribedNow):
     """
 
     def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
-        self._encoder, self.embedder = encoder, encoder.embedder
+        self._encoder, self.embedder = encoder, getattr(encoder, "embedder", None) or encoder.model
         self.mteb_model_meta = encoder.mteb_model_meta
         self._center = center
         self._index_kind = index
         self._several = not hasattr(encoder, "encode")
-        self._unit = is_cosine(encoder)
-        if not self._several and not self._unit and (similarity := encoder.model.similarity_fn_name) != "dot":
+        similarity = similarity_of(encoder)
+        self._unit = similarity == "cosine"
+        if similarity not in ("cosine", "dot"):
             raise IncompatibleError(
                 f"center and the index of windows need cosine or dot product, got {similarity}: leave out center and "
                 "the index."
@@ -62,11 +70,14 @@ class VectorSearch(DescribedNow):
         self._forget()
 
     def _forget(self) -> None:
+        # these objects are replaced and never changed, so that a call that fails can be undone
         self._ids: list[str] = []
         self._vectors = CorpusVectors()
         self._index: WindowIndex | None = None
         self._document_mean: np.ndarray | None = None
         self._sentences: list[str] = []
+        self._sentence_mean: np.ndarray | None = None
+        self._asked: tuple[list[str], np.ndarray] = [], np.zeros((0, 0))
 
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)
@@ -82,19 +93,20 @@ class VectorSearch(DescribedNow):
         size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
             part = corpus.select(range(start, min(start + size, len(corpus))))
-            self._vectors.add(self._encode(part, PromptType.document, **where))
-        self._ids += list(corpus["id"])
+            self._vectors = self._vectors.appended(self._encode(part, PromptType.document, **where))
+        self._ids = [*self._ids, *corpus["id"]]
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Keep only the documents at these places, in this order."""
-        documents = [document for block in self._vectors.blocks() for document in block.documents()]
-        self.fill([self._ids[place] for place in places], [documents[place] for place in places])
+    def keep(self, ids: Collection[str]) -> None:
+        """Keep only these documents, in the order in which they are."""
+        documents = (document for block in self._vectors.blocks() for document in block.documents())
+        kept = (document for key, document in zip(self._ids, documents, strict=True) if key in ids)
+        self.fill([key for key in self._ids if key in ids], kept)
 
-    def fill(self, ids: Sequence[str], documents: Sequence[np.ndarray]) -> None:
+    def fill(self, ids: Sequence[str], documents: Iterable[np.ndarray]) -> None:
         """Replace all documents by those with these vectors, `[vectors, d]` each."""
+        vectors = CorpusVectors().appended(documents)
         self._forget()
-        self._vectors.add(documents)
-        self._ids = list(ids)
+        self._vectors, self._ids = vectors, list(ids)
 
     def stored(self) -> Iterator[Block]:
         """The vectors of all documents as the model made them."""
@@ -102,7 +114,7 @@ class VectorSearch(DescribedNow):
 
     def refresh(self, corpus: Any, **_: Any) -> None:
         """Compute again what depends on all documents."""
-        self._index = None
+        self._index = self._sentence_mean = None
         if self._center is not None:
             self._document_mean = self._vectors.mean()
         if self._center == "corpus+queries":
@@ -123,37 +135,43 @@ class VectorSearch(DescribedNow):
         if self._index_kind is not None:
             if self._index is None:
                 self._index = WindowIndex(self._blocks(), exact=self._index_kind != "ivf")
-            scores, places = self._index.search(vectors, top_k)
+            scores, indices = self._index.search(vectors, top_k)
         else:
-            scores, places = best_documents(self._blocks(), vectors, top_k)
+            scores, indices = best_documents(self._blocks(), vectors, top_k)
         return {
-            query: {self._ids[place]: score for place, score in zip(row, values, strict=True)}
-            for query, row, values in zip(ids, places, scores, strict=True)
+            query: {self._ids[index]: score for index, score in zip(row, values, strict=True)}
+            for query, row, values in zip(ids, indices, scores, strict=True)
         }
 
     def best_vectors(self, query: str, ids: Sequence[str], **where: Any) -> list[int]:
         """For each of these documents the number of its vector that is nearest to the query."""
-        asked = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)[0]
-        wanted = {key: place for place, key in enumerate(self._ids) if key in set(ids)}
+        texts, vectors = self._asked
+        if query in texts:
+            vectors = vectors[texts.index(query)][None]
+        else:
+            vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
+        index_of = {key: index for index, key in enumerate(self._ids) if key in set(ids)}
         best: dict[int, int] = {}
         for block in self._blocks():
             documents = block.documents()
-            for place in wanted.values():
-                if 0 <= place - block.first < len(documents):
-                    best[place] = int((documents[place - block.first] @ asked).argmax())
-        return [best[wanted[key]] for key in ids]
+            for index in index_of.values():
+                if 0 <= index - block.first < len(documents):
+                    best[index] = int((documents[index - block.first] @ vectors[0]).argmax())
+        return [best[index_of[key]] for key in ids]
 
     def _queries(self, queries: Any, **where: Any) -> np.ndarray:
         """The vectors of queries `[n, d]`, centred if that was asked for."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
         vectors = np.concatenate(self._encode(queries, PromptType.query, **where))
-        if self._sentences:
+        if self._sentences and self._sentence_mean is None:
             dataset = Dataset.from_dict(
                 {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
             )
-            mean = np.concatenate(self._encode(dataset, PromptType.query, **where))
-            vectors = subtract(vectors, mean.mean(0), normalize=self._unit)
+            self._sentence_mean = np.concatenate(self._encode(dataset, PromptType.query, **where)).mean(0)
+        if self._sentence_mean is not None:
+            vectors = subtract(vectors, self._sentence_mean, normalize=self._unit)
+        self._asked = list(queries["text"]), vectors
         return vectors
 
     def _encode(self, texts: Any, kind: PromptType, *, encode_kwargs: Any, **where: Any) -> list[np.ndarray]:
@@ -162,10 +180,10 @@ class VectorSearch(DescribedNow):
         size = encode_kwargs.get("batch_size", 32)
         loader = create_dataloader(texts, **task, num_proc=where.get("num_proc"), batch_size=size)
         encode = self._encoder._encode if self._several else self._encoder.encode
-        found = encode(
+        vectors = encode(
             loader, **task, hf_split=where["hf_split"], hf_subset=where["hf_subset"], **encode_kwargs
         )
-        rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in found]
+        rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
         if self._unit and not self._several:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
@@ -180,15 +198,15 @@ class VectorSearch(DescribedNow):
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
     ) -> dict[str, dict[str, float]]:
-        place_of = {document: place for place, document in enumerate(self._ids)}
-        wanted = [[place_of[document] for document in top_ranked.get(query, ())] for query in ids]
-        found: list[dict[str, float]] = [{} for _ in ids]
+        index_of = {document: index for index, document in enumerate(self._ids)}
+        candidates = [[index_of[document] for document in top_ranked.get(query, ())] for query in ids]
+        ranked: list[dict[str, float]] = [{} for _ in ids]
         for first, scores in scores_by_block(self._blocks(), queries):
-            for number, places in enumerate(wanted):
-                for place in places:
-                    if first <= place < first + scores.shape[1]:
-                        found[number][self._ids[place]] = float(scores[number, place - first])
-        best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in found]
+            for number, indices in enumerate(candidates):
+                for index in indices:
+                    if first <= index < first + scores.shape[1]:
+                        ranked[number][self._ids[index]] = float(scores[number, index - first])
+        best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
 
 

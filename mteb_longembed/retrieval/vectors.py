@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
+
+from mteb_longembed.errors import NumberError, StorageError
 
 #: How many bytes of vectors (in fp32) are in memory at the same time.
 BLOCK_BYTES = 64 << 20
@@ -27,48 +29,70 @@ class Block(NamedTuple):
 
 
 class CorpusVectors:
-    """Vectors on disk in fp32. Only one block of them is in memory. The file disappears together with this object."""
+    """Vectors on disk in fp32. Only one block of them is in memory. The file goes with the last object that reads it.
+
+    An object never changes: `appended` returns another one on the same file. So a write that fails leaves this one as
+    it is, and the next write replaces what it left in the file.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object
-        self._counts: list[int] = []
-        self._sum: np.ndarray | None = None
+        # without a buffer: a write that fails leaves nothing behind that a later call would write
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
+        self._counts = np.zeros(0, int)
         self._width = 0
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def add(self, documents: Sequence[np.ndarray]) -> None:
-        """Append documents, each `[d]` or `[vectors, d]`."""
-        self._file.seek(0, os.SEEK_END)  # `blocks` may have stopped in the middle
-        for document in documents:
-            rows = np.atleast_2d(np.asarray(document, np.float32))
-            self._width = rows.shape[1]
-            total = rows.sum(0, dtype=np.float64)
-            self._sum = total if self._sum is None else self._sum + total
-            self._counts.append(len(rows))
-            self._file.write(rows.tobytes())
+    def appended(self, documents: Iterable[np.ndarray]) -> CorpusVectors:
+        """These documents and further ones, each `[d]` or `[vectors, d]`. Only the last object may be appended to.
+
+        Raises:
+            NumberError: if a number is not finite.
+            StorageError: if the disk refuses a write.
+        """
+        counts = []
+        longer = copy.copy(self)
+        try:
+            self._file.seek(4 * int(self._counts.sum()) * self._width)
+            for document in documents:
+                rows = np.atleast_2d(np.asarray(document, np.float32))
+                if not np.isfinite(rows).all():
+                    raise NumberError(
+                        "vectors must be finite numbers, got NaN or infinity: use another dtype."
+                    )
+                longer._width = rows.shape[1]
+                counts.append(len(rows))
+                data = memoryview(rows.tobytes())
+                while data:
+                    data = data[self._file.write(data) :]
+        except OSError as error:
+            raise StorageError(
+                f"the vectors of the documents cannot be written to {tempfile.gettempdir()} "
+                f"({error.strerror or error}): free disk space there, or set TMPDIR to another folder."
+            ) from error
+        longer._counts = np.concatenate([self._counts, np.array(counts, int)])
+        return longer
 
     def mean(self) -> np.ndarray:
         """The mean of all vectors, `[d]`."""
-        if self._sum is None:
-            return np.zeros(self._width, np.float32)
-        return (self._sum / sum(self._counts)).astype(np.float32)
+        total = np.zeros(self._width)
+        for block in self.blocks():
+            total += block.rows.sum(0, dtype=np.float64)
+        return (total / max(int(self._counts.sum()), 1)).astype(np.float32)
 
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
         most = max((max_bytes or BLOCK_BYTES) // (4 * max(self._width, 1)), 1)
-        self._file.seek(0)
-        first = 0
-        while first < len(self._counts):
-            last, size = first, 0
-            while last < len(self._counts) and (last == first or size + self._counts[last] <= most):
-                size += self._counts[last]
-                last += 1
-            raw = self._file.read(size * self._width * 4)
-            rows = np.frombuffer(bytearray(raw), np.float32).reshape(size, self._width)
-            yield Block(first, np.array(self._counts[first:last]), rows)
-            first = last
+        ends = np.cumsum(self._counts)
+        first = start = 0
+        while first < len(ends):
+            last = max(int(np.searchsorted(ends, start + most, "right")), first + 1)
+            end = int(ends[last - 1])
+            self._file.seek(4 * start * self._width)  # between two blocks others may have read
+            rows = np.fromfile(self._file, np.float32, (end - start) * self._width)
+            yield Block(first, self._counts[first:last], rows.reshape(end - start, self._width))
+            first, start = last, end
 
 
 def scores_by_block(blocks: Iterable[Block], queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:

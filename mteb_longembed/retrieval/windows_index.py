@@ -61,9 +61,9 @@ class WindowIndex:
             if self._lists is not None:
                 probed = min(n_probe, self._lists.nlist)
                 options["params"] = faiss.SearchParametersIVF(nprobe=probed)  # type: ignore[call-arg]
-            values, found = self._index.search(queries[open_queries], k, **options)
+            values, nearest = self._index.search(queries[open_queries], k, **options)
             missing, is_short = [], False
-            for query, value, vectors in zip(open_queries, values, found, strict=True):
+            for query, value, vectors in zip(open_queries, values, nearest, strict=True):
                 # behind the last vector of the lists stands -1
                 filled = vectors >= 0
                 value, vectors = value[filled], vectors[filled]

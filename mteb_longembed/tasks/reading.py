@@ -13,6 +13,7 @@ import json
 import re
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HALF = re.compile(r"[\ud800-\udfff]")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _PARQUET = "*.parquet"
+_TABLES = re.compile(r"\.(parquet|arrow|((jsonl|ndjson|csv|tsv)(\.gz)?))$")
 _PART = re.compile(r"(-[0-9]+-of-[0-9]+)?\.parquet$")
 
 # Python's limit of 131,072 characters is shorter than a long document.
@@ -195,8 +197,17 @@ def _rows(
 def _raw_rows(
     path: Path, name: str, columns: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
+    if path.exists() and not path.is_file() and not path.is_dir():  # it can be read only once
+        raise DataError(
+            f"{name}: expected a file or a folder, got a pipe or a device: write it to a file first."
+        )
     if _is_table(path):
         files = _text_files(path) if columns is DOCUMENTS else []
+        if files and (tables := [file for file in _visible(path) if _TABLES.search(file.name.lower())]):
+            raise DataError(
+                f"{name}: expected texts or tables, got both, such as {files[0].name} and {tables[0].name}: give the "
+                "path of the tables, or of a folder of texts alone."
+            )
         for number, file in enumerate(files, start=1):
             inner = file.relative_to(path).as_posix()
             yield number, {"id": inner, "text": "".join(line for _, line in _lines(file, f"{name}/{inner}"))}
@@ -351,11 +362,29 @@ def _is_table(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".parquet"
 
 
+def ignored_files(folder: Path) -> dict[str, int]:
+    """What is not read of a folder of texts, by ending, and how often; linked folders by name. Hidden files aside."""
+    texts = set(_text_files(folder))
+    links = [
+        file.relative_to(folder).as_posix()
+        for file in _visible(folder)
+        if file.is_dir() and file.is_symlink()
+    ]
+    others = [file for file in _visible(folder) if not file.is_dir() and file not in texts]
+    counts = Counter(file.suffix.lower() if file.is_file() else file.name for file in others)
+    return {**counts, **dict.fromkeys((f"{name}/ (a link)" for name in links), 1)}
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
 def _text_files(folder: Path) -> list[Path]:
     """All `.txt` and `.md` files below a folder, sorted, without hidden ones."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in (".txt", ".md") and path.is_file())
     return sorted(
-        path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts)
+        path for path in _visible(folder) if path.suffix.lower() in (".txt", ".md") and path.is_file()
     )
 
 

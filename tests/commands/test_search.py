@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.retrieval.index_files import CURRENT
 from tests import tiny
+from tests.loopback_hub import LoopbackHub
 
 QUERY = tiny.text(6, 3)
 
@@ -20,6 +26,7 @@ QUERY = tiny.text(6, 3)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
     tiny.sentence_transformer("bert", tmp_path / "base")
+    (tmp_path / "base" / "model" / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -34,6 +41,17 @@ def write(path: Path, documents: dict[str, str]) -> None:
 def read(path: Path) -> dict[str, str]:
     rows = map(json.loads, path.read_text().splitlines())
     return {row["id"]: row["text"] for row in rows}
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    with LoopbackHub() as server:
+        server.patch(monkeypatch, tmp_path / "hub")
+        yield server
+
+
+def caches(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache" / "mteb-longembed" / "search").glob("*"))
 
 
 def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -107,9 +125,123 @@ def test_wrong_arguments_are_one_sentence(files, change, told, capsys) -> None:
     assert line.startswith("mteb-longembed: ") and told in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mini-ape"], "search needs a model and --corpus with the documents, or --clear alone"),
+        (["nope/nope", "--corpus", "CORPUS", "a"], "cannot load 'nope/nope'"),
+        (["./nope", "--corpus", "CORPUS", "a"], "cannot load './nope'"),
+    ],
+)
+def test_wrong_names_are_one_sentence(files, hub, arguments, message, capsys) -> None:
+    assert cli.main(["search", *(str(files[1]) if word == "CORPUS" else word for word in arguments)]) == 2
+    assert f"mteb-longembed: {message}" in capsys.readouterr().err.strip().splitlines()[-1].replace(
+        "mteb cannot", "cannot"
+    )
+
+
 def test_an_index_of_another_model_is_refused(files, tmp_path, capsys) -> None:
     name, corpus = files
     index = ["--index", str(tmp_path / "index")]
     asked([name, "--corpus", str(corpus), *index], capsys)
     assert cli.main(["search", name.replace("@64", "@48"), "--corpus", str(corpus), *index, QUERY]) == 2
     assert "give another --index" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mini-ape",
+        "mteb/tiny",
+        "FOLDER",
+        "SAVED",
+        "FOLDER+none",
+        "FOLDER+pi@64:vectors=8",
+        "mteb/tiny+pi@64",
+        "bm25",
+    ],
+)
+def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, hub, capsys) -> None:
+    base = tmp_path / "base" / "model"
+    hub.add("mteb/tiny", base)
+    longembed.load(f"{base}+pi@64").save_pretrained(str(tmp_path / "saved"))
+    name = kind.replace("FOLDER", str(base)).replace("SAVED", str(tmp_path / "saved"))
+    call = ["search", name, "--corpus", str(files[1]), "--json", QUERY, "another question"]
+    answers = []
+    for _ in range(2):
+        assert cli.main(call) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1] and list(answers[0]) == [QUERY, "another question"]
+    assert all(len(hits) == 5 for hits in answers[0].values())
+    assert len(caches(tmp_path)) == 1
+
+
+def test_a_plain_name_of_the_hub_keeps_its_vectors(files, hub, tmp_path, capsys, monkeypatch) -> None:
+    hub.add("mteb/tiny", tmp_path / "base" / "model")
+    first = asked(["mteb/tiny", "--corpus", str(files[1])], capsys)
+    sizes = []
+    encode = SentenceTransformer.encode
+
+    def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        sizes.append(len([*args, *kwargs.values()][0]))
+        return encode(self, *args, **kwargs)
+
+    monkeypatch.setattr(SentenceTransformer, "encode", counting)
+    assert asked(["mteb/tiny", "--corpus", str(files[1])], capsys) == first
+    assert sizes == [1]
+
+
+def test_the_cache_has_one_index_for_a_model_and_a_file_and_is_its_owners_alone(
+    files, tmp_path, capsys
+) -> None:
+    name, corpus = files
+    asked([name, "--corpus", str(corpus)], capsys)
+    (index,) = caches(tmp_path)
+    write(corpus, {"d0": read(corpus)["d0"], "new": QUERY})
+    assert [hit["id"] for hit in asked([name, "--corpus", str(corpus)], capsys)] == ["new", "d0"]
+    assert caches(tmp_path) == [index]
+    if os.name == "posix":
+        assert stat.S_IMODE(index.parent.stat().st_mode) == 0o700
+    (index / CURRENT).write_bytes(b"damaged")
+    assert len(asked([name, "--corpus", str(corpus)], capsys)) == 2
+    assert cli.main(["search", "--clear"]) == 0
+    assert "1 indexes with" in capsys.readouterr().out and not index.parent.exists()
+
+
+def test_what_is_not_read_or_has_no_text_is_named(files, tmp_path, capsys) -> None:
+    folder = tmp_path / "notes"
+    (folder / "inner").mkdir(parents=True)
+    for file, text in {
+        "a.txt": "a b",
+        "inner/b.md": "c d",
+        "empty.txt": " \n",
+        "c.pdf": "%",
+        "d.pdf": "%",
+    }.items():
+        (folder / file).write_text(text)
+    (folder / "linked").symlink_to(folder / "inner")
+    assert cli.main(["search", files[0], "--corpus", str(folder), QUERY]) == 0
+    shown = capsys.readouterr()
+    assert "empty.txt" not in shown.out
+    assert "1 documents without text are left out, such as empty.txt." in shown.err
+    assert "not read: 2 .pdf, 1 linked/ (a link)." in shown.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, capsys) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone" / "README.md").write_text("about")
+    (tmp_path / "clone" / "data.jsonl").write_text("{}")
+    for corpus, told in (("pipe", "got a pipe or a device"), ("clone", "expected texts or tables, got both")):
+        assert cli.main(["search", files[0], "--corpus", str(tmp_path / corpus), QUERY]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert told in line
+
+
+def test_an_answer_comes_though_the_index_cannot_be_written(files, tmp_path, capsys, monkeypatch) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert len(asked([files[0], "--corpus", str(files[1])], capsys)) == 5

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,12 +136,16 @@ def test_a_passage_is_the_text_between_its_ends_and_only_what_was_read(folder: P
         (lambda s: s.add(["x"], ["a", "b"]), "got 2 documents and 1 ids"),
         (lambda s: s.add([""], ["a"]), "each id must be a text, got '' at place 0"),
         (lambda s: s.add(["x"], [None]), "each document must be a text, got None at place 0"),
+        (lambda s: s.add("ab", ["a", "b"]), "ids must be a list of texts, got one text, 'ab'"),
+        (lambda s: s.add(["a", "b"], "ab"), "texts must be a list of texts, got one text, 'ab'"),
+        (lambda s: s.add(["a\ud800"], ["a"]), r"each id must be a text, got 'a\\ud800' at place 0"),
+        (lambda s: s.remove("d1"), "ids must be a list of texts, got one text, 'd1'"),
         (lambda s: s.remove(["x"]), "only documents that were added can be removed, got 'x'"),
         (lambda s: s.search(" "), "a query must be a text with words"),
         (lambda s: s.search("a", k=0), "k must be a whole number of at least 1 document, got 0"),
         (
             lambda s: Searcher(mteb.get_model("mini-ape")).search("a"),
-            "search needs documents: add some first",
+            "search needs documents with text: add some first",
         ),
     ],
 )
@@ -149,28 +157,38 @@ def test_wrong_input_is_one_sentence_and_changes_nothing(folder: Path, call: Any
     assert made.search(QUERY) == before
 
 
-def test_another_revision_of_the_model_and_a_broken_folder_are_refused(folder: Path, tmp_path: Path) -> None:
-    made = searcher(f"{folder}+pi@32")
-    where = tmp_path / "index"
-    made.save(where)
-    file = where / CURRENT
-    table = pyarrow.parquet.read_table(file)
-    for change, message in (
-        ({b"revision": "abc-le1"}, r"at revision abc-le1, and the model is now .*: build the index again"),
-        ({b"form": "99"}, "has form 99 of an index"),
-    ):
-        pyarrow.parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, **change}), file)
-        with pytest.raises(DataError, match=message):
-            longembed.open_search(where, device="cpu")
-    whole = file.read_bytes()
-    for damaged in (whole[:-40], whole[: len(whole) // 2], b"", b"no table"):
-        file.write_bytes(damaged)
-        with pytest.raises(DataError, match="is not complete"):
-            longembed.open_search(where, device="cpu")
+def test_another_revision_of_the_model_and_a_folder_of_something_else_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    made = searcher(f"{tmp_path / 'model'}+pi@32", {"d0": "a b"})
+    made.save(tmp_path / "index")
+    settings_file = tmp_path / "model" / "config_sentence_transformers.json"
+    settings_file.write_text(settings_file.read_text().replace("passage : ", "passage. "))
+    with pytest.raises(DataError, match=r"at revision .*, and the model is now .*: build the index again"):
+        longembed.open_search(tmp_path / "index", device="cpu")
     with pytest.raises(DataError, match=r"it has no index\.parquet"):
         longembed.open_search(tmp_path)
     with pytest.raises(InputError, match="must be new, empty or an index"):
         made.save(folder)
+    own = tmp_path / "own" / CURRENT
+    own.parent.mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), own)
+    before = own.read_bytes()
+    with pytest.raises(InputError, match=r"is no index of ours or is damaged, so it is not replaced"):
+        made.save(own.parent)
+    assert own.read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_a_link_in_the_place_of_a_file_of_ours_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    made = searcher(f"{folder}+pi@32", {"d0": "a b"})
+    (tmp_path / "mine").write_text("my work")
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / ".index.parquet.part").symlink_to(tmp_path / "mine")
+    made.save(tmp_path / "index")
+    assert (tmp_path / "mine").read_text() == "my work"
+    assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1
 
 
 def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
@@ -220,3 +238,222 @@ def test_a_model_without_vectors_searches_too() -> None:
     made.add(["a", "b", "c"], ["the key is here", "a cat sat there", "nothing at all"])
     (hit, *_) = made.search("where is the key", k=1)
     assert (hit.id, hit.passage) == ("a", "the key is here")
+
+
+def test_generators_and_halves_of_characters_are_read(folder: Path) -> None:
+    made = searcher(f"{folder}+pi@32", {"d1": "a \ud800b", "d2": "c d"})
+    assert {hit.passage for hit in made.search("a\udfff")} == {"a \ufffdb", "c d"}
+    made.remove(key for key in ["d2"])
+    made.add((f"n{i}" for i in range(2)), (text for text in ["e f", "g h"]))
+    assert {hit.id for hit in made.search("a")} == {"d1", "n0", "n1"}
+
+
+@pytest.mark.parametrize(
+    "tail", ["+pi@64", "+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,center=corpus"]
+)
+def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str, tmp_path: Path) -> None:
+    texts = {"e1": "", **DOCUMENTS, "e2": " \n"}
+    made = searcher(f"{folder}{tail}", texts)
+    want = [(hit.id, pytest.approx(hit.score, abs=1e-5)) for hit in searcher(f"{folder}{tail}").search(QUERY)]
+    assert (len(made), made.empty) == (12, ["e1", "e2"])
+    made.save(tmp_path / "index")
+    opened = longembed.open_search(tmp_path / "index", device="cpu")
+    for each in (made, opened):
+        assert [(hit.id, hit.score) for hit in each.search(QUERY)] == want
+        assert sorted(each.empty) == ["e1", "e2"]
+        each.remove(["e1", "d3"])
+        assert {hit.id for hit in each.search(QUERY)} == set(DOCUMENTS) - {"d3"}
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,center=corpus+queries"])
+def test_an_interrupted_call_changes_nothing(
+    folder: Path, tail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = searcher(f"{folder}{tail}")
+    want = made.search(QUERY)
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "from_dict", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            made.add(["x"], ["a b"])
+    assert made.search(QUERY) == want
+    made.add(["x"], [QUERY])
+    with monkeypatch.context() as patch:
+        patch.setattr(made.protocol, "refresh", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            made.search(QUERY)
+    assert {hit.id for hit in made.search(QUERY, k=20)} == {*DOCUMENTS, "x"}
+
+
+def test_an_index_finds_the_model_beside_it_or_where_it_is_told(folder: Path, tmp_path: Path) -> None:
+    """In other processes too: their registry knows no name of a local model."""
+    (tmp_path / "a").mkdir()
+    shutil.copytree(folder, tmp_path / "a" / "model")
+    made = searcher(f"{tmp_path / 'a' / 'model'}+pi@32:center=corpus", DOCUMENTS)
+    want = made.search(QUERY)
+    made.save(tmp_path / "a" / "index")
+    assert str(tmp_path).encode() not in (tmp_path / "a" / "index" / CURRENT).read_bytes()
+    (tmp_path / "a").rename(tmp_path / "b")
+    code = (
+        "import sys, mteb_longembed as longembed\n"
+        "found = longembed.open_search(sys.argv[1], device='cpu', model=sys.argv[2] or None)\n"
+        "print([hit.id for hit in found.search(sys.argv[3])])"
+    )
+    index = tmp_path / "b" / "index"
+
+    def ids(model: str) -> str:
+        command = [sys.executable, "-W", "ignore", "-c", code, str(index), model, QUERY]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() or done.stderr
+
+    assert ids("") == str([hit.id for hit in want])
+    (tmp_path / "b" / "model").rename(tmp_path / "other name")
+    with pytest.raises(DataError, match=r"is not in \.\./model: say open_search\(INDEX, model=FOLDER\)"):
+        longembed.open_search(index, device="cpu")
+    for model in (tmp_path / "other name", f"{tmp_path / 'other name'}+pi@32:center=corpus"):
+        assert longembed.open_search(index, device="cpu", model=str(model)).search(QUERY) == want
+    for model in (f"{folder}+pi@32", "mini-ape"):
+        with pytest.raises(DataError, match="build the index again"):
+            longembed.open_search(index, device="cpu", model=model)
+    saved = longembed.load(f"{folder}+pi@32")
+    saved.save_pretrained(str(tmp_path / "saved"))
+    other = searcher(str(tmp_path / "saved"), DOCUMENTS)
+    other.save(tmp_path / "second")
+    assert len(longembed.open_search(tmp_path / "second", device="cpu")) == len(DOCUMENTS)
+
+
+def test_a_save_on_top_of_another_searchers_work_is_refused(folder: Path, tmp_path: Path) -> None:
+    searcher(f"{folder}+pi@32", {"d0": "a b"}).save(tmp_path / "index")
+    first, second = (longembed.open_search(tmp_path / "index", device="cpu") for _ in range(2))
+    first.add(["first"], ["c d"])
+    second.add(["second"], ["e f"])
+    first.save(tmp_path / "index")
+    with pytest.raises(InputError, match="was changed by another searcher, whose work would be lost"):
+        second.save(tmp_path / "index")
+    assert len(second) == 2
+    second.save(tmp_path / "elsewhere")
+    assert {hit.id for hit in longembed.open_search(tmp_path / "index", device="cpu").search("a")} == {
+        "d0",
+        "first",
+    }
+
+
+INDEX_0_3 = Path(__file__).parents[1] / "data" / "index_0_3"
+
+
+def test_an_index_of_version_0_3_opens_and_is_written_in_the_new_form(tmp_path: Path) -> None:
+    index = shutil.copytree(INDEX_0_3, tmp_path / "index")
+    old = longembed.open_search(index, device="cpu")
+    want = [("key", pytest.approx(0.640517, abs=1e-4)), ("cat", pytest.approx(0.538161, abs=1e-4))]
+    assert [(hit.id, hit.score) for hit in old.search("Where is the key?", k=2)] == want
+    old.remove(["ö"])
+    old.save(index)
+    new = longembed.open_search(index, device="cpu")
+    assert [(hit.id, hit.score) for hit in new.search("Where is the key?")] == want
+
+
+def as_table(blob: bytes, **columns: list[Any]) -> bytes:
+    """The same index with other values, written by another program."""
+    file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(blob))
+    table = file.read()
+    for name, values in columns.items():
+        index = table.schema.get_field_index(name)
+        table = table.set_column(
+            index, table.schema.field(index), pyarrow.array(values, table.schema.types[index])
+        )
+    out = pyarrow.BufferOutputStream()
+    about = {key: value for key, value in file.metadata.metadata.items() if key != b"ARROW:schema"}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(about), out)
+    return out.getvalue().to_pybytes()
+
+
+NAN = [[float("nan")] * 192] * 3
+DAMAGE = {
+    "cut off": lambda blob: blob[:-40],
+    "half": lambda blob: blob[: len(blob) // 2],
+    "empty": lambda blob: b"",
+    "no table": lambda blob: b"no table",
+    "another text": lambda blob: as_table(blob, text=["a", "b", "c"]),
+    "another order of ids": lambda blob: as_table(blob, id=["cat", "key", "ö"]),
+    "another number": lambda blob: as_table(blob, numbers=[[0.5] * 192] * 3),
+    "another model": lambda blob: blob.replace(b"mini-ape+none@512", b"mini-ape+none@513"),
+    "another form": lambda blob: blob.replace(b"form\x18\x013", b"form\x18\x017"),
+    "no checksum": lambda blob: blob.replace(b"checksum", b"chacksum"),
+}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    index = tmp_path_factory.mktemp("sound")
+    texts = {"key": "The key is under the mat.", "cat": "The cat is on it.", "ö": "Bananas are yellow."}
+    searcher("mini-ape", texts).save(index)
+    return (index / CURRENT).read_bytes()
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_index_is_refused(tmp_path: Path, sound: bytes, damage: str) -> None:
+    assert DAMAGE[damage](sound) != sound
+    (tmp_path / CURRENT).write_bytes(DAMAGE[damage](sound))
+    with pytest.raises(DataError, match=r"is not complete or damaged|has form 7 of an index"):
+        read_index(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [{"numbers": NAN}, {"id": ["key", "key", "ö"]}, {"vectors": [1, 2, 1]}])
+def test_impossible_contents_are_refused_in_an_index_without_checksum_too(
+    tmp_path: Path, columns: Any
+) -> None:
+    (tmp_path / CURRENT).write_bytes(as_table((INDEX_0_3 / CURRENT).read_bytes(), **columns))
+    with pytest.raises(DataError, match="is not complete or damaged"):
+        read_index(tmp_path)
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, sound: bytes) -> None:
+    (tmp_path / CURRENT).write_bytes(sound)
+    want = read_index(tmp_path)
+    draw = np.random.default_rng(0)
+    refused = 0
+    for bit in draw.integers(8 * len(sound), size=400).tolist():
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / CURRENT).write_bytes(damaged)
+        try:
+            got = read_index(tmp_path)
+        except DataError:
+            refused += 1
+            continue
+        assert (got.model, got.texts, got.checksum) == (want.model, want.texts, want.checksum)
+        assert all(np.array_equal(a, b) for a, b in zip(got.documents, want.documents, strict=True))
+    assert refused > 200
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window"])
+def test_a_list_of_questions_gives_the_hits_of_each(folder: Path, tail: str) -> None:
+    made = searcher(f"{folder}{tail}")
+    questions = [QUERY, DOCUMENTS["d4"], QUERY]
+    for hits, question in zip(made.search(questions, k=3), questions, strict=True):
+        alone = made.search(question, k=3)
+        assert [(hit.id, hit.passage) for hit in hits] == [(hit.id, hit.passage) for hit in alone]
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
+        for hit in hits:
+            text = DOCUMENTS[hit.id]
+            assert hit.around(5) == text[max(hit.start - 5, 0) : hit.end + 5]
+            assert hit.around(0) == hit.passage and hit.around(10**6) == text
+    assert made.search([]) == []
+
+
+def test_upsert_replaces_and_adds_and_encodes_only_what_is_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = searcher(f"{folder}+pi@64")
+    new = {"d1": QUERY, "d2": DOCUMENTS["d2"], "new": "a b"}
+    tables = []
+    from_dict = Dataset.from_dict
+    monkeypatch.setattr(Dataset, "from_dict", lambda table: tables.append(table) or from_dict(table))
+    made.upsert(new.keys(), (text for text in new.values()))
+    assert [table["id"] for table in tables] == [["d1", "new"]]
+    monkeypatch.undo()
+    want = found(searcher(f"{folder}+pi@64", {**DOCUMENTS, **new}), 20)
+    assert found(made, 20) == pytest.approx(want, abs=1e-6)
+    for ids, texts in ((["d1", "d1"], ["a", "b"]), (["d1"], ["a", "b"]), (["d1", "x"], ["a", None])):
+        with pytest.raises(InputError):
+            made.upsert(ids, texts)
+        assert found(made, 20) == pytest.approx(want, abs=1e-6)

@@ -27,7 +27,7 @@ def slowly(documents: list[np.ndarray], query: np.ndarray, top_k: int) -> list[t
 
 def built(documents: list[np.ndarray], **options: bool) -> WindowIndex:
     kept = CorpusVectors()
-    kept.add(documents)
+    kept = kept.appended(documents)
     return WindowIndex(kept.blocks(max_bytes=4 * 6 * 20), **options)
 
 
@@ -73,8 +73,8 @@ def test_the_nearest_lists_hold_most_and_others_are_searched_until_there_are_eno
 def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     documents, _ = corpus(2)
     kept = CorpusVectors()
-    kept.add(documents[:10])
-    kept.add(documents[10:])
+    kept = kept.appended(documents[:10])
+    kept = kept.appended(documents[10:])
     blocks = list(kept.blocks(max_bytes=4 * 6 * 20))
     assert len(blocks) > 3 and max(len(b.rows) for b in blocks if len(b.counts) > 1) <= 20
     assert np.allclose(np.concatenate([b.rows for b in blocks]), np.concatenate(documents), atol=1e-6)
@@ -94,7 +94,7 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
             rows = draw.standard_normal((several, width), np.float32)
             if place in (0, 5_000, n - 1):  # these have the first query itself among their vectors
                 rows[place % several] = 10 * queries[0]
-            kept.add([rows])
+            kept = kept.appended([rows])
         _, places = best_documents(kept.blocks(), queries, 10)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -32,6 +32,8 @@ _IGNORED = frozenset((
 _UNREAD = frozenset(("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"))
 #: Attributes of PEFT's layers that say which adapters act.
 _ADAPTERS = ("_active_adapter", "_disable_adapters")
+#: Numbers of each weight that a sampled digest reads.
+_SAMPLED = 64
 #: Rope types whose buffers transformers itself changes while a model runs.
 _STATEFUL = ("dynamic", "longrope")
 #: Packages whose classes and functions determine what they do by their names, and their modules by public attributes.
@@ -92,11 +94,13 @@ def digest_of_loaded(model: nn.Sequential) -> str:
     return _hashed(digest(model), uuid.uuid4()) if unread else digest(model)
 
 
-def digest(model: nn.Sequential) -> str:
+def digest(model: nn.Sequential, *, sampled: bool = False) -> str:
     """40 hex digits that change with everything that determines the embeddings of a model, on every device.
 
-    Weights and buffers count bit by bit; attributes, configurations, prompts and the tokenizer by their values; hooks
-    and methods of an instance by their names. Code is not read.
+    Weights and buffers count bit by bit, attributes, configurations, prompts and the tokenizer by their values, hooks
+    and methods of an instance by their names. Code is not read. If `sampled`, weights and buffers count by their place
+    in memory, PyTorch's count of changes and some numbers: while that digest stays, only a write to `data` that leaves
+    those numbers alone can have changed them.
     """
     hasher = hashlib.blake2b(digest_size=20)
 
@@ -111,7 +115,7 @@ def digest(model: nn.Sequential) -> str:
         buffers = {} if getattr(module, "rope_type", None) in _STATEFUL else module._buffers
         for key, tensor in (*module._parameters.items(), *buffers.items()):
             if tensor is not None:
-                add(key, _value(tensor))
+                add(key, _sample(tensor) if sampled else _value(tensor))
     return hasher.hexdigest()
 
 
@@ -204,6 +208,12 @@ def _value(value: object, depth: int = 6) -> object:
     if isinstance(value, (list, tuple)):
         return [_value(entry, depth - 1) for entry in value]
     return _name(type(value))
+
+
+def _sample(tensor: torch.Tensor) -> list[object]:
+    numbers = tensor.detach().reshape(-1)[:: max(tensor.numel() // _SAMPLED, 1)]
+    changes = 0 if tensor.is_inference() else tensor._version
+    return [tensor.data_ptr(), changes, str(tensor.dtype), tuple(tensor.shape), _bits(numbers)]
 
 
 def _bits(tensor: torch.Tensor) -> bytes:
