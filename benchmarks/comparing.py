@@ -25,8 +25,8 @@ import mteb
 import torch
 from materials import SIZES, base_model, documents, table
 
-from mteb_longembed.comparing.calling import compare
 from mteb_longembed.comparing.candidates import candidates_of
+from mteb_longembed.comparing.compare import compare
 from mteb_longembed.comparing.comparison import Work
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.store.store import STORE_VARIABLE

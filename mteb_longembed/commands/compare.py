@@ -86,7 +86,7 @@ def main(args: argparse.Namespace) -> int:
     # silence is first, because its imports say that the working folder is gone before torch ends the process
     with silence():
         from mteb_longembed.comparing import tables
-        from mteb_longembed.comparing.calling import compare, say_on_stderr
+        from mteb_longembed.comparing.compare import compare, say_on_stderr
         from mteb_longembed.reports.writers import show
 
         # the table says how much each candidate reads

@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     if args.k < 1:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     check_model(args.model)
-    from mteb_longembed.tasks.reading import read_documents
+    from mteb_longembed.tasks.data_files import read_documents
 
     documents = read_documents(args.corpus)
     if not documents:

@@ -1,4 +1,4 @@
-"""The comparison itself: it runs candidates on tasks, cell by cell, within a budget, and keeps finished cells."""
+"""The comparison itself: it runs candidates on tasks, cell by cell, within a budget, and keeps finished evaluations."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
 
 import mteb
 import torch
+from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
+from mteb_longembed.comparing.by_query import QueryDifference, differences, sensitivities
 from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.cells import Cells, CellScores
-from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
-from mteb_longembed.comparing.details import QueryDifference, differences, places
+from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, count, sample, speed
+from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
 from mteb_longembed.comparing.ranking import Recommendation, Row, able, expected, rank, recommend
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.statistics.sensitivity import Sensitivity
+from mteb_longembed.tasks.beir import LocalFiles
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
@@ -44,7 +46,9 @@ class Comparison:
     n_queries: int  # queries that all candidates answered
     skipped: list[str]  # one sentence for each cell that did not fit into the budget
     left_out: list[str]  # one sentence for each candidate that could not run
-    seconds: dict[str, float]  # wall time of each candidate's cells, with the time to read stored embeddings
+    seconds: dict[
+        str, float
+    ]  # wall time of each candidate's evaluations, with the time to read stored embeddings
     proxy: bool  # whether the queries were drawn from the documents
     tokens_encoded: int  # tokens that were encoded for this comparison, without probes
     tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
@@ -62,14 +66,14 @@ class Comparison:
 class Work:
     """The state of one comparison: what is done, and what is left."""
 
-    cells: Cells
+    evaluations: Evaluations
     tasks: Sequence[AbsTaskRetrieval]
-    corpora: Mapping[Key, Sequence[Any]]
+    corpora: Mapping[Key, Sequence[Dataset]]
     budget: float | None
     device: str | None
     say: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
-    found: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
+    scores: dict[Candidate, dict[Key, MetricScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -77,8 +81,12 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     tokens_encoded: int = 0
     tokens_shared: int = 0
-    #: Models that stay in memory until their cells have run.
-    kept: dict[str, Any] = field(default_factory=dict)
+    #: Models that stay in memory until their evaluations have run.
+    loaded: dict[str, MTEBModels] = field(default_factory=dict)
+
+    def splits(self) -> list[tuple[AbsTaskRetrieval, str]]:
+        """Each task with each of its splits."""
+        return [(task, split) for task in self.tasks for split in task.eval_splits]
 
     def cost(self, candidate: Candidate) -> Cost:
         """The cost of a candidate; that of BM25 is nothing."""
@@ -89,11 +97,11 @@ class Work:
 
         The rounds are interleaved, so that other work on the machine slows all candidates and not one of them.
         """
-        metas: dict[str, Any] = {}
+        metas: dict[str, ModelMeta] = {}
         for name in dict.fromkeys(candidate.encoder for candidate in candidates if candidate.encoder):
             with suppress(*_LEFT_OUT):  # `run` will say so
                 metas[name] = mteb.get_model_meta(name)
-        known = {name: self.cells.find_cost(meta, self.tasks) for name, meta in metas.items()}
+        known = {name: self.evaluations.find_cost(meta, self.tasks) for name, meta in metas.items()}
         if None not in known.values() and len({cost.measured for cost in known.values() if cost}) < 2:
             self.costs = {name: cost for name, cost in known.items() if cost}
             return
@@ -103,7 +111,7 @@ class Work:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for _ in range(ROUNDS):
             for name in list(metas):
-                is_new = name not in self.kept
+                is_new = name not in self.loaded
                 try:
                     encoder = _encoder(self.load(name))
                     if name not in self.costs:
@@ -115,27 +123,27 @@ class Work:
                 except _LEFT_OUT:
                     del metas[name]
                 encoder = None
-                if name not in self.kept:
+                if name not in self.loaded:
                     _free_memory()  # it takes longer than to encode a short text
             if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():
-            self.cells.keep_cost(meta, self.tasks, self.costs[name])
+            self.evaluations.keep_cost(meta, self.tasks, self.costs[name])
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str) -> MTEBModels:
         """mteb's object for a name. Small models stay in memory.
 
         Large ones are loaded again for every round: with all of them in memory, a comparison would need the memory
         of many models, while loading costs seconds.
         """
-        if name in self.kept:
-            return self.kept[name]
-        model: Any = mteb.get_model(name, device=self.device)
+        if name in self.loaded:
+            return self.loaded[name]
+        model = mteb.get_model(name, device=self.device)
         if (store := getattr(_encoder(model), "store", None)) is not None:
             store.keeps_windows = True
-        encoders = [_encoder(each) for each in (model, *self.kept.values())]
+        encoders = [_encoder(each) for each in (model, *self.loaded.values())]
         if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
-            self.kept[name] = model
+            self.loaded[name] = model
         return model
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
@@ -162,34 +170,34 @@ class Work:
         )
 
     def run(self, candidate: Candidate) -> None:
-        """Run all cells of one candidate. After one of our errors, only this candidate is left out."""
+        """Run all evaluations of one candidate. After one of our errors, only this candidate is left out."""
         began, model, name = time.monotonic(), None, candidate.name
         try:
             meta = mteb.get_model_meta(name)
-            for task, split in ((each, split) for each in self.tasks for split in each.eval_splits):
-                key, scores = (task.metadata.name, split), self.cells.find(meta, task, split)
+            for task, split in self.splits():
+                key, scores = (task.metadata.name, split), self.evaluations.find(meta, task, split)
                 if scores is None and self._fits(candidate, key):
-                    if self.cells.exists(meta, task, split):
+                    if self.evaluations.exists(meta, task, split):
                         self.say(
                             f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again."
                         )
-                    model = self.load(name) if model is None else model  # not for finished cells alone
-                    scores = self.cells.run(model, meta, task, split)
+                    model = self.load(name) if model is None else model  # not for finished evaluations alone
+                    scores = self.evaluations.run(model, meta, task, split)
                 if scores is not None:
-                    self.found.setdefault(candidate, {})[key] = scores
+                    self.scores.setdefault(candidate, {})[key] = scores
         except _LEFT_OUT as error:
             reason = str(error).partition("\n")[0]
             if name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
             self.left_out.append(f"{name} is left out: {reason}")
-            self.found.pop(candidate, None)
+            self.scores.pop(candidate, None)
             self.say(self.left_out[-1])
         finally:
             if (store := getattr(_encoder(model), "store", None)) is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
             self.seconds[name] = time.monotonic() - began
-            self.kept.pop(name, None)
+            self.loaded.pop(name, None)
             model = store = None
             _free_memory()
 
@@ -205,7 +213,7 @@ class Work:
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
-        if not any(candidate.name == BM25 for candidate in self.found):
+        if not any(candidate.name == BM25 for candidate in self.scores):
             return None
         means = {
             candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
@@ -215,18 +223,18 @@ class Work:
         return max(means, key=means.__getitem__, default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
-        """The ranking metric of the candidates that have all cells. Only these have answered the same queries."""
+        """The ranking metric of the candidates that have all evaluations. Only these have answered the same queries."""
         return {
-            candidate: {key: next(iter(scores.values())) for key, scores in found.items()}
-            for candidate, found in self.found.items()
-            if len(found) == len(self.corpora)
+            candidate: {key: next(iter(by_metric.values())) for key, by_metric in scores.items()}
+            for candidate, scores in self.scores.items()
+            if len(scores) == len(self.corpora)
         }
 
     def result(
         self, names: Sequence[str], counted: list[str], asked: Sequence[Candidate], *, proxy: bool
     ) -> Comparison:
         """The candidates, ranked on the queries that all of them answered; `names` are the tasks' for `mteb run`."""
-        scores, cells, tasks = self.complete(), self.cells, self.tasks
+        scores, evaluations, tasks = self.complete(), self.evaluations, self.tasks
         if not scores:
             why = (self.left_out + self.skipped)[:1]
             raise InputError(
@@ -234,14 +242,14 @@ class Work:
                 f"{f' ({why[0]})' if why else ''}."
             )
         costs = {candidate: self.cost(candidate) for candidate in scores}
-        rows = rank(scores, costs, others=self.found, proxy=proxy)
+        rows = rank(scores, costs, others=self.scores, proxy=proxy)
         # `mteb run` does not know the names of tasks from local files
-        corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
+        corpus = next((str(task.corpus_file) for task in tasks if isinstance(task, LocalFiles)), None)
         n_queries = sum(map(len, next(iter(scores.values())).values()))
         allowed = able([row.candidate for row in rows], proxy=proxy)
         expect = expected({candidate: scores[candidate] for candidate in allowed})
-        metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
-        data = [cells.identity(task, split) for task in tasks for split in task.eval_splits]
+        metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in evaluations.metrics(task)))
+        data = [evaluations.identity(task, split) for task, split in self.splits()]
         advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
         return Comparison(
             rows,
@@ -258,8 +266,8 @@ class Work:
             counted,
             hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            differences(cells, tasks, rows, scores, advice.best),
-            places(cells, tasks, rows),
+            differences(evaluations, tasks, rows, scores, advice.best),
+            sensitivities(evaluations, tasks, rows),
         )
 
 
@@ -269,18 +277,18 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _encoder(model: Any) -> Any:
+def _encoder(model: MTEBModels | None) -> LongModel | None:
     """Our encoder inside an mteb model, None if there is none."""
     inner = getattr(model, "embedder", None) or getattr(model, "model", None)
-    return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
+    return inner if isinstance(inner, LongModel) else None
 
 
-def corpora_of(tasks: Sequence[AbsTaskRetrieval]) -> dict[Key, Sequence[Any]]:
+def corpora_of(tasks: Sequence[AbsTaskRetrieval]) -> dict[Key, Sequence[Dataset]]:
     """The documents of each split, one table for each subset; a `DataError` if a split has none."""
-    corpora: dict[Key, Sequence[Any]] = {}
-    for task, split in ((each, split) for each in tasks for split in each.eval_splits):
-        found = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
-        if not any(map(len, found)):
+    corpora: dict[Key, Sequence[Dataset]] = {}
+    for task, split in [(one, split) for one in tasks for split in one.eval_splits]:
+        parts = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
+        if not any(map(len, parts)):
             raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
-        corpora[task.metadata.name, split] = found
+        corpora[task.metadata.name, split] = parts
     return corpora

@@ -1,4 +1,4 @@
-"""A whole comparison on a tiny model and a small corpus: cells, resume, budget, what is written."""
+"""A whole comparison on a tiny model and a small corpus: evaluations, resume, budget, what is written."""
 
 from __future__ import annotations
 

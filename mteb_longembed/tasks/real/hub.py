@@ -20,8 +20,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_queries, text_table
 from mteb_longembed.tasks.metadata import K_VALUES, LongEmbedMetadata
-from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries, text_table
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"

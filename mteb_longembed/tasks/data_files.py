@@ -37,10 +37,12 @@ _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
+#: A row of a file: its values by column, or by meaning.
+Row = dict[str, Any]
 _CHUNK = 256  # documents
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_HALF = re.compile(r"[\ud800-\udfff]")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _PARQUET = "*.parquet"
 _PART = re.compile(r"(-[0-9]+-of-[0-9]+)?\.parquet$")
 
@@ -59,11 +61,11 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
     Raises:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
     """
-    found: dict[str, str] = {}
-    for place, row in _rows(path, shown, DOCUMENTS):
-        title = "" if row["title"] is None else _text(row["title"], "title", place)
-        found[row["id"]] = f"{title} {_text(row['text'], 'text', place)}".strip()
-    return found
+    documents: dict[str, str] = {}
+    for where, row in _rows(path, shown, DOCUMENTS):
+        title = "" if row["title"] is None else _text(row["title"], "title", where)
+        documents[row["id"]] = f"{title} {_text(row['text'], 'text', where)}".strip()
+    return documents
 
 
 def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
@@ -72,12 +74,12 @@ def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
     Raises:
         DataError: as there, and for a query without text.
     """
-    found: dict[str, str] = {}
-    for place, row in _rows(path, shown, QUERIES):
-        found[row["id"]] = _text(row["text"], "text", place)
+    queries: dict[str, str] = {}
+    for where, row in _rows(path, shown, QUERIES):
+        queries[row["id"]] = _text(row["text"], "text", where)
         if not row["text"].strip():
-            raise DataError(f"{place}: expected a query, got an empty text.")
-    return found
+            raise DataError(f"{where}: expected a query, got an empty text.")
+    return queries
 
 
 def read_judgements(
@@ -96,21 +98,23 @@ def read_judgements(
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
             pair has two scores.
     """
-    found: dict[str, dict[str, int]] = {}
-    for place, row in _rows(path, shown, JUDGEMENTS):
+    judged: dict[str, dict[str, int]] = {}
+    for where, row in _rows(path, shown, JUDGEMENTS):
         ids = {}
         for what, known in (("query", queries), ("document", documents)):
-            ids[what] = _id(row[what], f"{what} id", place)
+            ids[what] = _id(row[what], f"{what} id", where)
             if ids[what] not in known:
-                raise DataError(f"{place}: expected the id of a {what}, got {ids[what]!r}.")
-        score = _score(row.get("score", 1), place)
-        scores = found.setdefault(ids["query"], {})
+                raise DataError(f"{where}: expected the id of a {what}, got {ids[what]!r}.")
+        score = _score(row.get("score", 1), where)
+        scores = judged.setdefault(ids["query"], {})
         if scores.setdefault(ids["document"], score) != score:
             raise DataError(
-                f"{place}: expected one score for a query and a document, got {score} and before "
+                f"{where}: expected one score for a query and a document, got {score} and before "
                 f"{scores[ids['document']]} for {ids['query']!r} and {ids['document']!r}."
             )
-    return {query: {name: max(score, 0) for name, score in scores.items()} for query, scores in found.items()}
+    return {
+        query: {name: max(score, 0) for name, score in scores.items()} for query, scores in judged.items()
+    }
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
@@ -127,42 +131,39 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
 # ---- the rules for one value ---------------------------------------------------------------------------
 
 
-def _id(value: Any, what: str, place: str) -> str:
+def _id(value: object, what: str, where: str) -> str:
     name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
-            f"{place}: the {what} must be a text or an integer, not empty and without control characters, got "
+            f"{where}: the {what} must be a text or an integer, not empty and without control characters, got "
             f"{_brief(value)}."
         )
     return name
 
 
-def _text(value: Any, what: str, place: str) -> str:
+def _text(value: object, what: str, where: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place}: the {what} must be a text, got {_brief(value)}.")
-    if _HALF.search(value):  # JSON can contain half of a character, but files and tables cannot
-        raise DataError(f"{place}: the {what} must be a text, got half a surrogate pair in it.")
+        raise DataError(f"{where}: the {what} must be a text, got {_brief(value)}.")
+    if _SURROGATE.search(value):  # JSON can contain half of a character, but files and tables cannot
+        raise DataError(f"{where}: the {what} must be a text, got half a surrogate pair in it.")
     return value
 
 
-def _score(value: Any, place: str) -> int:
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or value > MOST:
-        raise DataError(f"{place}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
+def _score(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 or value > MOST:
+        raise DataError(f"{where}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
     return int(value)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     return ascii(value)[:60]
 
 
 # ---- rows of all formats -------------------------------------------------------------------------------
 
 
-def _rows(
-    path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For every row its place for messages, and its value by meaning; a title is None where there is none.
+def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Row]]:
+    """For every row its file and line for messages, and its value by meaning; a title is None where there is none.
 
     An id is checked here, and whether it comes once.
     """
@@ -171,30 +172,28 @@ def _rows(
     unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
     for number, row in _raw_rows(path, name, columns):
-        place, empty = f"{name}, {unit} {number}", False
+        where, empty = f"{name}, {unit} {number}", False
         if chosen is None:
-            chosen = _choose(row, columns, place)
+            chosen = _choose(row, columns, where)
         if missing := [column for column in chosen.values() if column not in row]:
-            raise DataError(f"{place}: {missing[0]} is missing (found: {_names(row)}).")
+            raise DataError(f"{where}: {missing[0]} is missing (found: {_names(row)}).")
         if "score" in columns and "score" not in chosen and len(row) > len(chosen):
             raise DataError(
-                f"{place}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
+                f"{where}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
                 f"{_names(row)}."
             )
-        found = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
-        if "id" in found:
-            found["id"] = _id(found["id"], "id", place)
-            if found["id"] in known:
-                raise DataError(f"{place}: expected each id once, got {found['id']!r} again.")
-            known.add(found["id"])
-        yield place, found
+        values = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
+        if "id" in values:
+            values["id"] = _id(values["id"], "id", where)
+            if values["id"] in known:
+                raise DataError(f"{where}: expected each id once, got {values['id']!r} again.")
+            known.add(values["id"])
+        yield where, values
     if empty:
         raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
 
 
-def _raw_rows(
-    path: Path, name: str, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Row]]:
     if _is_table(path):
         files = _text_files(path) if columns is DOCUMENTS else []
         for number, file in enumerate(files, start=1):
@@ -213,18 +212,18 @@ def _raw_rows(
         yield from _separated_rows(_tsv_records(path, name, trec="score" in columns), name, columns)
 
 
-def _choose(row: Mapping[str, Any], columns: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
+def _choose(row: Row, columns: Mapping[str, Sequence[str]], where: str) -> dict[str, str]:
     chosen = {}
     for meaning, names in columns.items():
         found = next((name for name in names if name in row), None)
         if found is not None:
             chosen[meaning] = found
         elif meaning != "score":
-            raise DataError(f"{place}: {' or '.join(names)} is missing (found: {_names(row)}).")
+            raise DataError(f"{where}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
 
 
-def _names(row: Mapping[str, Any]) -> str:
+def _names(row: Row) -> str:
     return ", ".join(key if key.isprintable() else ascii(key) for key in row)[:200] or "nothing"
 
 
@@ -256,26 +255,26 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         ) from None
 
 
-def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
     wanted = "expected one JSON object"
     for number, line in _lines(path, name):
         if not line.strip():
             continue
-        place = f"{name}, line {number}"
+        where = f"{name}, line {number}"
         try:
             row = json.loads(line, object_pairs_hook=_once)
         except DataError as error:
-            raise DataError(f"{place}: {error}") from None
+            raise DataError(f"{where}: {error}") from None
         except (ValueError, RecursionError) as error:
             cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
             reason = str(error).replace("line 1 ", "")  # json knows only this line
-            raise DataError(f"{place}: {wanted}, got invalid JSON: {reason}{cut}.") from None
+            raise DataError(f"{where}: {wanted}, got invalid JSON: {reason}{cut}.") from None
         if not isinstance(row, dict):
-            raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
+            raise DataError(f"{where}: {wanted}, got a JSON {type(row).__name__}.")
         yield number, row
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> Row:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -310,37 +309,37 @@ def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, li
 
 def _separated_rows(
     records: Iterator[tuple[int, list[str]]], name: str, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, Row]]:
     heading: list[str] | None = None
     for number, fields in records:
-        place = f"{name}, line {number}"
+        where = f"{name}, line {number}"
         if heading is None:
-            heading = _heading(fields, columns, place)
+            heading = _heading(fields, columns, where)
             if set(fields) == set(heading):
                 continue
         if len(fields) != len(heading):
-            raise DataError(f"{place}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
-        row: dict[str, Any] = dict(zip(heading, fields, strict=True))
+            raise DataError(f"{where}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
+        row: Row = dict(zip(heading, fields, strict=True))
         if row.pop("", "0") not in _ITERATIONS:
             raise DataError(
-                f"{place}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
+                f"{where}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
             )
         for column in columns.get("score", ()):
-            if column in row and _WHOLE.fullmatch(row[column]):
+            if column in row and _INTEGER.fullmatch(row[column]):
                 row[column] = int(row[column])
         yield number, row
 
 
-def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str) -> list[str]:
+def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str) -> list[str]:
     """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
     if all(set(names) & set(fields) for meaning, names in columns.items() if meaning != "score"):
         if len(set(fields)) < len(fields) or "" in fields:
-            raise DataError(f"{place}: expected each column's name once, got {_brief(fields)}.")
+            raise DataError(f"{where}: expected each column's name once, got {_brief(fields)}.")
         return fields
     implied = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "", "corpus-id", "score"]}
     if "score" not in columns or len(fields) not in implied:
         other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
-        raise DataError(f"{place}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
+        raise DataError(f"{where}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
     return implied[len(fields)]
 
 
@@ -379,7 +378,7 @@ def find_table(root: Path, name: str, split: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def _table_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _table_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
     try:
         if path.is_dir() and not any(path.rglob(_PARQUET)):
             # the datasets library cannot load an empty table that it has saved
