@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, cast
 
@@ -37,6 +37,9 @@ class Candidate:
     is_base: bool = False  # whether it is the base without extension
     trained_len: int | None = None  # the base's trained length in tokens, None if it has none
     target_len: int | None = None  # how many tokens of a document it reads, None for all
+    is_named: bool = field(
+        default=False, compare=False
+    )  # whether the user wrote this name, and not only its base
 
     @property
     def encoder(self) -> str:
@@ -63,7 +66,7 @@ def candidates_of(
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
-        return [_candidate(base)]
+        return [replace(_candidate(base), is_named=True)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
     first = _candidate(f"{base}+none")

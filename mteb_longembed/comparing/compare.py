@@ -11,7 +11,8 @@ from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of, 
 from mteb_longembed.comparing.comparison import Comparison, Work, corpora_of
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.sampling import take_sample
-from mteb_longembed.encoders.engine.reading import one_bar
+from mteb_longembed.comparing.time_left import TimeBar
+from mteb_longembed.encoders.engine.reading import advanced
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.files import make_folder
 from mteb_longembed.tasks.data import Data, DataOptions
@@ -91,9 +92,11 @@ def compare(
         say(sentence)
     work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say)
     work.measure(candidates)
+    candidates = work.in_order(candidates)
     say(work.estimate(candidates))
-    with one_bar(sum(sum(work.cost(c).tokens.values()) for c in candidates), "Comparing", show=show):
-        for candidate in candidates:
+    with TimeBar(work, show=show) as bar, advanced(bar):
+        for index, candidate in enumerate(candidates):
+            bar.begin(candidates[index:])
             work.run(candidate)
         if bm25 and (best := work.best_dense()) is not None and (fusion := fused(best)) is not None:
             work.run(fusion)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -76,6 +77,8 @@ class Work:
     scores: dict[Candidate, dict[Key, MetricScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
+    #: The encoders whose documents are encoded.
+    encoded: set[str] = field(default_factory=set)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -84,13 +87,40 @@ class Work:
     #: Models that stay in memory until their evaluations have run.
     loaded: dict[str, MTEBModels] = field(default_factory=dict)
 
-    def splits(self) -> list[tuple[AbsTaskRetrieval, str]]:
+    def splits(self) -> dict[Key, tuple[AbsTaskRetrieval, str]]:
         """Each task with each of its splits."""
-        return [(task, split) for task in self.tasks for split in task.eval_splits]
+        return {
+            (task.metadata.name, split): (task, split) for task in self.tasks for split in task.eval_splits
+        }
 
     def cost(self, candidate: Candidate) -> Cost:
         """The cost of a candidate; that of BM25 is nothing."""
         return self.costs.get(candidate.encoder, Cost())
+
+    def expected_seconds(self, candidate: Candidate, splits: Sequence[Key] | None = None) -> float:
+        """The time to encode the documents: 0 if they need no encoding any more, infinite if it is not known."""
+        cost = self.cost(candidate)
+        if not candidate.encoder or candidate.encoder in self.encoded:
+            return 0.0
+        n_tokens = sum(cost.tokens.get("/".join(key), 0) for key in splits or self.corpora)
+        return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+
+    def budget_left(self) -> float:
+        """Seconds, infinite without a budget."""
+        return math.inf if self.budget is None else self.budget - (time.monotonic() - self.started)
+
+    def in_order(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """First what costs nothing, then what the user named, then the rest; the cheap ones before the dear ones."""
+        seconds = {candidate: self.expected_seconds(candidate) for candidate in candidates}
+        return sorted(candidates, key=lambda c: (seconds[c] > 0, not c.is_named, seconds[c]))
+
+    def planned_seconds(self, candidates: Sequence[Candidate]) -> float:
+        """The expected time of those that the budget allows; each encoder counts once."""
+        by_encoder = {candidate.encoder: self.expected_seconds(candidate) for candidate in candidates}
+        planned, left = 0.0, self.budget_left()
+        for seconds in by_encoder.values():
+            planned += seconds if planned + seconds <= left and math.isfinite(seconds) else 0.0
+        return planned
 
     def measure(self, candidates: Sequence[Candidate]) -> None:
         """Measure each encoder, unless earlier runs measured all of them together.
@@ -125,7 +155,7 @@ class Work:
                 encoder = None
                 if name not in self.loaded:
                     _free_memory()  # it takes longer than to encode a short text
-            if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
+            if self.budget is not None and self.budget_left() < 0.75 * self.budget:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():
             self.evaluations.keep_cost(meta, self.tasks, self.costs[name])
@@ -156,8 +186,8 @@ class Work:
         n_documents = sum(map(len, corpora))
         who = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
         tokens = [sum(cost.tokens.values()) for cost in costs]
-        what = f"{who} {sum(tokens):,} tokens at most in {n_documents:,} documents"
-        seconds = sum(n / min(cost.speeds) for n, cost in zip(tokens, costs, strict=True) if cost.speeds)
+        what = f"{who} at most {sum(tokens):,} tokens of {n_documents:,} documents"
+        seconds = self.planned_seconds(candidates)
         if not seconds:
             return f"{what}."
         vectors = [(cost.bytes or 0) * n_documents for cost in costs]
@@ -165,7 +195,7 @@ class Work:
         memory = 2 * sum(corpus.data.nbytes for corpus in corpora) + 2 * max(vectors)
         disk = sum(vectors) + len(candidates) * ranked * _RANKED_BYTES
         return (
-            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes at most here (shared work is done only once), "
+            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes here (shared work is done only once), "
             f"{memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
@@ -174,23 +204,27 @@ class Work:
         began, model, name = time.monotonic(), None, candidate.name
         try:
             meta = mteb.get_model_meta(name)
-            for task, split in self.splits():
-                key, scores = (task.metadata.name, split), self.evaluations.find(meta, task, split)
-                if scores is None and self._fits(candidate, key):
-                    if self.evaluations.exists(meta, task, split):
-                        self.say(
-                            f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again."
-                        )
-                    model = self.load(name) if model is None else model  # not for finished evaluations alone
-                    scores = self.evaluations.run(model, meta, task, split)
-                if scores is not None:
-                    self.scores.setdefault(candidate, {})[key] = scores
-        except _LEFT_OUT as error:
+            found = {key: self.evaluations.find(meta, *part) for key, part in self.splits().items()}
+            missing = [key for key, scores in found.items() if scores is None]
+            if missing and not self._fits(candidate, missing):
+                return
+            for key in missing:
+                task, split = self.splits()[key]
+                if self.evaluations.exists(meta, task, split):
+                    self.say(f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again.")
+                model = self.load(name) if model is None else model  # not for finished evaluations alone
+                found[key] = self.evaluations.run(model, meta, task, split)
+            self.scores[candidate] = {key: scores for key, scores in found.items() if scores is not None}
+            self.encoded.add(candidate.encoder)
+        except (*_LEFT_OUT, ValueError) as error:
+            if not (isinstance(error, _LEFT_OUT) or candidate.matches_words):
+                raise
             reason = str(error).partition("\n")[0]
             if name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
+            elif not isinstance(error, _LEFT_OUT):
+                reason = "it finds no word in the documents."  # bm25s has no error of its own
             self.left_out.append(f"{name} is left out: {reason}")
-            self.scores.pop(candidate, None)
             self.say(self.left_out[-1])
         finally:
             if (store := getattr(_encoder(model), "store", None)) is not None:
@@ -201,14 +235,15 @@ class Work:
             model = store = None
             _free_memory()
 
-    def _fits(self, candidate: Candidate, key: Key) -> bool:
-        """Whether the budget allows a cell that has not run; if not, it is named."""
-        cost = self.cost(candidate)
-        expected = cost.tokens["/".join(key)] / cost.tokens_per_second if cost.tokens_per_second else 0.0
-        if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
+    def _fits(self, candidate: Candidate, splits: Sequence[Key]) -> bool:
+        """Whether the budget allows the evaluations that have not run; if not, the candidate is named."""
+        seconds, left = self.expected_seconds(candidate, splits), self.budget_left()
+        if seconds == 0 or seconds <= left or (math.isinf(seconds) and left > 0):
             return True
-        minutes = expected / _SECONDS_PER_MINUTE
-        self.skipped.append(f"{candidate.name} on {', '.join(key)}: about {minutes:.1f} minutes.")
+        time_needed = (
+            f"about {seconds / _SECONDS_PER_MINUTE:.1f} minutes" if math.isfinite(seconds) else "unknown time"
+        )
+        self.skipped.append(f"{candidate.name}: {time_needed}.")
         return False
 
     def best_dense(self) -> Candidate | None:
@@ -223,11 +258,10 @@ class Work:
         return max(means, key=means.__getitem__, default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
-        """The ranking metric of the candidates that have all evaluations. Only these have answered the same queries."""
+        """The ranking metric of the candidates that have run. All have answered the same queries."""
         return {
             candidate: {key: next(iter(by_metric.values())) for key, by_metric in scores.items()}
             for candidate, scores in self.scores.items()
-            if len(scores) == len(self.corpora)
         }
 
     def result(
@@ -249,8 +283,9 @@ class Work:
         allowed = able([row.candidate for row in rows], proxy=proxy)
         expect = expected({candidate: scores[candidate] for candidate in allowed})
         metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in evaluations.metrics(task)))
-        data = [evaluations.identity(task, split) for task, split in self.splits()]
-        advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
+        data = [evaluations.identity(task, split) for task, split in self.splits().values()]
+        untried = f"{len(self.skipped)} of {len(asked)} candidates" if self.skipped else ""
+        advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus, untried=untried)
         return Comparison(
             rows,
             advice,

@@ -204,13 +204,15 @@ def recommend(
     *,
     proxy: bool = False,
     corpus: str | None = None,
+    untried: str = "",
 ) -> Recommendation:
     """Choose with a fixed rule.
 
     The best candidate has the highest score. It is better than the base if the 95 % interval of the paired difference
     to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. Cheaper are
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
-    were all faster than those of the best, and the one with the smallest vectors.
+    were all faster than those of the best, and the one with the smallest vectors. `untried` says how many candidates
+    the budget left out.
     """
     allowed = able([row.candidate for row in rows], proxy=proxy)
     best, *others = [row for row in rows if row.candidate in allowed]
@@ -220,6 +222,8 @@ def recommend(
     fastest = max(faster, key=lambda row: (row.is_bm25, row.cost.tokens_per_second or 0.0), default=best)
     smallest = min(smaller, key=lambda row: row.size or 0.0, default=best)
     verdict, first = _verdict(best, f"{n_queries:,} {'query' if n_queries == 1 else 'queries'}")
+    if untried:
+        first += f" {untried} were not tried: --budget was too short."
     if expected is not None and len(set(expected.choices)) > 1:
         first += (
             f" But half of the queries choose {expected.choices[0]}, the other half {expected.choices[1]}."
@@ -236,15 +240,7 @@ def recommend(
             sentences.append(
                 f"BM25, which needs no vectors, scores {row.score.mean:.1f}: {_against(row.loss)} the best."
             )
-    longest = max(
-        (r.candidate.target_len or 0 for r in rows if r.candidate.base == best.candidate.base), default=0
-    )
-    enough = best.cost.enough_len
-    if best.cost.share_read < ENOUGH and enough > longest:
-        sentences.append(
-            f"{best.name} reads {best.cost.share_read:.0%} of the text: raise --target to "
-            f"{f'{enough // 1024}k' if enough >= 1024 else enough} to read {ENOUGH:.0%} or more."
-        )
+    sentences += _longer_target(rows, next((row for row in [best, *others] if not row.is_bm25), best))
     if proxy:
         sentences.append(
             "The queries are sentences drawn from the documents: a proxy for real queries, which helps methods that "
@@ -254,10 +250,24 @@ def recommend(
     return Recommendation(verdict, best.name, fastest.name, smallest.name, expected, tuple(sentences))
 
 
+def _longer_target(rows: Sequence[Row], model: Row) -> list[str]:
+    """That a longer target reads more, if no candidate of this base reads enough."""
+    lens = [row.candidate.target_len or 0 for row in rows if row.candidate.base == model.candidate.base]
+    enough = model.cost.enough_len
+    if model.cost.share_read >= ENOUGH or enough <= max(lens):
+        return []
+    target = f"{enough // 1024}k" if enough >= 1024 else enough
+    return [
+        f"{model.name} reads {model.cost.share_read:.0%} of the text: raise --target to {target} to read {ENOUGH:.0%} "
+        "or more."
+    ]
+
+
 def _verdict(best: Row, questions: str) -> tuple[str, str]:
     score = f"{best.score.mean:.1f}"
+    these = "this" if questions == "1 query" else "these"
     if best.candidate.is_base or best.is_bm25:
-        return "nothing better", f"Nothing beats {best.name} on these {questions} ({score})."
+        return "nothing better", f"Nothing beats {best.name} on {these} {questions} ({score})."
     if best.gain is None:
         return "undecided", (
             f"{best.name} has the highest score ({score}). Its base did not take part, so nothing is known about what "

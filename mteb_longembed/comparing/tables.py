@@ -67,6 +67,8 @@ def ranking_table(comparison: Comparison) -> Table:
     notes = [
         f"{_metric(comparison)}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} "
         "queries; the brackets show the 95 % interval."
+        if comparison.n_queries > 1
+        else f"{_metric(comparison)}: percent, of 1 query, so there are no intervals."
     ]
     notes += [text for column, text in _LEGEND.items() if column in table.header]
     return replace(table, notes=(*notes, *comparison.counted))

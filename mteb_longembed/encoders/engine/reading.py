@@ -94,12 +94,18 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
         line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
         look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
         look |= {"bar_format": line, "leave": False}
-    with tqdm(total=total, disable=not show, **look) as bar:
-        token = _WHOLE.set(bar)
-        try:
-            yield
-        finally:
-            _WHOLE.reset(token)
+    with tqdm(total=total, disable=not show, **look) as bar, advanced(bar):
+        yield
+
+
+@contextmanager
+def advanced(bar: Any) -> Iterator[None]:
+    """Calls of `encode` inside show no bar of their own but advance this one, by their tokens."""
+    token = _WHOLE.set(bar)
+    try:
+        yield
+    finally:
+        _WHOLE.reset(token)
 
 
 class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
