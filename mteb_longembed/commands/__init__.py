@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -36,6 +37,7 @@ def silence() -> Iterator[None]:
     """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
     import warnings
 
+    os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as transformers_logging

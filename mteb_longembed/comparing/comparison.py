@@ -45,7 +45,8 @@ class Comparison:
     recommendation: Recommendation  # what to do
     tasks: list[str]  # names of the tasks
     n_queries: int  # queries that all candidates answered
-    skipped: list[str]  # one sentence for each cell that did not fit into the budget
+    n_documents: int  # documents of all splits
+    skipped: list[str]  # one sentence for each candidate that did not fit into the budget
     left_out: list[str]  # one sentence for each candidate that could not run
     seconds: dict[
         str, float
@@ -291,6 +292,7 @@ class Work:
             advice,
             [task.metadata.name for task in tasks],
             n_queries,
+            sum(len(corpus) for parts in self.corpora.values() for corpus in parts),
             self.skipped,
             self.left_out,
             self.seconds,

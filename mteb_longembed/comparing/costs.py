@@ -43,6 +43,9 @@ class Cost:
     share_read: float = 1.0  # the share of the documents' tokens that is read, from 0 to 1
     vectors: float | None = None  # mean number of vectors of a document, None if that is not known
     enough_len: int = 1  # the smallest power of two, in tokens, at which `ENOUGH` of the text is read
+    length_quartiles: Sequence[
+        float
+    ] = ()  # lengths of documents in tokens: the quarter, the half, three quarters
     #: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
     speeds: Sequence[float] = ()
     bytes: float | None = None  # mean bytes of a document's vectors, as they are stored
@@ -133,4 +136,5 @@ def count(model: LongModel | None, corpora: Mapping[Key, Sequence[Dataset]], tar
     while sum(min(n, max(enough_len - n_added, 0)) for n in lengths) < ENOUGH * total:
         enough_len *= 2
     vectors = n_vectors / len(lengths) if cutter and not pools_vectors(model) else None
-    return Cost(tokens, n_read / total if total else 1.0, vectors, enough_len)
+    quartiles = [float(length) for length in np.quantile(lengths, [0.25, 0.5, 0.75])]
+    return Cost(tokens, n_read / total if total else 1.0, vectors, enough_len, quartiles)

@@ -114,7 +114,8 @@ class Evaluations:
     def find_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval]) -> Cost | None:
         """The cost that an earlier run measured on the same data, None if there is none."""
         try:
-            return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
+            cost = Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
+            return cost if cost.length_quartiles else None
         except (OSError, ValueError, TypeError, RecursionError):
             return None  # there is none, or another version wrote it
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
-from mteb_longembed.comparing.costs import ROUNDS
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.files import make_folder, read_json, slug
@@ -31,7 +30,7 @@ _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "to
 
 def ranking_table(comparison: Comparison) -> Table:
     """The candidates, the best first."""
-    others = list(comparison.rows[0].others)
+    others, labels = list(comparison.rows[0].others), _labels(comparison)
     header = (
         "#",
         "candidate",
@@ -48,7 +47,7 @@ def ranking_table(comparison: Comparison) -> Table:
     rows = tuple(
         (
             text_cell(number),
-            text_cell(row.name),
+            text_cell(labels[row.name]),
             number_cell(row.score.mean, interval=row.score),
             _difference(row.gain),
             _p_value(row.p_value),
@@ -62,7 +61,7 @@ def ranking_table(comparison: Comparison) -> Table:
         for number, row in enumerate(comparison.rows, start=1)
     )
     table = Table(
-        "compare", f"Candidates on {', '.join(comparison.tasks)}", header, rows
+        "compare", f"Candidates{_subject(comparison)} on {', '.join(comparison.tasks)}", header, rows
     ).without_empty_columns()
     notes = [
         f"{_metric(comparison)}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} "
@@ -70,7 +69,8 @@ def ranking_table(comparison: Comparison) -> Table:
         if comparison.n_queries > 1
         else f"{_metric(comparison)}: percent, of 1 query, so there are no intervals."
     ]
-    notes += [text for column, text in _LEGEND.items() if column in table.header]
+    legend = _LEGEND | {"tokens/s": _speed_note(comparison.rows)}
+    notes += [text for column, text in legend.items() if column in table.header]
     return replace(table, notes=(*notes, *comparison.counted))
 
 
@@ -78,11 +78,33 @@ def ranking_table(comparison: Comparison) -> Table:
 _LEGEND = {
     "to best": "To base, to best: paired differences in points, with their intervals.",
     "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",
-    "tokens/s": f"Tokens/s: median, slowest and fastest of {ROUNDS} rounds on the same documents; ranges that overlap "
-    "do not differ.",
+    "tokens/s": "",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read.",
 }
+
+
+def _speed_note(rows: Sequence[Row]) -> str:
+    rounds = sorted({len(row.cost.speeds) for row in rows if row.cost.speeds})
+    if not rounds or rounds == [1]:
+        return "Tokens/s: one round, which the budget cut short, so no two speeds count as different."
+    return (
+        f"Tokens/s: median, slowest and fastest of {' to '.join(map(str, rounds[:1] + rounds[1:][-1:]))} rounds on the "
+        "same documents; ranges that overlap do not differ."
+    )
+
+
+def _labels(comparison: Comparison) -> dict[str, str]:
+    """What tables call the candidates: with one base only what follows it, as `+gp@1024`."""
+    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
+    (base,) = bases if len(bases) == 1 else ("",)
+    return {row.name: row.name.removeprefix(base) or row.name for row in comparison.rows}
+
+
+def _subject(comparison: Comparison) -> str:
+    """The one base, for titles; empty if there are several."""
+    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
+    return f" of {bases.pop()}" if len(bases) == 1 else ""
 
 
 def _speed(row: Row) -> Cell:
@@ -103,9 +125,10 @@ def split_table(comparison: Comparison) -> Table | None:
     keys = list(comparison.rows[0].by_split)
     if len(keys) < 2:
         return None
+    labels = _labels(comparison)
     rows = tuple(
         (
-            text_cell(row.name),
+            text_cell(labels[row.name]),
             *(number_cell(row.by_split[key].mean, interval=row.by_split[key]) for key in keys),
         )
         for row in comparison.rows
@@ -152,17 +175,19 @@ def query_tables(comparison: Comparison) -> list[Table]:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
+    labels = _labels(comparison)
+    places = [(labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.places]
     shown = [
         ranking_table(comparison),
         split_table(comparison),
-        places_table(comparison.places) if comparison.places else None,
+        places_table(places) if places else None,
     ]
     return [table for table in shown if table is not None]
 
 
 _SAME = (
     "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
-    "skipped",
+    "skipped", "n_documents",
 )  # fmt: skip
 
 
@@ -198,8 +223,14 @@ def drawings(comparison: Comparison) -> list[Drawing]:
     return [drawing for drawing in (*by_length, _cost(comparison)) if drawing is not None]
 
 
-def page(comparison: Comparison, pictures: list[Drawing], links: Sequence[tuple[str, str]] = ()) -> str:
-    """One self-contained HTML page."""
+def page(
+    comparison: Comparison,
+    pictures: list[Drawing],
+    links: Sequence[tuple[str, str]] = (),
+    command: str = "",
+    problems: Sequence[str] = (),
+) -> str:
+    """One self-contained HTML page; `command` is the line that made it."""
     from mteb_longembed.reports import html_page
     from mteb_longembed.reports.overview import Overview
 
@@ -207,14 +238,28 @@ def page(comparison: Comparison, pictures: list[Drawing], links: Sequence[tuple[
     facts = (
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.n_queries:,} queries"),
+        ("Documents", _documents(comparison)),
         ("Candidates", f"{len(comparison.rows)}"),
+        *([("Command", command)] if command else []),
         ("Versions", versions),
     )
     head = Overview(facts, comparison.recommendation.sentences)
     shown = [*tables(comparison), *query_tables(comparison)]
     return html_page.write(
-        shown, pictures, comparison.left_out + comparison.skipped, head, "Comparison", links
+        shown, pictures, [*comparison.left_out, *comparison.skipped, *problems], head, "Comparison", links
     )
+
+
+def _documents(comparison: Comparison) -> str:
+    """How many documents there are, and how long they are."""
+    for row in comparison.rows:
+        if row.cost.length_quartiles:
+            low, median, high = row.cost.length_quartiles
+            return (
+                f"{comparison.n_documents:,}; half of them have {low:,.0f} to {high:,.0f} tokens of "
+                f"{row.candidate.base}, the median is {median:,.0f}"
+            )
+    return f"{comparison.n_documents:,}"
 
 
 def _p_value(value: float | None) -> Cell:
