@@ -23,8 +23,16 @@ from mteb_longembed.comparing.by_query import QueryDifference, differences, sens
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, count, sample, speed
 from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
+from mteb_longembed.comparing.passages import (
+    PassageScores,
+    first_answers,
+    judged_passages,
+    score_passages,
+    show_passages,
+)
 from mteb_longembed.comparing.ranking import Recommendation, Row, able, expected, rank, recommend
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.beir import LocalFiles
 
@@ -62,6 +70,7 @@ class Comparison:
     queries: dict[str, list[QueryDifference]]
     #: the position sensitivity by candidate and task, with its number of queries, where depths are known.
     places: list[tuple[str, str, int, Sensitivity]]
+    passages: dict[str, PassageScores]  # by candidate, where tasks know which passages answer
 
 
 @dataclass
@@ -80,6 +89,8 @@ class Work:
     costs: dict[str, Cost] = field(default_factory=dict)
     #: The encoders whose documents are encoded.
     encoded: set[str] = field(default_factory=set)
+    #: By candidate: how well its passages answer.
+    passages: dict[str, PassageScores] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -217,6 +228,7 @@ class Work:
                 found[key] = self.evaluations.run(model, meta, task, split)
             self.scores[candidate] = {key: scores for key, scores in found.items() if scores is not None}
             self.encoded.add(candidate.encoder)
+            self._show_passages(candidate, meta)
         except (*_LEFT_OUT, ValueError) as error:
             if not (isinstance(error, _LEFT_OUT) or candidate.matches_words):
                 raise
@@ -235,6 +247,22 @@ class Work:
             self.loaded.pop(name, None)
             model = store = None
             _free_memory()
+
+    def _show_passages(self, candidate: Candidate, meta: ModelMeta) -> None:
+        """Score the passages that a candidate shows, where a task knows those that answer."""
+        answers = []
+        for task, split in self.splits().values():
+            if not (judged := judged_passages(task, split)):
+                continue
+            shown = self.evaluations.find_passages(meta, task, split)
+            if shown is None:
+                # mteb's run has filled the search of the loaded model
+                searcher = Searcher(mteb.get_model(candidate.name, device=self.device))
+                shown = show_passages(searcher, task, split)
+                self.evaluations.keep_passages(meta, task, split, shown)
+            answers.append(first_answers(shown, judged))
+        if answers:
+            self.passages[candidate.name] = score_passages(answers)
 
     def _fits(self, candidate: Candidate, splits: Sequence[Key]) -> bool:
         """Whether the budget allows the evaluations that have not run; if not, the candidate is named."""
@@ -305,6 +333,7 @@ class Work:
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             differences(evaluations, tasks, rows, scores, advice.best),
             sensitivities(evaluations, tasks, rows),
+            self.passages,
         )
 
 

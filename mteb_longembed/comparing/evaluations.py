@@ -15,6 +15,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 
 from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.passages import ShownPassages, judged_passages
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.files import make_folder, slug, write_file
 from mteb_longembed.tasks.data import check_text_retrieval
@@ -124,6 +125,23 @@ class Evaluations:
         path = self._cost(meta, tasks)
         make_folder("the folder of rankings", path.parent)
         write_file(path, json.dumps(asdict(cost)))
+
+    def find_passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> ShownPassages | None:
+        """The passages that an earlier run has shown for each query with a judged one, None if there are none."""
+        try:
+            shown: ShownPassages = json.loads(self._passages(meta, task, split).read_bytes())
+            return shown if judged_passages(task, split).keys() <= shown.keys() else None
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def keep_passages(
+        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, shown: ShownPassages
+    ) -> None:
+        """Keep shown passages for later runs."""
+        write_file(self._passages(meta, task, split), json.dumps(shown))
+
+    def _passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
+        return self._rankings(meta, task, split).with_name(f"{task.metadata.name}_passages.json")
 
     def identity(self, task: AbsTaskRetrieval, split: str) -> str:
         """The hash of a split's data, computed once."""

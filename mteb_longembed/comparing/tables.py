@@ -11,10 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
+from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.files import make_folder, read_json, slug
-from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
+from mteb_longembed.reports.tables.table import (
+    MISSING,
+    Cell,
+    Table,
+    interval_cell,
+    number_cell,
+    places_table,
+    text_cell,
+)
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -140,6 +149,33 @@ def split_table(comparison: Comparison) -> Table | None:
     return Table("splits", f"{_metric(comparison)} by task and split, in percent", header, rows)
 
 
+def passage_table(comparison: Comparison) -> Table | None:
+    """How well the passages answer, None if no task knows which ones do."""
+    if not comparison.passages:
+        return None
+    labels, scores = _labels(comparison), comparison.passages
+    rows = tuple(
+        (
+            text_cell(labels[row.name]),
+            *(interval_cell(at) for at in scores[row.name].at.values()),
+            _tokens(scores[row.name].tokens),
+        )
+        for row in comparison.rows
+    )
+    notes = (
+        f"Passage@k: percent of queries for which, among the best passage of each of the first k documents, one covers "
+        f"at least {COVERED:.0%} of a passage that answers.",
+        "Tokens to the answer: the median of the tokens of all passages down to that one, with its interval; 0.75 "
+        f"words are one token; inf: not among the first {DEPTH} documents.",
+    )
+    header = ("candidate", "passage@1", "passage@5", "tokens to the answer")
+    return Table("passages", "Passages that answer", header, rows, notes)
+
+
+def _tokens(tokens: Interval) -> Cell:
+    return Cell(f"{tokens.mean:,.0f} [{tokens.low:,.0f},{tokens.high:,.0f}]", tokens.mean)
+
+
 def query_tables(comparison: Comparison) -> list[Table]:
     """The queries on which the best differs most from its base, and from BM25; folded in the page."""
     best = comparison.recommendation.best
@@ -180,6 +216,7 @@ def tables(comparison: Comparison) -> list[Table]:
     shown = [
         ranking_table(comparison),
         split_table(comparison),
+        passage_table(comparison),
         places_table(places) if places else None,
     ]
     return [table for table in shown if table is not None]
@@ -201,6 +238,15 @@ def as_json(comparison: Comparison) -> str:
         "candidates": [_plain_row(row, comparison.seconds.get(row.name)) for row in comparison.rows],
         "by_query": {
             other: [asdict(query) for query in queries] for other, queries in comparison.queries.items()
+        },
+        "passages": {
+            name: {
+                **{f"passage@{k}": _ends(share) for k, share in scores.at.items()},
+                "tokens": [
+                    n if math.isfinite(n) else None for n in _ends(scores.tokens) or () if n is not None
+                ],
+            }
+            for name, scores in comparison.passages.items()
         },
         "places": [
             {

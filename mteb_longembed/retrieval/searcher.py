@@ -20,7 +20,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
 from .index_files import StoredIndex, read_index, write_index
-from .passages import passages_of
+from .passages import Passage, passages_of
 from .vector_search import VectorSearch, is_cosine
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
@@ -49,6 +49,8 @@ class Searcher:
         #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
         self.protocol = protocol_of(model)
         self._texts: dict[str, str] = {}
+        #: The passages of documents that were shown.
+        self._passages: dict[str, list[Passage]] = {}
         self._is_current = True
 
     def __len__(self) -> int:
@@ -100,6 +102,7 @@ class Searcher:
         if (vectors := self._vectors) is not None:
             vectors.keep([place for place, key in enumerate(self._texts) if key not in gone])
         self._texts = kept
+        self._passages = {key: spans for key, spans in self._passages.items() if key in kept}
         self._is_current = False
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
@@ -154,7 +157,9 @@ class Searcher:
             return
         best = vectors.best_vectors(query, ids, **metadata_of_documents())
         for key, number in zip(ids, best, strict=True):
-            spans = passages_of(vectors.embedder, self._texts[key])
+            if key not in self._passages:
+                self._passages[key] = passages_of(vectors.embedder, self._texts[key])
+            spans = self._passages[key]
             yield spans[min(number, len(spans) - 1)]
 
 

@@ -13,9 +13,11 @@ from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.data_files import (
+    Passages,
     find_table,
     read_documents,
     read_judgements,
+    read_passages,
     read_queries,
     text_table,
 )
@@ -68,8 +70,8 @@ def files_task(
         corpus: rows with an id (`_id`, `id`, `doc_id` or `docid`), `text` and perhaps `title`: JSON Lines, CSV, TSV,
             a Parquet file, a folder that the `datasets` library has saved, or a folder of `.txt` and `.md` files.
         queries: rows with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
-        qrels: rows with the ids of a query and a document, and perhaps `score`; or without a heading, in BEIR's or
-            TREC's order.
+        qrels: rows with the ids of a query and a document, and perhaps `score`, and `start` and `end` of the passage
+            that answers, in characters of `text`; or without a heading, in BEIR's or TREC's order.
         split: name of the only split.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it.
 
@@ -96,6 +98,7 @@ class LocalFiles(AbsTaskRetrieval):
     """
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
+    _passages: dict[str, Passages]
     k_values = K_VALUES
     metadata = LongEmbedMetadata(
         name="LocalFiles",
@@ -152,7 +155,7 @@ class LocalFiles(AbsTaskRetrieval):
     def _read(self) -> None:
         documents, queries = read_documents(self.corpus_file), read_queries(self.query_file)
         corpus = text_table(documents)
-        self.dataset, self.unjudged = {"default": {}}, {}
+        self.dataset, self.unjudged, self._passages = {"default": {}}, {}, {}
         for split, path in self.judgement_files.items():
             judged = {
                 query: scores
@@ -167,11 +170,16 @@ class LocalFiles(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
+            self._passages[split] = read_passages(path, self.corpus_file)
             n = len(queries) - len(asked)
             self.unjudged[split] = [
                 f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
             ] * bool(n)
         self.data_loaded = True
+
+    def passages(self, split: str) -> Passages:
+        """The judged passages of a split. They are no part of the identity: scores of documents do not need them."""
+        return self._passages[split]
 
     def identity(self) -> str:
         """A hash of everything that was read."""

@@ -31,7 +31,13 @@ JUDGEMENTS = {
     "query": ("query-id", "query_id", "qid"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
     "score": ("score", "relevance", "rel", "label"),
+    "start": ("start",),
+    "end": ("end",),
 }
+#: What a judgement may lack: a score is then 1, and the document has no judged passage.
+_OPTIONAL = ("score", "start", "end")
+#: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
+Passages = dict[str, dict[str, list[tuple[int, int]]]]
 #: The second column of TREC's judgements, which nothing reads.
 _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
@@ -61,11 +67,14 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
     Raises:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
     """
-    documents: dict[str, str] = {}
+    return {name: f"{title} {text}".strip() for name, title, text in _documents(path, shown)}
+
+
+def _documents(path: Path, shown: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """Id, title and text of every document."""
     for where, row in _rows(path, shown, DOCUMENTS):
         title = "" if row["title"] is None else _text(row["title"], "title", where)
-        documents[row["id"]] = f"{title} {_text(row['text'], 'text', where)}".strip()
-    return documents
+        yield row["id"], title, _text(row["text"], "text", where)
 
 
 def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
@@ -115,6 +124,40 @@ def read_judgements(
     return {
         query: {name: max(score, 0) for name, score in scores.items()} for query, scores in judged.items()
     }
+
+
+def read_passages(path: Path, corpus: Path) -> Passages:
+    """The judged passages of `start` and `end`, in characters of the title and text that `read_documents` gives.
+
+    In the file they are characters of the text alone. Several rows for a query and a document are alternatives.
+
+    Raises:
+        DataError: as for `read_judgements`; a passage is not inside the text.
+    """
+    rows = [
+        (where, row)
+        for where, row in _rows(path, None, JUDGEMENTS)
+        if any(row.get(end) not in (None, "") for end in ("start", "end"))
+        and _score(row.get("score", 1), where) > 0
+    ]
+    judged = {str(row["document"]) for _, row in rows}
+    known = (
+        {name: (title, text) for name, title, text in _documents(corpus) if name in judged} if rows else {}
+    )
+    passages: Passages = {}
+    for where, row in rows:
+        title, text = known[str(row["document"])]
+        start, end = row.get("start"), row.get("end")
+        if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+            raise DataError(
+                f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
+                f"the length of the text, got {_brief(start)} and {_brief(end)}."
+            )
+        joined = f"{title} {text}"
+        shift = len(title) + 1 - (len(joined) - len(joined.lstrip()))
+        spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])
+        spans.append((max(start + shift, 0), end + shift))
+    return passages
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
@@ -218,7 +261,7 @@ def _choose(row: Row, columns: Mapping[str, Sequence[str]], where: str) -> dict[
         found = next((name for name in names if name in row), None)
         if found is not None:
             chosen[meaning] = found
-        elif meaning != "score":
+        elif meaning not in _OPTIONAL:
             raise DataError(f"{where}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
 
@@ -228,7 +271,7 @@ def _names(row: Row) -> str:
 
 
 def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(names[0] for meaning, names in columns.items() if meaning != "score")
+    return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
 
 
 # ---- JSON Lines ----------------------------------------------------------------------------------------
@@ -324,7 +367,7 @@ def _separated_rows(
             raise DataError(
                 f"{where}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
             )
-        for column in columns.get("score", ()):
+        for column in (name for what in _OPTIONAL for name in columns.get(what, ())):
             if column in row and _INTEGER.fullmatch(row[column]):
                 row[column] = int(row[column])
         yield number, row
@@ -332,7 +375,7 @@ def _separated_rows(
 
 def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str) -> list[str]:
     """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
-    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning != "score"):
+    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning not in _OPTIONAL):
         if len(set(fields)) < len(fields) or "" in fields:
             raise DataError(f"{where}: expected each column's name once, got {_brief(fields)}.")
         return fields
