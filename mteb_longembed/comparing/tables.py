@@ -119,7 +119,7 @@ def _subject(comparison: Comparison) -> str:
 def _speed(row: Row) -> Cell:
     if row.cost.tokens_per_second is None:
         return Cell(MISSING)
-    ends = f"[{min(row.cost.speeds):.0f},{max(row.cost.speeds):.0f}]"
+    ends = f"[{min(row.cost.speeds):.0f}, {max(row.cost.speeds):.0f}]"
     return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
 
 
@@ -165,10 +165,10 @@ def passage_table(comparison: Comparison) -> Table | None:
     notes = (
         f"Passage@k: percent of queries for which, among the best passage of each of the first k documents, one covers "
         f"at least {COVERED:.0%} of a passage that answers.",
-        "Tokens to the answer: the median of the tokens of all passages down to that one, with its interval; 0.75 "
+        "Tokens read: the median of the tokens of all passages down to that one, with its interval; 0.75 "
         f"words are one token; inf: not among the first {DEPTH} documents.",
     )
-    header = ("candidate", "passage@1", "passage@5", "tokens to the answer")
+    header = ("candidate", "passage@1", "passage@5", "tokens read")
     return Table("passages", "Passages that answer", header, rows, notes)
 
 

@@ -19,6 +19,7 @@ from mteb_longembed import cli
 from mteb_longembed.commands import compare
 from mteb_longembed.comparing import comparison, costs
 from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.diagnose import diagnose
 from tests import tiny
 
 
@@ -150,3 +151,21 @@ def test_a_page_without_figures_says_so_and_bm25_draws_no_bars(base, files, tmp_
     assert "BM25S" not in done.stderr and "sub-models" not in done.stderr
     (page,) = tmp_path.rglob("compare.html")
     assert "The page has no figures: " in page.read_text() and "mteb-longembed[figures]" in page.read_text()
+
+
+def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_path) -> None:
+    paths = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
+    files = {name: data / path for name, path in paths.items()}
+    options = {"strategies": ["gp"], "bm25": False, "show": False, "say": lambda _: None, "folder": tmp_path}
+    made = mteb_longembed.Data.from_files(**files)
+    scores = [
+        {row.name: row.score for row in found.rows}
+        for found in (
+            mteb_longembed.compare(base, made, **options),
+            mteb_longembed.compare(base, **files, **options),
+        )
+    ]
+    assert scores[0] == scores[1] and len(scores[0]) == 2
+    assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
+    with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):
+        mteb_longembed.compare(base, made, make=3, **options)
