@@ -70,7 +70,10 @@ def ranking_table(comparison: Comparison) -> Table:
         for number, row in enumerate(comparison.rows, start=1)
     )
     table = Table(
-        "compare", f"Candidates{_subject(comparison)} on {', '.join(comparison.tasks)}", header, rows
+        "compare",
+        f"Candidates of {_base(comparison) or 'all bases'} on {', '.join(comparison.tasks)}",
+        header,
+        rows,
     ).without_empty_columns()
     notes = [
         f"{_metric(comparison)}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} "
@@ -87,33 +90,27 @@ def ranking_table(comparison: Comparison) -> Table:
 _LEGEND = {
     "to best": "To base, to best: paired differences in points, with their intervals.",
     "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",
-    "tokens/s": "",
+    "tokens/s": "",  # `_speed_note`
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read.",
 }
 
 
 def _speed_note(rows: Sequence[Row]) -> str:
-    rounds = sorted({len(row.cost.speeds) for row in rows if row.cost.speeds})
-    if not rounds or rounds == [1]:
-        return "Tokens/s: one round, which the budget cut short, so no two speeds count as different."
-    return (
-        f"Tokens/s: median, slowest and fastest of {' to '.join(map(str, rounds[:1] + rounds[1:][-1:]))} rounds on the "
-        "same documents; ranges that overlap do not differ."
-    )
+    n_rounds = max(len(row.cost.speeds) for row in rows)
+    rounds = f"median, slowest and fastest of {n_rounds} rounds" if n_rounds > 1 else "one round"
+    return f"Tokens/s: {rounds} on the same documents; ranges that overlap do not differ."
+
+
+def _base(comparison: Comparison) -> str:
+    """The one base, empty if there are several."""
+    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
+    return bases.pop() if len(bases) == 1 else ""
 
 
 def _labels(comparison: Comparison) -> dict[str, str]:
     """What tables call the candidates: with one base only what follows it, as `+gp@1024`."""
-    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
-    (base,) = bases if len(bases) == 1 else ("",)
-    return {row.name: row.name.removeprefix(base) or row.name for row in comparison.rows}
-
-
-def _subject(comparison: Comparison) -> str:
-    """The one base, for titles; empty if there are several."""
-    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
-    return f" of {bases.pop()}" if len(bases) == 1 else ""
+    return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
 
 
 def _speed(row: Row) -> Cell:
