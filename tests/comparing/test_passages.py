@@ -111,7 +111,7 @@ def test_compare_prints_passages_windows_show_them_and_later_runs_know_them(
     for k, share in scores[BM25].at.items():
         assert share.mean == lexical.others[f"Success@{k}"].mean
     table = next(table for table in tables.tables(found) if table.key == "passages")
-    assert table.header[1:] == ("passage@1", "passage@5", "tokens to the answer")
+    assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
     assert (
         json.loads(tables.as_json(found))["passages"][windows]["passage@5"][0] == scores[windows].at[5].mean
     )
