@@ -13,15 +13,17 @@ from . import autoload
 # This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .comparing.calling import compare
+    from .comparing.compare import compare
     from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .retrieval.center import center
     from .retrieval.searcher import open_search, search
+    from .tasks.data import Data
 
 __version__ = "0.4.0"
 __all__ = [
+    "Data",
     "__version__",
     "center",
     "compare",
@@ -35,8 +37,9 @@ __all__ = [
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
+    "Data": "tasks.data",
     "center": "retrieval.center",
-    "compare": "comparing.calling",
+    "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",
     "extend": "encoders.extend",

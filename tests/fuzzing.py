@@ -22,7 +22,7 @@ from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.store.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.tasks.reading import read_queries
+from mteb_longembed.tasks.data_files import read_queries
 from tests import tiny
 
 #: The default numbers of cases of each target.

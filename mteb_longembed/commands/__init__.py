@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -37,6 +38,7 @@ def silence() -> Iterator[None]:
     """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
     import warnings
 
+    os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import re
+import shlex
+import sys
 from pathlib import Path
 
 from mteb_longembed.commands import DEVICE, JSON, Options, silence
@@ -86,24 +88,26 @@ def main(args: argparse.Namespace) -> int:
     # silence is first, because its imports say that the working folder is gone before torch ends the process
     with silence():
         from mteb_longembed.comparing import tables
-        from mteb_longembed.comparing.calling import compare, say_on_stderr
+        from mteb_longembed.comparing.compare import compare, say_on_stderr
         from mteb_longembed.reports.writers import show
 
         # the table says how much each candidate reads
         logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         found = compare(**given, show=not args.json)
-    own = tables.folder_of(found, args.folder)
-    write_file(own / tables.MACHINE, tables.as_json(found))
+    folder = tables.folder_of(found, args.folder)
+    write_file(folder / tables.MACHINE, tables.as_json(found))
+    problems = []
     try:
         pictures = tables.drawings(found)
     except InputError as error:  # matplotlib is an extra
         if args.figures:
             raise
-        say_on_stderr(f"The page has no figures: {error}")
-        pictures = []
-    write_file(own / tables.PAGE, tables.page(found, pictures, tables.siblings(own)))
+        pictures, problems = [], [f"The page has no figures: {error}"]
+        say_on_stderr(problems[0])
+    line = shlex.join(["mteb-longembed", *sys.argv[1:]])
+    write_file(folder / tables.PAGE, tables.page(found, pictures, tables.siblings(folder), line, problems))
     for picture in pictures if args.figures else ():
-        picture.save(args.figures / own.name)
+        picture.save(args.figures / folder.name)
     if args.json:
         print(tables.as_json(found), end="")
         return 0
@@ -116,8 +120,10 @@ def main(args: argparse.Namespace) -> int:
         print(f"Skipped because of the budget: {sentence}")
     if found.tokens_shared:
         print(
-            f"Encoded {found.tokens_encoded:,} tokens; the embeddings of {found.tokens_shared:,} more were known "
-            "already, from other candidates or earlier runs."
+            f"Of {found.tokens_encoded + found.tokens_shared:,} tokens of documents and queries, "
+            f"{found.tokens_encoded:,} were encoded; the others were known from other candidates or earlier runs."
         )
-    print(f"Written: {own / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
+    print(
+        f"Written: {folder / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}."
+    )
     return 0

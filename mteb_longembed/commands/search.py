@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     check_model(args.model)
     from mteb_longembed.encoders.engine.tokenizing import without_surrogates
-    from mteb_longembed.tasks.reading import ignored_files, read_documents
+    from mteb_longembed.tasks.data_files import ignored_files, read_documents
 
     documents = read_documents(args.corpus)
     if not documents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, cast
 
@@ -37,6 +37,9 @@ class Candidate:
     is_base: bool = False  # whether it is the base without extension
     trained_len: int | None = None  # the base's trained length in tokens, None if it has none
     target_len: int | None = None  # how many tokens of a document it reads, None for all
+    is_named: bool = field(
+        default=False, compare=False
+    )  # whether the user wrote this name, and not only its base
 
     @property
     def encoder(self) -> str:
@@ -63,15 +66,15 @@ def candidates_of(
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
-        return [_candidate(base)]
+        return [replace(_candidate(base), is_named=True)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
     first = _candidate(f"{base}+none")
-    found = [first]
+    candidates = [first]
     refused: list[InputError] = []
     for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
         try:
-            found.append(_candidate(f"{base}+{tail}"))
+            candidates.append(_candidate(f"{base}+{tail}"))
         except IncompatibleError as error:
             refused.append(error)
         except InputError as error:
@@ -80,11 +83,11 @@ def candidates_of(
             refused.insert(0, error)  # a wrong length says more than a strategy that does not fit
     # `none` at the trained length is the base, which takes part already
     asked = [key for key in strategies or () if key != "none"] or target_len is not None
-    if len(found) == 1 and asked and refused:
+    if len(candidates) == 1 and asked and refused:
         tried = strategies or [f"a target of {target_len}"]
         what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
         raise InputError(f"{what} {base}: {refused[0]}")
-    return found
+    return candidates
 
 
 def fused(best: Candidate) -> Candidate | None:
@@ -150,13 +153,13 @@ def fitting(base: str) -> str:
     ]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
-    said = "We measured no model with such positions."
+    evidence_note = "We measured no model with such positions."
     if measured:
-        said = (
+        evidence_note = (
             f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
             f"{measured['base']})."
         )
-    lines.append(f"{said} To measure yours: `mteb-longembed compare {base} -t TASK`.")
+    lines.append(f"{evidence_note} To measure yours: `mteb-longembed compare {base} -t TASK`.")
     return "\n".join(lines)
 
 

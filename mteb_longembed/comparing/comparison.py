@@ -1,29 +1,40 @@
-"""The comparison itself: it runs candidates on tasks, cell by cell, within a budget, and keeps finished cells."""
+"""The comparison itself: it runs candidates on tasks, cell by cell, within a budget, and keeps finished evaluations."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
 
 import mteb
 import torch
+from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
+from mteb_longembed.comparing.by_query import QueryDifference, differences, sensitivities
 from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.cells import Cells, CellScores
-from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, count, sample, speed
-from mteb_longembed.comparing.details import QueryDifference, differences, places
+from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, count, sample, speed
+from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
+from mteb_longembed.comparing.passages import (
+    PassageScores,
+    first_answers,
+    judged_passages,
+    score_passages,
+    show_passages,
+)
 from mteb_longembed.comparing.ranking import Recommendation, Row, able, expected, rank, recommend
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
+from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
+from mteb_longembed.tasks.beir import LocalFiles
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
@@ -42,9 +53,12 @@ class Comparison:
     recommendation: Recommendation  # what to do
     tasks: list[str]  # names of the tasks
     n_queries: int  # queries that all candidates answered
-    skipped: list[str]  # one sentence for each cell that did not fit into the budget
+    n_documents: int  # documents of all splits
+    skipped: list[str]  # one sentence for each candidate that did not fit into the budget
     left_out: list[str]  # one sentence for each candidate that could not run
-    seconds: dict[str, float]  # wall time of each candidate's cells, with the time to read stored embeddings
+    seconds: dict[
+        str, float
+    ]  # wall time of each candidate's evaluations, with the time to read stored embeddings
     proxy: bool  # whether the queries were drawn from the documents
     tokens_encoded: int  # tokens that were encoded for this comparison, without probes
     tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
@@ -56,44 +70,80 @@ class Comparison:
     queries: dict[str, list[QueryDifference]]
     #: the position sensitivity by candidate and task, with its number of queries, where depths are known.
     places: list[tuple[str, str, int, Sensitivity]]
+    passages: dict[str, PassageScores]  # by candidate, where tasks know which passages answer
 
 
 @dataclass
 class Work:
     """The state of one comparison: what is done, and what is left."""
 
-    cells: Cells
+    evaluations: Evaluations
     tasks: Sequence[AbsTaskRetrieval]
-    corpora: Mapping[Key, Sequence[Any]]
+    corpora: Mapping[Key, Sequence[Dataset]]
     budget: float | None
     device: str | None
     say: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
-    found: dict[Candidate, dict[Key, CellScores]] = field(default_factory=dict)
+    scores: dict[Candidate, dict[Key, MetricScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
     costs: dict[str, Cost] = field(default_factory=dict)
+    #: The encoders whose documents are encoded.
+    encoded: set[str] = field(default_factory=set)
+    #: By candidate: how well its passages answer.
+    passages: dict[str, PassageScores] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     tokens_encoded: int = 0
     tokens_shared: int = 0
-    #: Models that stay in memory until their cells have run.
-    kept: dict[str, Any] = field(default_factory=dict)
+    #: Models that stay in memory until their evaluations have run.
+    loaded: dict[str, MTEBModels] = field(default_factory=dict)
+
+    def splits(self) -> dict[Key, tuple[AbsTaskRetrieval, str]]:
+        """Each task with each of its splits."""
+        return {
+            (task.metadata.name, split): (task, split) for task in self.tasks for split in task.eval_splits
+        }
 
     def cost(self, candidate: Candidate) -> Cost:
         """The cost of a candidate; that of BM25 is nothing."""
         return self.costs.get(candidate.encoder, Cost())
+
+    def expected_seconds(self, candidate: Candidate, splits: Sequence[Key] | None = None) -> float:
+        """The time to encode the documents: 0 if they need no encoding any more, infinite if it is not known."""
+        cost = self.cost(candidate)
+        if not candidate.encoder or candidate.encoder in self.encoded:
+            return 0.0
+        n_tokens = sum(cost.tokens.get("/".join(key), 0) for key in splits or self.corpora)
+        return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+
+    def budget_left(self) -> float:
+        """Seconds, infinite without a budget."""
+        return math.inf if self.budget is None else self.budget - (time.monotonic() - self.started)
+
+    def in_order(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """First what costs nothing, then what the user named, then the rest; the cheap ones before the dear ones."""
+        seconds = {candidate: self.expected_seconds(candidate) for candidate in candidates}
+        return sorted(candidates, key=lambda c: (seconds[c] > 0, not c.is_named, seconds[c]))
+
+    def planned_seconds(self, candidates: Sequence[Candidate]) -> float:
+        """The expected time of those that the budget allows; each encoder counts once."""
+        by_encoder = {candidate.encoder: self.expected_seconds(candidate) for candidate in candidates}
+        planned, left = 0.0, self.budget_left()
+        for seconds in by_encoder.values():
+            planned += seconds if planned + seconds <= left and math.isfinite(seconds) else 0.0
+        return planned
 
     def measure(self, candidates: Sequence[Candidate]) -> None:
         """Measure each encoder, unless earlier runs measured all of them together.
 
         The rounds are interleaved, so that other work on the machine slows all candidates and not one of them.
         """
-        metas: dict[str, Any] = {}
+        metas: dict[str, ModelMeta] = {}
         for name in dict.fromkeys(candidate.encoder for candidate in candidates if candidate.encoder):
             with suppress(*_LEFT_OUT):  # `run` will say so
                 metas[name] = mteb.get_model_meta(name)
-        known = {name: self.cells.find_cost(meta, self.tasks) for name, meta in metas.items()}
+        known = {name: self.evaluations.find_cost(meta, self.tasks) for name, meta in metas.items()}
         if None not in known.values() and len({cost.measured for cost in known.values() if cost}) < 2:
             self.costs = {name: cost for name, cost in known.items() if cost}
             return
@@ -103,7 +153,7 @@ class Work:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for _ in range(ROUNDS):
             for name in list(metas):
-                is_new = name not in self.kept
+                is_new = name not in self.loaded
                 try:
                     encoder = _encoder(self.load(name))
                     if name not in self.costs:
@@ -115,27 +165,27 @@ class Work:
                 except _LEFT_OUT:
                     del metas[name]
                 encoder = None
-                if name not in self.kept:
+                if name not in self.loaded:
                     _free_memory()  # it takes longer than to encode a short text
-            if self.budget is not None and time.monotonic() - self.started > self.budget / 4:
+            if self.budget is not None and self.budget_left() < 0.75 * self.budget:
                 break  # what is left of the budget is for scores; such speeds never count as different
         for name, meta in metas.items():
-            self.cells.keep_cost(meta, self.tasks, self.costs[name])
+            self.evaluations.keep_cost(meta, self.tasks, self.costs[name])
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str) -> MTEBModels:
         """mteb's object for a name. Small models stay in memory.
 
         Large ones are loaded again for every round: with all of them in memory, a comparison would need the memory
         of many models, while loading costs seconds.
         """
-        if name in self.kept:
-            return self.kept[name]
-        model: Any = mteb.get_model(name, device=self.device)
+        if name in self.loaded:
+            return self.loaded[name]
+        model = mteb.get_model(name, device=self.device)
         if (store := getattr(_encoder(model), "store", None)) is not None:
             store.keeps_windows = True
-        encoders = [_encoder(each) for each in (model, *self.kept.values())]
+        encoders = [_encoder(each) for each in (model, *self.loaded.values())]
         if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
-            self.kept[name] = model
+            self.loaded[name] = model
         return model
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
@@ -148,8 +198,8 @@ class Work:
         n_documents = sum(map(len, corpora))
         who = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
         tokens = [sum(cost.tokens.values()) for cost in costs]
-        what = f"{who} {sum(tokens):,} tokens at most in {n_documents:,} documents"
-        seconds = sum(n / min(cost.speeds) for n, cost in zip(tokens, costs, strict=True) if cost.speeds)
+        what = f"{who} at most {sum(tokens):,} tokens of {n_documents:,} documents"
+        seconds = self.planned_seconds(candidates)
         if not seconds:
             return f"{what}."
         vectors = [(cost.bytes or 0) * n_documents for cost in costs]
@@ -157,55 +207,77 @@ class Work:
         memory = 2 * sum(corpus.data.nbytes for corpus in corpora) + 2 * max(vectors)
         disk = sum(vectors) + len(candidates) * ranked * _RANKED_BYTES
         return (
-            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes at most here (shared work is done only once), "
+            f"{what}: about {seconds / _SECONDS_PER_MINUTE:.1f} minutes here (shared work is done only once), "
             f"{memory / 2**20:,.1f} MB of memory beside the model and {disk / 2**20:,.1f} MB on disk."
         )
 
     def run(self, candidate: Candidate) -> None:
-        """Run all cells of one candidate. After one of our errors, only this candidate is left out."""
+        """Run all evaluations of one candidate. After one of our errors, only this candidate is left out."""
         began, model, name = time.monotonic(), None, candidate.name
         try:
             meta = mteb.get_model_meta(name)
-            for task, split in ((each, split) for each in self.tasks for split in each.eval_splits):
-                key, scores = (task.metadata.name, split), self.cells.find(meta, task, split)
-                if scores is None and self._fits(candidate, key):
-                    if self.cells.exists(meta, task, split):
-                        self.say(
-                            f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again."
-                        )
-                    model = self.load(name) if model is None else model  # not for finished cells alone
-                    scores = self.cells.run(model, meta, task, split)
-                if scores is not None:
-                    self.found.setdefault(candidate, {})[key] = scores
-        except _LEFT_OUT as error:
+            found = {key: self.evaluations.find(meta, *part) for key, part in self.splits().items()}
+            missing = [key for key, scores in found.items() if scores is None]
+            if missing and not self._fits(candidate, missing):
+                return
+            for key in missing:
+                task, split = self.splits()[key]
+                if self.evaluations.exists(meta, task, split):
+                    self.say(f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again.")
+                model = self.load(name) if model is None else model  # not for finished evaluations alone
+                found[key] = self.evaluations.run(model, meta, task, split)
+            self.scores[candidate] = {key: scores for key, scores in found.items() if scores is not None}
+            self.encoded.add(candidate.encoder)
+            self._show_passages(candidate, meta)
+        except (*_LEFT_OUT, ValueError) as error:
+            if not (isinstance(error, _LEFT_OUT) or candidate.matches_words):
+                raise
             reason = str(error).partition("\n")[0]
             if name == BM25 and isinstance(error, ImportError):
                 reason = "it needs pip install mteb-longembed[bm25]."
+            elif not isinstance(error, _LEFT_OUT):
+                reason = "it finds no word in the documents."  # bm25s has no error of its own
             self.left_out.append(f"{name} is left out: {reason}")
-            self.found.pop(candidate, None)
             self.say(self.left_out[-1])
         finally:
             if (store := getattr(_encoder(model), "store", None)) is not None:
                 self.tokens_encoded += store.counts.tokens_encoded
                 self.tokens_shared += store.counts.tokens_read
             self.seconds[name] = time.monotonic() - began
-            self.kept.pop(name, None)
+            self.loaded.pop(name, None)
             model = store = None
             _free_memory()
 
-    def _fits(self, candidate: Candidate, key: Key) -> bool:
-        """Whether the budget allows a cell that has not run; if not, it is named."""
-        cost = self.cost(candidate)
-        expected = cost.tokens["/".join(key)] / cost.tokens_per_second if cost.tokens_per_second else 0.0
-        if self.budget is None or time.monotonic() - self.started + expected <= self.budget:
+    def _show_passages(self, candidate: Candidate, meta: ModelMeta) -> None:
+        """Score the passages that a candidate shows, where a task knows those that answer."""
+        answers = []
+        for task, split in self.splits().values():
+            if not (judged := judged_passages(task, split)):
+                continue
+            shown = self.evaluations.find_passages(meta, task, split)
+            if shown is None:
+                # mteb's run has filled the search of the loaded model
+                searcher = Searcher(mteb.get_model(candidate.name, device=self.device))
+                shown = show_passages(searcher, task, split)
+                self.evaluations.keep_passages(meta, task, split, shown)
+            answers.append(first_answers(shown, judged))
+        if answers:
+            self.passages[candidate.name] = score_passages(answers)
+
+    def _fits(self, candidate: Candidate, splits: Sequence[Key]) -> bool:
+        """Whether the budget allows the evaluations that have not run; if not, the candidate is named."""
+        seconds, left = self.expected_seconds(candidate, splits), self.budget_left()
+        if seconds == 0 or seconds <= left or (math.isinf(seconds) and left > 0):
             return True
-        minutes = expected / _SECONDS_PER_MINUTE
-        self.skipped.append(f"{candidate.name} on {', '.join(key)}: about {minutes:.1f} minutes.")
+        time_needed = (
+            f"about {seconds / _SECONDS_PER_MINUTE:.1f} minutes" if math.isfinite(seconds) else "unknown time"
+        )
+        self.skipped.append(f"{candidate.name}: {time_needed}.")
         return False
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
-        if not any(candidate.name == BM25 for candidate in self.found):
+        if not any(candidate.name == BM25 for candidate in self.scores):
             return None
         means = {
             candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
@@ -215,18 +287,17 @@ class Work:
         return max(means, key=means.__getitem__, default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
-        """The ranking metric of the candidates that have all cells. Only these have answered the same queries."""
+        """The ranking metric of the candidates that have run. All have answered the same queries."""
         return {
-            candidate: {key: next(iter(scores.values())) for key, scores in found.items()}
-            for candidate, found in self.found.items()
-            if len(found) == len(self.corpora)
+            candidate: {key: next(iter(by_metric.values())) for key, by_metric in scores.items()}
+            for candidate, scores in self.scores.items()
         }
 
     def result(
         self, names: Sequence[str], counted: list[str], asked: Sequence[Candidate], *, proxy: bool
     ) -> Comparison:
         """The candidates, ranked on the queries that all of them answered; `names` are the tasks' for `mteb run`."""
-        scores, cells, tasks = self.complete(), self.cells, self.tasks
+        scores, evaluations, tasks = self.complete(), self.evaluations, self.tasks
         if not scores:
             why = (self.left_out + self.skipped)[:1]
             raise InputError(
@@ -234,20 +305,22 @@ class Work:
                 f"{f' ({why[0]})' if why else ''}."
             )
         costs = {candidate: self.cost(candidate) for candidate in scores}
-        rows = rank(scores, costs, others=self.found, proxy=proxy)
+        rows = rank(scores, costs, others=self.scores, proxy=proxy)
         # `mteb run` does not know the names of tasks from local files
-        corpus = next((str(task.files[0]) for task in tasks if hasattr(task, "files")), None)
+        corpus = next((str(task.corpus_file) for task in tasks if isinstance(task, LocalFiles)), None)
         n_queries = sum(map(len, next(iter(scores.values())).values()))
         allowed = able([row.candidate for row in rows], proxy=proxy)
         expect = expected({candidate: scores[candidate] for candidate in allowed})
-        metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in cells.metrics(task)))
-        data = [cells.identity(task, split) for task in tasks for split in task.eval_splits]
-        advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus)
+        metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in evaluations.metrics(task)))
+        data = [evaluations.identity(task, split) for task, split in self.splits().values()]
+        untried = f"{len(self.skipped)} of {len(asked)} candidates" if self.skipped else ""
+        advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus, untried=untried)
         return Comparison(
             rows,
             advice,
             [task.metadata.name for task in tasks],
             n_queries,
+            sum(len(corpus) for parts in self.corpora.values() for corpus in parts),
             self.skipped,
             self.left_out,
             self.seconds,
@@ -258,8 +331,9 @@ class Work:
             counted,
             hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            differences(cells, tasks, rows, scores, advice.best),
-            places(cells, tasks, rows),
+            differences(evaluations, tasks, rows, scores, advice.best),
+            sensitivities(evaluations, tasks, rows),
+            self.passages,
         )
 
 
@@ -269,18 +343,18 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _encoder(model: Any) -> Any:
+def _encoder(model: MTEBModels | None) -> LongModel | None:
     """Our encoder inside an mteb model, None if there is none."""
     inner = getattr(model, "embedder", None) or getattr(model, "model", None)
-    return inner if hasattr(inner, "encode") and hasattr(inner, "store") else None
+    return inner if isinstance(inner, LongModel) else None
 
 
-def corpora_of(tasks: Sequence[AbsTaskRetrieval]) -> dict[Key, Sequence[Any]]:
+def corpora_of(tasks: Sequence[AbsTaskRetrieval]) -> dict[Key, Sequence[Dataset]]:
     """The documents of each split, one table for each subset; a `DataError` if a split has none."""
-    corpora: dict[Key, Sequence[Any]] = {}
-    for task, split in ((each, split) for each in tasks for split in each.eval_splits):
-        found = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
-        if not any(map(len, found)):
+    corpora: dict[Key, Sequence[Dataset]] = {}
+    for task, split in [(one, split) for one in tasks for split in one.eval_splits]:
+        parts = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
+        if not any(map(len, parts)):
             raise DataError(f"{task.metadata.name}, {split}: a corpus needs at least one document, got none.")
-        corpora[task.metadata.name, split] = found
+        corpora[task.metadata.name, split] = parts
     return corpora

@@ -8,12 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import numpy as np
+from datasets import Dataset
+from torch import Tensor
 
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.engine.tokenizing import cutter_of
+from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.retrieval.passages import pools_vectors, tokens_of_vectors
 from mteb_longembed.tasks.cutting import counter_of
@@ -28,6 +30,8 @@ ENOUGH = 0.9
 
 #: (task, split).
 Key = tuple[str, str]
+#: Our models: with one vector a document, or several.
+LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Cost:
     share_read: float = 1.0  # the share of the documents' tokens that is read, from 0 to 1
     vectors: float | None = None  # mean number of vectors of a document, None if that is not known
     enough_len: int = 1  # the smallest power of two, in tokens, at which `ENOUGH` of the text is read
+    length_quartiles: Sequence[
+        float
+    ] = ()  # lengths of documents in tokens: the quarter, the half, three quarters
     #: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
     speeds: Sequence[float] = ()
     bytes: float | None = None  # mean bytes of a document's vectors, as they are stored
@@ -56,73 +63,78 @@ class Cost:
         return together and min(self.speeds) > max(other.speeds)
 
 
-def sample(corpora: Sequence[Any], device_type: str) -> list[str]:
+def sample(corpora: Sequence[Dataset], device_type: str) -> list[str]:
     """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
 
     On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
     the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
     """
-    places = [(corpus, place) for corpus in corpora for place in range(len(corpus))]
+    rows = [(corpus, index) for corpus in corpora for index in range(len(corpus))]
     limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
-    drawn: dict[str, None] = {}
-    for corpus, place in random.Random(0).sample(places, len(places)):
-        ((text,),) = texts_of(corpus.select([place]))
+    texts: dict[str, None] = {}
+    for corpus, index in random.Random(0).sample(rows, len(rows)):
+        ((text,),) = texts_of(corpus.select([index]))
         if text:
-            drawn[text] = None
-        if sum(map(len, drawn)) >= limit:
+            texts[text] = None
+        if sum(map(len, texts)) >= limit:
             break
-    return list(drawn)
+    return list(texts)
 
 
-def speed(model: Any, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
+def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
     """Tokens of documents that a model encodes in a second, and the bytes of one vector.
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
     The first call of a new model makes things that are made only once, so a text that is a little longer than the
     trained length runs before the clock starts.
     """
-    rows = model.first.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
+    rows = model.first.token_ids(texts, document_prompt(model))
+    n_tokens = sum(map(len, [text.split() for text in texts] if rows is None else rows))
     store, model.store = model.store, None  # embeddings that are stored already would say nothing about speed
     try:
         if is_new:
             n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
             model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
         started = time.perf_counter()
-        found = model.encode_document(texts, show_progress_bar=False)
+        embeddings = model.encode_document(texts, show_progress_bar=False)
         seconds = time.perf_counter() - started
     finally:
         model.store = store
-    vector = np.atleast_2d(found[0].cpu() if hasattr(found[0], "cpu") else found[0])[0]
-    return sum(map(len, rows)) / seconds, vector.nbytes
+    first = embeddings[0]
+    vector = np.atleast_2d(first.cpu() if isinstance(first, Tensor) else first)[0]
+    return n_tokens / seconds, vector.nbytes
 
 
-def count(model: Any, corpora: Mapping[Key, Sequence[Any]], target_len: int | None) -> Cost:
+def count(model: LongModel | None, corpora: Mapping[Key, Sequence[Dataset]], target_len: int | None) -> Cost:
     """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding."""
-    first: Any = getattr(model, "first", None)
-    cutter = cutter_of(first.tokenizer) if first is not None and first.token_ids(["a"]) is not None else None
+    has_ids = model is not None and model.first.token_ids(["a"]) is not None
+    cutter = cutter_of(model.first.tokenizer) if model is not None and has_ids else None
     words = counter_of(model, "")
-    prompt = document_prompt(model) if cutter else ""
-    before = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0
-    around = before + (len(cutter.prefix_ids) + len(cutter.suffix_ids) if cutter else 0)
+    prompt = document_prompt(model) if model is not None and cutter else ""
+    n_prompt = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0
+    n_added = n_prompt + (len(cutter.prefix_ids) + len(cutter.suffix_ids) if cutter else 0)
     tokens = {"/".join(key): 0 for key in corpora}
-    whole: list[int] = []  # content tokens of each document
+    lengths: list[int] = []  # content tokens of each document
     n_read = n_vectors = 0
     for key, parts in corpora.items():
         for texts in (texts for part in parts for texts in texts_of(part)):
-            if cutter is None:
-                own = [words.ends(text, [])[0] for text in texts]
-                lengths = [min(n, target_len or n) for n in own]
+            if cutter is None or model is None:
+                contents = [words.ends(text, [])[0] for text in texts]
+                read = [min(n, target_len or n) for n in contents]
             else:
-                own = [len(ids) - before for ids in cutter.contents([prompt + t for t in texts], sys.maxsize)]
-                rows = first.token_ids(texts, prompt or None)
-                lengths = [len(row) for row in rows]
-                n_vectors += sum(len(each) for each in tokens_of_vectors(model, rows, prompt or None))
-            whole += own
-            n_read += sum(min(max(n - around, 0), all_) for n, all_ in zip(lengths, own, strict=True))
-            tokens["/".join(key)] += sum(lengths)
-    total = sum(whole)
-    enough = 1
-    while sum(min(n, max(enough - around, 0)) for n in whole) < ENOUGH * total:
-        enough *= 2
-    vectors = n_vectors / len(whole) if cutter and not pools_vectors(model) else None
-    return Cost(tokens, n_read / total if total else 1.0, vectors, enough)
+                contents = [
+                    len(i) - n_prompt for i in cutter.contents([prompt + t for t in texts], sys.maxsize)
+                ]
+                rows = model.first.token_ids(texts, prompt or None) or []
+                read = [len(row) for row in rows]
+                n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
+            lengths += contents
+            n_read += sum(min(max(n - n_added, 0), most) for n, most in zip(read, contents, strict=True))
+            tokens["/".join(key)] += sum(read)
+    total = sum(lengths)
+    enough_len = 1
+    while sum(min(n, max(enough_len - n_added, 0)) for n in lengths) < ENOUGH * total:
+        enough_len *= 2
+    vectors = n_vectors / len(lengths) if cutter and not pools_vectors(model) else None
+    quartiles = [float(length) for length in np.quantile(lengths, [0.25, 0.5, 0.75])]
+    return Cost(tokens, n_read / total if total else 1.0, vectors, enough_len, quartiles)

@@ -69,7 +69,7 @@ class Row:
 
 def able(candidates: Sequence[Candidate], *, proxy: bool) -> list[Candidate]:
     """The candidates that may be the best: with drawn queries none that matches words, if another one finished."""
-    return [each for each in candidates if not (proxy and each.matches_words)] or list(candidates)
+    return [c for c in candidates if not (proxy and c.matches_words)] or list(candidates)
 
 
 def rank(
@@ -85,20 +85,20 @@ def rank(
     With `proxy` the queries were drawn from the documents. That helps candidates that match words, so none of them is
     the best. `others` has the scores of each metric, the ranking one first.
     """
-    order = {candidate: _groups(found) for candidate, found in scores.items()}
+    groups = {candidate: _groups(by_split) for candidate, by_split in scores.items()}
     weights = _weights(next(iter(scores.values())))
-    means = {candidate: mean_of_means_interval(groups, weights) for candidate, groups in order.items()}
-    ranked = sorted(order, key=lambda candidate: -means[candidate].mean)
+    means = {candidate: mean_of_means_interval(arrays, weights) for candidate, arrays in groups.items()}
+    ranked = sorted(groups, key=lambda candidate: -means[candidate].mean)
     best = able(ranked, proxy=proxy)[0]
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
-    tests = [randomisation_test(order[bases[c.base]], order[c], weights) for c in compared]
+    tests = [randomisation_test(groups[bases[c.base]], groups[c], weights) for c in compared]
     p_values = dict(zip(compared, adjust(tests), strict=True))
 
     def difference(first: Candidate | None, second: Candidate) -> Interval | None:
         if first is None or first is second:
             return None
-        return difference_interval(order[first], order[second], weights).scaled(100)
+        return difference_interval(groups[first], groups[second], weights).scaled(100)
 
     return [
         Row(
@@ -131,51 +131,49 @@ def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
 
     The highest of many scores is too high: part of it is luck on the very queries that chose it.
     """
-    found = next(iter(scores.values()))
-    if sum(map(len, found.values())) < LEAST_QUERIES:
+    some = next(iter(scores.values()))
+    if sum(map(len, some.values())) < LEAST_QUERIES:
         return None
-    halves: list[dict[tuple[str, str], list[str]]] = [{}, {}]
-    for key, by_query in found.items():
+    subsets: list[dict[tuple[str, str], list[str]]] = [{}, {}]
+    for key, by_query in some.items():
         # by a hash, because neighbouring ids may be of one kind or of one document
         drawn = sorted(by_query, key=lambda query: hashlib.sha256(query.encode("utf-8", "replace")).digest())
-        for half, queries in zip(halves, (drawn[::2], drawn[1::2]), strict=True):
+        for subset, queries in zip(subsets, (drawn[::2], drawn[1::2]), strict=True):
             if queries:
-                half[key] = queries
+                subset[key] = queries
     means = [
         {
             candidate: sum(
-                weight * float(np.mean([own[key][query] for query in half[key]]))
-                for weight, key in zip(_weights(half), sorted(half), strict=True)
+                weight * float(np.mean([by_split[key][query] for query in subset[key]]))
+                for weight, key in zip(_weights(subset), sorted(subset), strict=True)
             )
-            for candidate, own in scores.items()
+            for candidate, by_split in scores.items()
         }
-        for half in halves
+        for subset in subsets
     ]
-    chosen = [max(half, key=half.__getitem__) for half in means]
+    chosen = [max(mean, key=mean.__getitem__) for mean in means]
     score = (means[1][chosen[0]] + means[0][chosen[1]]) / 2
     return Expected(100 * score, (chosen[0].name, chosen[1].name))
 
 
 def _others(
-    found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float]
+    scores: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float]
 ) -> dict[str, Interval]:
-    names = list(next(iter(found.values()), {}))[1:]
-    return {
-        name: mean_of_means_interval(
-            _groups({key: by_metric[name] for key, by_metric in found.items()}), weights
-        ).scaled(100)
-        for name in names
-    }
+    def groups(name: str) -> list[NDArray[np.float64]]:
+        return _groups({key: by_metric[name] for key, by_metric in scores.items()})
+
+    names = list(next(iter(scores.values()), {}))[1:]
+    return {name: mean_of_means_interval(groups(name), weights).scaled(100) for name in names}
 
 
-def _groups(found: Scores) -> list[NDArray[np.float64]]:
+def _groups(scores: Scores) -> list[NDArray[np.float64]]:
     """One array for each split, with sorted queries."""
-    return [np.array([found[key][query] for query in sorted(found[key])]) for key in sorted(found)]
+    return [np.array([scores[key][query] for query in sorted(scores[key])]) for key in sorted(scores)]
 
 
-def _weights(found: Iterable[tuple[str, str]]) -> list[float]:
+def _weights(keys: Iterable[tuple[str, str]]) -> list[float]:
     """The weight of each split in the mean: all tasks weigh the same, and all splits of a task."""
-    tasks = [task for task, _ in sorted(found)]
+    tasks = [task for task, _ in sorted(keys)]
     return [1 / len(set(tasks)) / tasks.count(task) for task in tasks]
 
 
@@ -206,13 +204,15 @@ def recommend(
     *,
     proxy: bool = False,
     corpus: str | None = None,
+    untried: str = "",
 ) -> Recommendation:
     """Choose with a fixed rule.
 
     The best candidate has the highest score. It is better than the base if the 95 % interval of the paired difference
     to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. Cheaper are
     candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
-    were all faster than those of the best, and the one with the smallest vectors.
+    were all faster than those of the best, and the one with the smallest vectors. `untried` says how many candidates
+    the budget left out.
     """
     allowed = able([row.candidate for row in rows], proxy=proxy)
     best, *others = [row for row in rows if row.candidate in allowed]
@@ -222,6 +222,8 @@ def recommend(
     fastest = max(faster, key=lambda row: (row.is_bm25, row.cost.tokens_per_second or 0.0), default=best)
     smallest = min(smaller, key=lambda row: row.size or 0.0, default=best)
     verdict, first = _verdict(best, f"{n_queries:,} {'query' if n_queries == 1 else 'queries'}")
+    if untried:
+        first += f" {untried} were not tried: --budget was too short."
     if expected is not None and len(set(expected.choices)) > 1:
         first += (
             f" But half of the queries choose {expected.choices[0]}, the other half {expected.choices[1]}."
@@ -238,15 +240,7 @@ def recommend(
             sentences.append(
                 f"BM25, which needs no vectors, scores {row.score.mean:.1f}: {_against(row.loss)} the best."
             )
-    longest = max(
-        (r.candidate.target_len or 0 for r in rows if r.candidate.base == best.candidate.base), default=0
-    )
-    enough = best.cost.enough_len
-    if best.cost.share_read < ENOUGH and enough > longest:
-        sentences.append(
-            f"{best.name} reads {best.cost.share_read:.0%} of the text: raise --target to "
-            f"{f'{enough // 1024}k' if enough >= 1024 else enough} to read {ENOUGH:.0%} or more."
-        )
+    sentences += _longer_target(rows, next((row for row in [best, *others] if not row.is_bm25), best))
     if proxy:
         sentences.append(
             "The queries are sentences drawn from the documents: a proxy for real queries, which helps methods that "
@@ -256,10 +250,24 @@ def recommend(
     return Recommendation(verdict, best.name, fastest.name, smallest.name, expected, tuple(sentences))
 
 
+def _longer_target(rows: Sequence[Row], model: Row) -> list[str]:
+    """That a longer target reads more, if no candidate of this base reads enough."""
+    lens = [row.candidate.target_len or 0 for row in rows if row.candidate.base == model.candidate.base]
+    enough = model.cost.enough_len
+    if model.cost.share_read >= ENOUGH or enough <= max(lens):
+        return []
+    target = f"{enough // 1024}k" if enough >= 1024 else enough
+    return [
+        f"{model.name} reads {model.cost.share_read:.0%} of the text: raise --target to {target} to read {ENOUGH:.0%} "
+        "or more."
+    ]
+
+
 def _verdict(best: Row, questions: str) -> tuple[str, str]:
     score = f"{best.score.mean:.1f}"
+    these = "this" if questions == "1 query" else "these"
     if best.candidate.is_base or best.is_bm25:
-        return "nothing better", f"Nothing beats {best.name} on these {questions} ({score})."
+        return "nothing better", f"Nothing beats {best.name} on {these} {questions} ({score})."
     if best.gain is None:
         return "undecided", (
             f"{best.name} has the highest score ({score}). Its base did not take part, so nothing is known about what "
@@ -279,15 +287,15 @@ def _verdict(best: Row, questions: str) -> tuple[str, str]:
 def _cheaper(best: Row, fastest: Row, smallest: Row) -> list[str]:
     """What is faster, and what has smaller vectors, without losing much."""
     limit = f"and loses less than {LOSS:g} points (95 % interval)."
-    found = []
+    sentences = []
     if fastest is not best:
-        found.append(f"{fastest.name} is faster ({_speed(fastest)} against {_speed(best)}) {limit}")
+        sentences.append(f"{fastest.name} is faster ({_speed(fastest)} against {_speed(best)}) {limit}")
     if smallest is not best and not smallest.is_bm25:
-        found.append(
+        sentences.append(
             f"{smallest.name} has smaller vectors ({(smallest.size or 0) / 1024:,.1f} KB a document against "
             f"{(best.size or 0) / 1024:,.1f} KB) {limit}"
         )
-    return found or [f"Nothing faster or smaller is certain to stay within {LOSS:g} points of it."]
+    return sentences or [f"Nothing faster or smaller is certain to stay within {LOSS:g} points of it."]
 
 
 def _against(loss: Interval) -> str:

@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.comparing.comparison import Comparison
-from mteb_longembed.comparing.costs import ROUNDS
+from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
-from mteb_longembed.reports.tables.table import MISSING, Cell, Table, number_cell, places_table, text_cell
+from mteb_longembed.reports.tables.table import (
+    MISSING,
+    Cell,
+    Table,
+    interval_cell,
+    number_cell,
+    places_table,
+    text_cell,
+)
 from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -29,13 +37,13 @@ _ANGLES = [math.pi / 4 + k * math.pi / 4 for k in range(8)]
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 
 
-def ranking_table(found: Comparison) -> Table:
+def ranking_table(comparison: Comparison) -> Table:
     """The candidates, the best first."""
-    others = list(found.rows[0].others)
+    others, labels = list(comparison.rows[0].others), _labels(comparison)
     header = (
         "#",
         "candidate",
-        _metric(found),
+        _metric(comparison),
         "to base",
         "p adj.",
         "to best",
@@ -48,7 +56,7 @@ def ranking_table(found: Comparison) -> Table:
     rows = tuple(
         (
             text_cell(number),
-            text_cell(row.name),
+            text_cell(labels[row.name]),
             number_cell(row.score.mean, interval=row.score),
             _difference(row.gain),
             _p_value(row.p_value),
@@ -59,63 +67,115 @@ def ranking_table(found: Comparison) -> Table:
             number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 2),
             Cell(f"{row.cost.share_read:.0%}", 100 * row.cost.share_read),
         )
-        for number, row in enumerate(found.rows, start=1)
+        for number, row in enumerate(comparison.rows, start=1)
     )
-    made = Table("compare", f"Candidates on {', '.join(found.tasks)}", header, rows).without_empty_columns()
+    table = Table(
+        "compare",
+        f"Candidates of {_base(comparison) or 'all bases'} on {', '.join(comparison.tasks)}",
+        header,
+        rows,
+    ).without_empty_columns()
     notes = [
-        f"{_metric(found)}: percent, the mean over splits, then over tasks, of {found.n_queries:,} queries; the "
-        "brackets show the 95 % interval."
+        f"{_metric(comparison)}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} "
+        "queries; the brackets show the 95 % interval."
+        if comparison.n_queries > 1
+        else f"{_metric(comparison)}: percent, of 1 query, so there are no intervals."
     ]
-    notes += [text for column, text in _LEGEND.items() if column in made.header]
-    return replace(made, notes=(*notes, *found.counted))
+    legend = _LEGEND | {"tokens/s": _speed_note(comparison.rows)}
+    notes += [text for column, text in legend.items() if column in table.header]
+    return replace(table, notes=(*notes, *comparison.counted))
 
 
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To base, to best: paired differences in points, with their intervals.",
     "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",
-    "tokens/s": f"Tokens/s: median, slowest and fastest of {ROUNDS} rounds on the same documents; ranges that overlap "
-    "do not differ.",
+    "tokens/s": "",  # `_speed_note`
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read.",
 }
 
 
+def _speed_note(rows: Sequence[Row]) -> str:
+    n_rounds = max(len(row.cost.speeds) for row in rows)
+    rounds = f"median, slowest and fastest of {n_rounds} rounds" if n_rounds > 1 else "one round"
+    return f"Tokens/s: {rounds} on the same documents; ranges that overlap do not differ."
+
+
+def _base(comparison: Comparison) -> str:
+    """The one base, empty if there are several."""
+    bases = {row.candidate.base for row in comparison.rows if row.candidate.base}
+    return bases.pop() if len(bases) == 1 else ""
+
+
+def _labels(comparison: Comparison) -> dict[str, str]:
+    """What tables call the candidates: with one base only what follows it, as `+gp@1024`."""
+    return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
+
+
 def _speed(row: Row) -> Cell:
     if row.cost.tokens_per_second is None:
         return Cell(MISSING)
-    ends = f"[{min(row.cost.speeds):.0f},{max(row.cost.speeds):.0f}]"
+    ends = f"[{min(row.cost.speeds):.0f}, {max(row.cost.speeds):.0f}]"
     return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
 
 
-def _metric(found: Comparison) -> str:
+def _metric(comparison: Comparison) -> str:
     """What ranks: the metric, or `main score` if the tasks have different ones."""
-    n_ranking = len(found.metrics) - len(found.rows[0].others)
-    return found.metrics[0] if n_ranking == 1 else "main score"
+    n_ranking = len(comparison.metrics) - len(comparison.rows[0].others)
+    return comparison.metrics[0] if n_ranking == 1 else "main score"
 
 
-def split_table(found: Comparison) -> Table | None:
+def split_table(comparison: Comparison) -> Table | None:
     """The scores by split, None if there is only one split."""
-    keys = list(found.rows[0].by_split)
+    keys = list(comparison.rows[0].by_split)
     if len(keys) < 2:
         return None
+    labels = _labels(comparison)
     rows = tuple(
         (
-            text_cell(row.name),
+            text_cell(labels[row.name]),
             *(number_cell(row.by_split[key].mean, interval=row.by_split[key]) for key in keys),
         )
-        for row in found.rows
+        for row in comparison.rows
     )
     header = (
         "candidate",
         *(f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys),
     )
-    return Table("splits", f"{_metric(found)} by task and split, in percent", header, rows)
+    return Table("splits", f"{_metric(comparison)} by task and split, in percent", header, rows)
 
 
-def query_tables(found: Comparison) -> list[Table]:
+def passage_table(comparison: Comparison) -> Table | None:
+    """How well the passages answer, None if no task knows which ones do."""
+    if not comparison.passages:
+        return None
+    labels, scores = _labels(comparison), comparison.passages
+    rows = tuple(
+        (
+            text_cell(labels[row.name]),
+            *(interval_cell(at) for at in scores[row.name].at.values()),
+            _tokens(scores[row.name].tokens),
+        )
+        for row in comparison.rows
+    )
+    notes = (
+        f"Passage@k: percent of queries for which, among the best passage of each of the first k documents, one covers "
+        f"at least {COVERED:.0%} of a passage that answers.",
+        "Tokens read: the median of the tokens of all passages down to that one, with its interval; 0.75 "
+        f"words are one token; inf: not among the first {DEPTH} documents.",
+    )
+    header = ("candidate", "passage@1", "passage@5", "tokens read")
+    return Table("passages", "Passages that answer", header, rows, notes)
+
+
+def _tokens(tokens: Interval) -> Cell:
+    return Cell(f"{tokens.mean:,.0f} [{tokens.low:,.0f},{tokens.high:,.0f}]", tokens.mean)
+
+
+def query_tables(comparison: Comparison) -> list[Table]:
     """The queries on which the best differs most from its base, and from BM25; folded in the page."""
-    best = found.recommendation.best
+    best = comparison.recommendation.best
     header = ("query", "points", "rank", "relevant", "first", "rank there", "relevant there", "first there")
     notes = (
         f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1. "
@@ -128,81 +188,121 @@ def query_tables(found: Comparison) -> list[Table]:
             header,
             tuple(
                 (
-                    text_cell(each.text),
-                    number_cell(each.points),
+                    text_cell(query.text),
+                    number_cell(query.points),
                     *(
                         cell
-                        for side in (each.best, each.other)
+                        for side in (query.best, query.other)
                         for cell in (text_cell(side.rank), text_cell(side.relevant), text_cell(side.first))
                     ),
                 )
-                for each in queries
+                for query in queries
             ),
             notes,
             is_folded=True,
         )
-        for other, queries in found.queries.items()
+        for other, queries in comparison.queries.items()
         if queries
     ]
 
 
-def tables(found: Comparison) -> list[Table]:
+def tables(comparison: Comparison) -> list[Table]:
     """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
-    made = [ranking_table(found), split_table(found), places_table(found.places) if found.places else None]
-    return [table for table in made if table is not None]
+    labels = _labels(comparison)
+    places = [(labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.places]
+    shown = [
+        ranking_table(comparison),
+        split_table(comparison),
+        passage_table(comparison),
+        places_table(places) if places else None,
+    ]
+    return [table for table in shown if table is not None]
 
 
 _SAME = (
     "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
-    "skipped",
+    "skipped", "n_documents",
 )  # fmt: skip
 
 
-def as_json(found: Comparison) -> str:
+def as_json(comparison: Comparison) -> str:
     """Everything that was found, as JSON."""
     plain = {
         "version": version("mteb-longembed"),
-        **{key: getattr(found, key) for key in _SAME},
-        "queries": found.n_queries,
-        "recommendation": asdict(found.recommendation),
-        "candidates": [_plain_row(row, found.seconds.get(row.name)) for row in found.rows],
-        "by_query": {other: [asdict(each) for each in queries] for other, queries in found.queries.items()},
+        **{key: getattr(comparison, key) for key in _SAME},
+        "queries": comparison.n_queries,
+        "recommendation": asdict(comparison.recommendation),
+        "candidates": [_plain_row(row, comparison.seconds.get(row.name)) for row in comparison.rows],
+        "by_query": {
+            other: [asdict(query) for query in queries] for other, queries in comparison.queries.items()
+        },
+        "passages": {
+            name: {
+                **{f"passage@{k}": _ends(share) for k, share in scores.at.items()},
+                "tokens": [
+                    n if math.isfinite(n) else None for n in _ends(scores.tokens) or () if n is not None
+                ],
+            }
+            for name, scores in comparison.passages.items()
+        },
         "places": [
             {
                 "candidate": name,
                 "task": task,
                 "queries": n,
-                "thirds": [100 * third for third in made.thirds],
-                "sensitivity": _ends(made.index.scaled(100)),
-                "noise": 100 * made.noise,
+                "thirds": [100 * third for third in sensitivity.thirds],
+                "sensitivity": _ends(sensitivity.index.scaled(100)),
+                "noise": 100 * sensitivity.noise,
             }
-            for name, task, n, made in found.places
+            for name, task, n, sensitivity in comparison.places
         ],
     }
     return json.dumps(plain, indent=1) + "\n"
 
 
-def drawings(found: Comparison) -> list[Drawing]:
+def drawings(comparison: Comparison) -> list[Drawing]:
     """The figures: score by length for each task, and score against speed."""
-    by_length = [_by_length(found, task) for task in dict.fromkeys(found.tasks)]
-    return [drawing for drawing in (*by_length, _cost(found)) if drawing is not None]
+    by_length = [_by_length(comparison, task) for task in dict.fromkeys(comparison.tasks)]
+    return [drawing for drawing in (*by_length, _cost(comparison)) if drawing is not None]
 
 
-def page(found: Comparison, pictures: list[Drawing], links: Sequence[tuple[str, str]] = ()) -> str:
-    """One self-contained HTML page."""
+def page(
+    comparison: Comparison,
+    pictures: list[Drawing],
+    links: Sequence[tuple[str, str]] = (),
+    command: str = "",
+    problems: Sequence[str] = (),
+) -> str:
+    """One self-contained HTML page; `command` is the line that made it."""
     from mteb_longembed.reports import html_page
     from mteb_longembed.reports.overview import Overview
 
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
-        ("Written", found.written),
-        ("Data", f"{', '.join(found.tasks)}, {found.n_queries:,} queries"),
-        ("Candidates", f"{len(found.rows)}"),
+        ("Written", comparison.written),
+        ("Data", f"{', '.join(comparison.tasks)}, {comparison.n_queries:,} queries"),
+        ("Documents", _documents(comparison)),
+        ("Candidates", f"{len(comparison.rows)}"),
+        *([("Command", command)] if command else []),
         ("Versions", versions),
     )
-    head = Overview(facts, found.recommendation.sentences)
-    shown = [*tables(found), *query_tables(found)]
-    return html_page.write(shown, pictures, found.left_out + found.skipped, head, "Comparison", links)
+    head = Overview(facts, comparison.recommendation.sentences)
+    shown = [*tables(comparison), *query_tables(comparison)]
+    return html_page.write(
+        shown, pictures, [*comparison.left_out, *comparison.skipped, *problems], head, "Comparison", links
+    )
+
+
+def _documents(comparison: Comparison) -> str:
+    """How many documents there are, and how long they are."""
+    for row in comparison.rows:
+        if row.cost.length_quartiles:
+            low, median, high = row.cost.length_quartiles
+            return (
+                f"{comparison.n_documents:,}; half of them have {low:,.0f} to {high:,.0f} tokens of "
+                f"{row.candidate.base}, the median is {median:,.0f}"
+            )
+    return f"{comparison.n_documents:,}"
 
 
 def _p_value(value: float | None) -> Cell:
@@ -243,17 +343,17 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
     return [interval.mean, low, high]
 
 
-def _by_length(found: Comparison, task: str) -> Drawing | None:
+def _by_length(comparison: Comparison, task: str) -> Drawing | None:
     from mteb_longembed.reports.figures.drawing import draw_lines, new_drawing, style
 
-    splits = {s.removeprefix(_LENGTH): s for name, s in found.rows[0].by_split if name == task}
+    splits = {s.removeprefix(_LENGTH): s for name, s in comparison.rows[0].by_split if name == task}
     lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
     if len(lengths) < 2:
         return None
-    title = f"{task}: {_metric(found)} by length of the documents, with 95 % intervals"
+    title = f"{task}: {_metric(comparison)} by length of the documents, with 95 % intervals"
     drawing, (axes,) = new_drawing(f"by-length-{task}", title, 7, 4)
     series = []
-    for number, row in enumerate(found.rows[:7]):
+    for number, row in enumerate(comparison.rows[:7]):
         look = style(number)
         parts = {length: row.by_split[lengths[length]] for length in sorted(lengths)}
         lows, highs = ([getattr(part, end) for part in parts.values()] for end in ("low", "high"))
@@ -265,23 +365,23 @@ def _by_length(found: Comparison, task: str) -> Drawing | None:
         series.append((short(row.name), means, tips, look))
     draw_lines(drawing, axes, series)
     axes.set_xlabel("tokens of a document")
-    axes.set_ylabel(f"{_metric(found)} (%)")
+    axes.set_ylabel(f"{_metric(comparison)} (%)")
     axes.set_ylim(0, 102)
     drawing.legend(axes)
     return drawing
 
 
-def _cost(found: Comparison) -> Drawing | None:
+def _cost(comparison: Comparison) -> Drawing | None:
     """Score against speed. The numbers at the points are those of the table's rows; BM25 is a line."""
     from mteb_longembed.reports.figures.drawing import COLOURS, draw_interval, new_drawing
 
-    if sum(row.cost.tokens_per_second is not None for row in found.rows) < 2:
+    if sum(row.cost.tokens_per_second is not None for row in comparison.rows) < 2:
         return None
     drawing, (axes,) = new_drawing(
-        "cost", f"{_metric(found)} against speed: up and to the right is better", 7, 4.6
+        "cost", f"{_metric(comparison)} against speed: up and to the right is better", 7, 4.6
     )
     points = []
-    for number, row in enumerate(found.rows, start=1):
+    for number, row in enumerate(comparison.rows, start=1):
         tip = f"{row.name}: {row.score.mean:.1f}"
         if row.is_bm25:
             line = axes.axhline(row.score.mean, color=COLOURS[3], lw=1.2, ls="--", zorder=1)
@@ -298,7 +398,7 @@ def _cost(found: Comparison) -> Drawing | None:
     axes.margins(0.1)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("tokens/s (bar: slowest to fastest round)")
-    axes.set_ylabel(f"{_metric(found)} (%), bar: 95 % interval")
+    axes.set_ylabel(f"{_metric(comparison)} (%), bar: 95 % interval")
     drawing.legend(axes)
     _number(drawing, axes, points)
     return drawing
@@ -332,19 +432,19 @@ COMPARISONS = "comparisons"
 PAGE, MACHINE = "compare.html", "compare.json"
 
 
-def folder_of(found: Comparison, output: Path) -> Path:
+def folder_of(comparison: Comparison, output: Path) -> Path:
     """The folder of a comparison, made if need be. Its name has a hash of data, candidates and metrics.
 
     So the same command writes to the same place, and another one never overwrites it.
     """
-    folder = output / COMPARISONS / slug(f"{'+'.join(found.tasks)[:60]}-{found.identity[:8]}")
+    folder = output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
     make_folder("the comparison's folder", folder)
     return folder
 
 
 def siblings(folder: Path) -> list[tuple[str, str]]:
     """Links to the other comparisons, the newest first: the page's address, and data, best candidate and date."""
-    found = []
+    pages = []
     for path in folder.parent.glob(f"*/{MACHINE}"):
         if path.parent == folder or not path.with_name(PAGE).is_file():
             continue
@@ -354,5 +454,5 @@ def siblings(folder: Path) -> list[tuple[str, str]]:
             text = f"{', '.join(saved['tasks'])}: {best}, {written}"
         except (DataError, OSError, LookupError, TypeError):
             continue  # another program wrote it
-        found.append((str(written), f"../{path.parent.name}/{PAGE}", text))
-    return [(address, text) for _, address, text in sorted(found, reverse=True)]
+        pages.append((str(written), f"../{path.parent.name}/{PAGE}", text))
+    return [(address, text) for _, address, text in sorted(pages, reverse=True)]

@@ -92,7 +92,8 @@ class FusedSearch(DescribedNow, HybridSearch):
     def index(self, corpus: Any, **options: Any) -> None:
         """Index the corpus for the encoder and for BM25."""
         self._n_documents = len(corpus)
-        super().index(corpus, **options)
+        for model in self.wrapped_models:  # mteb's method shows a progress bar for them
+            model.index(corpus, **options)
 
     def refresh(self, corpus: Any, **options: Any) -> None:
         """Compute again what depends on all documents, after the search over vectors was given other ones."""

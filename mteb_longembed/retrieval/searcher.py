@@ -32,7 +32,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
 from .index_files import IndexedModel, StoredIndex, read_index, write_index
-from .passages import passages_of
+from .passages import Passage, passages_of
 from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
@@ -67,6 +67,8 @@ class Searcher:
         self.protocol = protocol_of(model)
         # replaced and never changed, so that a call that fails can be undone
         self._texts: dict[str, str] = {}
+        #: The passages of documents that were shown.
+        self._passages: dict[str, list[Passage]] = {}
         self._is_current = True
         self._identity, self._sample = ("", "", ""), ""
         #: The checksums of the folders that were read or written.
@@ -133,6 +135,7 @@ class Searcher:
             if (vectors := self._vectors) is not None:
                 vectors.keep(kept.keys())
             self._texts = kept
+            self._passages = {key: spans for key, spans in self._passages.items() if key in kept}
             self._is_current = False
 
     def upsert(self, ids: Iterable[str], texts: Iterable[str]) -> None:
@@ -264,7 +267,9 @@ class Searcher:
             return
         best = vectors.best_vectors(query, ids, **metadata_of_documents())
         for key, number in zip(ids, best, strict=True):
-            spans = passages_of(vectors.embedder, self._texts[key])
+            if key not in self._passages:
+                self._passages[key] = passages_of(vectors.embedder, self._texts[key])
+            spans = self._passages[key]
             yield spans[min(number, len(spans) - 1)]
 
 

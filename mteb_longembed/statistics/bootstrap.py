@@ -50,7 +50,8 @@ def mean_of_means_interval(
     """The 95 % interval of a weighted mean of group means. A group is one split, with one score for each query.
 
     By default all groups have the same weight, and their sum is 1. A score lies between `least` and `most`. It is a
-    `DataError` if there is no group, or if a group has no score. The same seed gives the same answer.
+    `DataError` if there is no group, or if a group has no score. One score alone has no interval. The same seed gives
+    the same answer.
 
     >>> perfect = mean_of_means_interval([[1.0] * 50])  # Wilson's interval of 50 of 50
     >>> f"{perfect.low:.3f} to {perfect.high:.3f}"
@@ -60,6 +61,8 @@ def mean_of_means_interval(
     if not samples or min(sample.size for sample in samples) == 0:
         sizes = [sample.size for sample in samples]
         raise DataError(f"an interval needs at least one score in every group, got groups of {sizes} scores.")
+    if sum(sample.size for sample in samples) == 1:
+        return Interval(float(samples[0][0]), math.nan, math.nan)
     shares = [1 / len(samples)] * len(samples) if weights is None else list(weights)
     varied = [pair for pair in zip(samples, shares, strict=True) if np.ptp(pair[0]) > 0]
     parts = [
@@ -175,6 +178,8 @@ def randomisation_test(
     # one row of weighted differences, whose sum is the weighted mean of the groups' means
     weights = weights or [1 / len(groups)] * len(groups)
     weighted = np.concatenate([w * group / len(group) for w, group in zip(weights, groups, strict=True)])
+    if len(weighted) == 1:  # both signs of one difference are as large
+        return 1.0
     result = stats.permutation_test(
         (weighted,),
         lambda sample, axis: np.sum(sample, axis=axis),

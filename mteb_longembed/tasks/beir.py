@@ -6,17 +6,18 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks.reading import (
+from mteb_longembed.tasks.data_files import (
+    Passages,
     find_table,
     read_documents,
     read_judgements,
+    read_passages,
     read_queries,
     text_table,
 )
@@ -34,7 +35,7 @@ def beir_task(
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
     query id, document id and score with tabs between them. Queries without a relevant document are left out.
-    Each file may have any format of `reading.py`, also with gzip. If there is only one split, its judgements may be
+    Each file may have any format of `data_files.py`, also with gzip. If there is only one split, its judgements may be
     in `qrels.jsonl` (LongEmbed's own layout). Tables of the `datasets` library are `corpus`, `queries` and `qrels` as
     folders of `save_to_disk` or as Parquet files.
 
@@ -44,13 +45,13 @@ def beir_task(
         language: see `files_task`.
 
     Raises:
-        DataError: a file is missing, is there twice or breaks a rule of `reading.py`.
+        DataError: a file is missing, is there twice or breaks a rule of `data_files.py`.
         InputError: the language is not known.
     """
     root = Path(folder).absolute()
     texts = _find(root, "corpus", splits[0]), _find(root, "queries", splits[0])
     qrels = {split: _find(root, "qrels", split, alone=len(splits) == 1) for split in splits}
-    return _task(root.name, (*texts, qrels), language)
+    return LocalFiles(root.name, *texts, qrels, language)
 
 
 def files_task(
@@ -69,34 +70,69 @@ def files_task(
         corpus: rows with an id (`_id`, `id`, `doc_id` or `docid`), `text` and perhaps `title`: JSON Lines, CSV, TSV,
             a Parquet file, a folder that the `datasets` library has saved, or a folder of `.txt` and `.md` files.
         queries: rows with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
-        qrels: rows with the ids of a query and a document, and perhaps `score`; or without a heading, in BEIR's or
-            TREC's order.
+        qrels: rows with the ids of a query and a document, and perhaps `score`, and `start` and `end` of the passage
+            that answers, in characters of `text`; or without a heading, in BEIR's or TREC's order.
         split: name of the only split.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it.
 
     Raises:
-        DataError: a file is missing or breaks a rule of `reading.py`.
+        DataError: a file is missing or breaks a rule of `data_files.py`.
         InputError: the language is not known.
     """
     paths = [Path(path).absolute() for path in (corpus, queries, qrels)]
     for path in paths:
         if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
             raise DataError(f"{path}: expected a file or a folder with files, found none.")
-    return _task(paths[0].name.partition(".")[0], (paths[0], paths[1], {split: paths[2]}), language)
-
-
-#: Documents, queries, and judgements by split.
-_Files = tuple[Path, Path, Mapping[str, Path]]
+    return LocalFiles(paths[0].name.partition(".")[0], paths[0], paths[1], {split: paths[2]}, language)
 
 
 class LocalFiles(AbsTaskRetrieval):
-    """A task from files. They are read when it is made, because its name depends on what is in them."""
+    """A task from files. They are read when it is made, because its name depends on what is in them.
 
-    files: _Files
+    Args:
+        stem: the first part of its name.
+        documents: the file of documents.
+        queries: the file of queries.
+        judgements: the file of judgements of each split.
+        language: as for `files_task`.
+    """
+
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
+    _passages: dict[str, Passages]
     k_values = K_VALUES
+    metadata = LongEmbedMetadata(
+        name="LocalFiles",
+        description="Read from local files.",
+        dataset={"path": "local files", "revision": "unread"},
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=[ENGLISH],
+        main_score="ndcg_at_10",
+    )
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, stem: str, documents: Path, queries: Path, judgements: Mapping[str, Path], language: str
+    ) -> None:
+        try:
+            check_language_code(language)
+        except ValueError:
+            raise InputError(
+                f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
+            ) from None
+        update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
+        self.metadata = self.metadata.model_copy(update=update)
+        super().__init__()
+        #: The files of documents and queries, and those of judgements by split.
+        self.corpus_file, self.query_file, self.judgement_files = documents, queries, judgements
+        self._read()
+        digest = self.identity()
+        name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80] or 'data'}-{digest[:8]}"
+        update = {"name": name, "dataset": {"path": name, "revision": digest}}
+        self.metadata = self.metadata.model_copy(update=update)
+
+    def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Read the files again, if the data were unloaded.
 
         Raises:
@@ -107,14 +143,20 @@ class LocalFiles(AbsTaskRetrieval):
         self._read()
         if self.identity() != self.metadata.dataset["revision"]:
             raise DataError(
-                f"{self.files[0]}: expected unchanged files, but they have changed since they were read."
+                f"{self.corpus_file}: expected unchanged files, but they have changed since they were read."
             )
 
+    def unload_data(self) -> None:
+        """Forget the data, but not what they were called: mteb takes the class's metadata back."""
+        metadata = self.metadata
+        super().unload_data()
+        self.metadata = metadata
+
     def _read(self) -> None:
-        documents, queries = read_documents(self.files[0]), read_queries(self.files[1])
+        documents, queries = read_documents(self.corpus_file), read_queries(self.query_file)
         corpus = text_table(documents)
-        self.dataset, self.unjudged = {"default": {}}, {}
-        for split, path in self.files[2].items():
+        self.dataset, self.unjudged, self._passages = {"default": {}}, {}, {}
+        for split, path in self.judgement_files.items():
             judged = {
                 query: scores
                 for query, scores in read_judgements(path, queries, documents).items()
@@ -124,53 +166,25 @@ class LocalFiles(AbsTaskRetrieval):
                 raise DataError(
                     f"{path}: expected a relevant document, but no judgement has a score above 0."
                 )
-            asked = [name for name in queries if name in judged]
+            asked = {name: text for name, text in queries.items() if name in judged}
             self.dataset["default"][split] = RetrievalSplitData(
-                corpus=corpus,
-                queries=text_table({name: queries[name] for name in asked}),
-                relevant_docs=judged,
-                top_ranked=None,
+                corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
+            self._passages[split] = read_passages(path, self.corpus_file)
             n = len(queries) - len(asked)
             self.unjudged[split] = [
                 f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
             ] * bool(n)
         self.data_loaded = True
 
+    def passages(self, split: str) -> Passages:
+        """The judged passages of a split. They are no part of the identity: scores of documents do not need them."""
+        return self._passages[split]
+
     def identity(self) -> str:
         """A hash of everything that was read."""
-        parts = "".join(data_identity(self, split) for split in self.files[2])
+        parts = "".join(data_identity(self, split) for split in self.judgement_files)
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
-
-
-def _task(stem: str, files: _Files, language: str) -> LocalFiles:
-    try:
-        check_language_code(language)
-    except ValueError:
-        raise InputError(
-            f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
-        ) from None
-
-    stem = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
-    metadata = LongEmbedMetadata(
-        name=stem,
-        description="Read from local files.",
-        dataset={"path": stem, "revision": "unread"},
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=list(files[2]),
-        eval_langs=[language],
-        main_score="ndcg_at_10",
-    )
-    kind: Any = type("LocalFiles", (LocalFiles,), {"metadata": metadata, "files": files})
-    task: LocalFiles = kind()
-    task._read()
-    digest = task.identity()
-    name = f"{stem}-{digest[:8]}"
-    dataset = {"path": name, "revision": digest}
-    kind.metadata = metadata.model_copy(update={"name": name, "dataset": dataset})
-    return task
 
 
 def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
@@ -179,23 +193,18 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
     Raises:
         DataError: there is none, or there are several.
     """
-    stems = [root / name / split] + ([root / name] if alone else [])
-    files = [
-        stem.with_name(f"{stem.name}{ending}{gz}")
-        for stem in stems
-        for ending in _ENDINGS
-        for gz in ("", ".gz")
-    ]
-    found = [path for path in files if path.is_file()]
+    stems = [f"{name}/{split}"] + ([name] if alone else [])
+    files = [root / f"{stem}{ending}{gz}" for stem in stems for ending in _ENDINGS for gz in ("", ".gz")]
+    paths = [path for path in files if path.is_file()]
     table = find_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
-        found.append(table)
-    if len(found) > 1:
-        names = " and ".join(str(path.relative_to(root)) for path in found)
+        paths.append(table)
+    if len(paths) > 1:
+        names = " and ".join(str(path.relative_to(root)) for path in paths)
         raise DataError(f"{root}: expected one file for {name}, found {names}: remove all but one.")
-    if not found:
+    if not paths:
         wanted = f"qrels/{split}.tsv" if name == "qrels" else f"{name}.jsonl"
         others = sorted(path.name for path in (root / name).glob("*"))
         known = f" (found in {name}: {', '.join(others)[:200]})" if others else ""
         raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it{known}.")
-    return found[0]
+    return paths[0]

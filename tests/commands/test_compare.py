@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,7 +17,9 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import compare
+from mteb_longembed.comparing import comparison, costs
 from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.diagnose import diagnose
 from tests import tiny
 
 
@@ -51,18 +56,28 @@ def test_data_that_do_not_go_together_get_one_sentence(line, message, tmp_path) 
 
 
 def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
-    base, files, tmp_path, capsys
+    base, files, tmp_path, capsys, monkeypatch
 ) -> None:
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
+    monkeypatch.setattr("sys.argv", ["mteb-longembed", *line])
+    monkeypatch.setattr(costs, "ROUNDS", 2)
+    monkeypatch.setattr(comparison, "ROUNDS", 2)
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
-    assert "Candidates on docs-" in printed
+    assert f"Candidates of {base} on docs-" in printed.replace("\n", " ")
+    assert {"+none@16", "+gp@128"} <= set(printed.split())
+    assert "slowest and fastest of 2 rounds" in " ".join(printed.split())
     typed = " ".join(printed.split()).partition("Type next: mteb-longembed ")[2].partition(".  ")[0]
     words = shlex.split(typed.partition('"YOUR QUESTION"')[0])
     assert words[0] == "search" and words[2:] == ["--corpus", files[1]]
     assert cli.main([*words, "what is here", "--index", str(tmp_path / "index")]) == 0  # as it stands
     assert capsys.readouterr().out.startswith("1. ")
     (page,) = tmp_path.rglob("compare.html")
+    shown = page.read_text().replace("<wbr>", "")
+    assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
+    assert (
+        "12; half of them have 38 to 38 tokens" in shown or "12; half of them have 40 to 40 tokens" in shown
+    )
     assert page.read_text().startswith("<!DOCTYPE html>") and "Other comparisons" not in page.read_text()
     assert (tmp_path / "figures" / page.parent.name / "cost.png").is_file()
     assert cli.main([*line, "--json"]) == 0
@@ -122,3 +137,35 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     assert [row["name"] for row in written["candidates"]] == [row.name for row in found.rows]
     assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in found.rows]
     assert written["recommendation"]["sentences"] == list(found.recommendation.sentences)
+
+
+def test_a_page_without_figures_says_so_and_bm25_draws_no_bars(base, files, tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    (tmp_path / "matplotlib.py").write_text("raise ImportError")
+    line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "mteb_longembed", *line], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "BM25S" not in done.stderr and "sub-models" not in done.stderr
+    (page,) = tmp_path.rglob("compare.html")
+    assert "The page has no figures: " in page.read_text() and "mteb-longembed[figures]" in page.read_text()
+
+
+def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_path) -> None:
+    paths = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
+    files = {name: data / path for name, path in paths.items()}
+    options = {"strategies": ["gp"], "bm25": False, "show": False, "say": lambda _: None, "folder": tmp_path}
+    made = mteb_longembed.Data.from_files(**files)
+    scores = [
+        {row.name: row.score for row in found.rows}
+        for found in (
+            mteb_longembed.compare(base, made, **options),
+            mteb_longembed.compare(base, **files, **options),
+        )
+    ]
+    assert scores[0] == scores[1] and len(scores[0]) == 2
+    assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
+    with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):
+        mteb_longembed.compare(base, made, make=3, **options)

@@ -1,4 +1,4 @@
-"""A whole comparison on a tiny model and a small corpus: cells, resume, budget, what is written."""
+"""A whole comparison on a tiny model and a small corpus: evaluations, resume, budget, what is written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mteb_longembed import cli
 from mteb_longembed.comparing import candidates, tables
 from mteb_longembed.comparing import comparison as comparing
 from mteb_longembed.comparing.candidates import Candidate, candidates_of
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.time_left import TimeBar
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -92,19 +94,43 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_pa
     assert len(found.rows) == 2 and found.left_out[0].endswith("is left out: gp does not work today.")
 
 
-def test_a_budget_leaves_out_whole_cells_and_names_them(base, task, small, tmp_path, monkeypatch) -> None:
-    # the third candidate is too slow
-    monkeypatch.setattr(
-        comparing, "speed", lambda model, _, is_new: (1e-3 if model.first.strategy.key() == "rp" else 1e6, 4)
-    )
-    found = compare(small, task, tmp_path, budget=600)
-    assert len(found.rows) == 2 and "+rp@128 on docs-" in found.skipped[0] and "minutes" in found.skipped[0]
+def test_under_a_budget_what_costs_nothing_runs_first_then_what_was_named_then_the_cheap_ones(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
+    pytest.importorskip("bm25s")
+    rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
+    monkeypatch.setattr(comparing, "speed", lambda model, _, is_new: (rates[model.first.strategy.key()], 4))
+    named = candidates_of(f"{base}+pi@128")
+    found = compare([*small, *named], task, tmp_path, budget=600, bm25=True)
+    order = [name.removeprefix(base) for name in found.seconds]
+    assert order[:5] == ["bm25", "+pi@128", "+gp@128", "+none@16", "+rp@128"]
+    assert "fuse=bm25" in order[5] and len(found.rows) == 5
+    assert f"{base}+rp@128: about 8" in found.skipped[0] and "minutes" in found.skipped[0]
+    assert "1 of 5 candidates were not tried" in found.recommendation.sentences[0]
+    hurried = compare(small, task, tmp_path / "h", budget=1e-3, bm25=True)
+    assert [row.name for row in hurried.rows] == ["bm25"]
+    assert "3 of 4 candidates were not tried" in hurried.recommendation.sentences[0]
     with pytest.raises(
         InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
     ):
         compare(small[2:], task, tmp_path / "x", budget=600)
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")
+
+
+@pytest.mark.parametrize(("budget", "passed", "left"), [(None, 1, 1040), (110, 1, 10.2), (110, 100, 10)])
+def test_the_time_left_is_within_the_budget_and_does_not_jump(budget, passed, left) -> None:
+    slow, fast = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pi@8", "o/a")
+    costs = {slow.name: Cost({"T/s": 1000}, speeds=[1.0]), fast.name: Cost({"T/s": 1000}, speeds=[100.0])}
+    work = comparing.Work(None, [], {("T", "s"): []}, budget, None, print, costs=costs)
+    bar = TimeBar(work, show=True)
+    bar.begin([fast, slow])  # 10 and 1,000 s; the budget allows only the first one
+    bar.start_t -= passed
+    work.started -= passed
+    bar.update(10)  # a tenth of a second was expected
+    numbers = bar.format_dict
+    assert (numbers["total"] - bar.n) / numbers["rate"] == pytest.approx(left, rel=0.01)
+    bar.close()
 
 
 def test_small_windows_several_vectors_and_centring_take_part_where_they_fit(tmp_path) -> None:

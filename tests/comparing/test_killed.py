@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 240.0  # seconds until the first cells must be there, on a busy machine
+PATIENCE = 240.0  # seconds until the first evaluations must be there, on a busy machine
 
 
 def command(base: str, files: list[str], out: Path) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -223,3 +224,18 @@ def test_halves_that_choose_differently_are_said() -> None:
     assert said[1].startswith("On new queries expect 71.0")
     assert "half" not in recommend([BEST], [], 50, Expected(71.0, (BEST.name,) * 2)).sentences[0]
     assert "needs 40 queries" in recommend([BEST], [], 39).sentences[1]
+
+
+def test_a_longer_target_is_named_whoever_wins() -> None:
+    short = row("mine+pcw@1024", 12, (2, 1, 3), (-76, -80, -70), share_read=0.21, enough_len=8192)
+    short = replace(short, candidate=replace(short.candidate, target_len=1024))
+    sentences = recommend([row(BM25, 88, speed=None), short], [], 50).sentences
+    assert "mine+pcw@1024 reads 21% of the text: raise --target to 8k to read 90% or more." in sentences
+
+
+def test_the_verdict_says_how_many_were_not_tried() -> None:
+    assert (
+        recommend([BEST], [], 50, untried="7 of 9 candidates")
+        .sentences[0]
+        .endswith(" 7 of 9 candidates were not tried: --budget was too short.")
+    )

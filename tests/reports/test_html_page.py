@@ -156,3 +156,8 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll
     assert 'data-boxes="true"' in dom  # tables wrap
     assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %, 95 % interval 37 to 63"' in dom
+
+
+def test_a_folded_table_is_open_if_it_is_the_only_one() -> None:
+    assert "<details open>" in html_page.write([FOLDED], [])
+    assert "<details open>" not in html_page.write([FOLDED, FOLDED], [])

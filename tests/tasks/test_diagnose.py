@@ -14,7 +14,8 @@ from mteb_longembed.commands.diagnose import to_table
 from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.cutting import Counter, counter_of
-from mteb_longembed.tasks.diagnose import diagnose, find_task
+from mteb_longembed.tasks.data import find_task
+from mteb_longembed.tasks.diagnose import diagnose
 from tests.own_data import beir
 from tests.tiny import sentence_transformer, tokenizer
 from tests.tiny import text as some_text

@@ -24,12 +24,18 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
         line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
         look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
         look |= {"bar_format": line, "leave": False}
-    with tqdm(total=total, disable=not show, **look) as bar:
-        token = _RUN_BAR.set(bar)
-        try:
-            yield
-        finally:
-            _RUN_BAR.reset(token)
+    with tqdm(total=total, disable=not show, **look) as bar, advanced(bar):
+        yield
+
+
+@contextmanager
+def advanced(bar: tqdm) -> Iterator[None]:
+    """Calls of `encode` inside show no bar of their own but advance this one, by their tokens."""
+    token = _RUN_BAR.set(bar)
+    try:
+        yield
+    finally:
+        _RUN_BAR.reset(token)
 
 
 class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types

@@ -157,17 +157,17 @@ class Corpus(Sequence[Document]):
     def __init__(
         self, haystack: Haystack, hidden: Sequence[Hidden], places: Sequence[tuple[int, ...]]
     ) -> None:
-        self._haystack, self._hidden, self._places = haystack, hidden, places
+        self._haystack, self.hidden, self._places = haystack, hidden, places
 
     @property
     def n_chars(self) -> int:
         """Characters of all documents together, without the spaces around the hidden texts."""
-        return len(self) * len(self._haystack.text) + sum(len(item.text) for item in self._hidden)
+        return len(self) * len(self._haystack.text) + sum(len(item.text) for item in self.hidden)
 
     def __len__(self) -> int:
-        return len(self._hidden)
+        return len(self.hidden)
 
     def __getitem__(self, index: int) -> Document:  # type: ignore[override]  # no slices
         number = range(len(self))[index]
-        item = self._hidden[number]
+        item = self.hidden[number]
         return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._places[number])}

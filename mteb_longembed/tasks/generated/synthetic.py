@@ -21,6 +21,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
@@ -150,6 +151,19 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             "queries": queries,
             "relevant_docs": judgements,
         }
+
+    @classmethod
+    def passages(cls, split: str) -> Passages:
+        """Where the answers of a split are: for each query, the sentence that its document hides."""
+        data, passages = cls.generate(split), Passages()
+        corpus: Corpus = data["corpus"]
+        for query, documents in data["relevant_docs"].items():
+            for name in documents:
+                number = int(name.removeprefix("d"))
+                text, sentence = corpus[number]["text"], corpus.hidden[number].text
+                start = text.index(sentence)
+                passages[query] = {name: [(start, start + len(sentence))]}
+        return passages
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.

@@ -20,7 +20,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
-from mteb_longembed.tasks.reading import read_documents, read_judgements, read_queries, text_table
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_queries, text_table
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"

@@ -32,16 +32,24 @@ JUDGEMENTS = {
     "query": ("query-id", "query_id", "qid"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
     "score": ("score", "relevance", "rel", "label"),
+    "start": ("start",),
+    "end": ("end",),
 }
+#: What a judgement may lack: a score is then 1, and the document has no judged passage.
+_OPTIONAL = ("score", "start", "end")
+#: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
+Passages = dict[str, dict[str, list[tuple[int, int]]]]
 #: The second column of TREC's judgements, which nothing reads.
 _ITERATIONS = ("0", "Q0")
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
+#: A row of a file: its values by column, or by meaning.
+Row = dict[str, Any]
 _CHUNK = 256  # documents
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_HALF = re.compile(r"[\ud800-\udfff]")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _PARQUET = "*.parquet"
 _TABLES = re.compile(r"\.(parquet|arrow|((jsonl|ndjson|csv|tsv)(\.gz)?))$")
 _PART = re.compile(r"(-[0-9]+-of-[0-9]+)?\.parquet$")
@@ -61,11 +69,14 @@ def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
     Raises:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
     """
-    found: dict[str, str] = {}
-    for place, row in _rows(path, shown, DOCUMENTS):
-        title = "" if row["title"] is None else _text(row["title"], "title", place)
-        found[row["id"]] = f"{title} {_text(row['text'], 'text', place)}".strip()
-    return found
+    return {name: f"{title} {text}".strip() for name, title, text in _documents(path, shown)}
+
+
+def _documents(path: Path, shown: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """Id, title and text of every document."""
+    for where, row in _rows(path, shown, DOCUMENTS):
+        title = "" if row["title"] is None else _text(row["title"], "title", where)
+        yield row["id"], title, _text(row["text"], "text", where)
 
 
 def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
@@ -74,12 +85,12 @@ def read_queries(path: Path, shown: str | None = None) -> dict[str, str]:
     Raises:
         DataError: as there, and for a query without text.
     """
-    found: dict[str, str] = {}
-    for place, row in _rows(path, shown, QUERIES):
-        found[row["id"]] = _text(row["text"], "text", place)
+    queries: dict[str, str] = {}
+    for where, row in _rows(path, shown, QUERIES):
+        queries[row["id"]] = _text(row["text"], "text", where)
         if not row["text"].strip():
-            raise DataError(f"{place}: expected a query, got an empty text.")
-    return found
+            raise DataError(f"{where}: expected a query, got an empty text.")
+    return queries
 
 
 def read_judgements(
@@ -98,21 +109,57 @@ def read_judgements(
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
             pair has two scores.
     """
-    found: dict[str, dict[str, int]] = {}
-    for place, row in _rows(path, shown, JUDGEMENTS):
+    judged: dict[str, dict[str, int]] = {}
+    for where, row in _rows(path, shown, JUDGEMENTS):
         ids = {}
         for what, known in (("query", queries), ("document", documents)):
-            ids[what] = _id(row[what], f"{what} id", place)
+            ids[what] = _id(row[what], f"{what} id", where)
             if ids[what] not in known:
-                raise DataError(f"{place}: expected the id of a {what}, got {ids[what]!r}.")
-        score = _score(row.get("score", 1), place)
-        scores = found.setdefault(ids["query"], {})
+                raise DataError(f"{where}: expected the id of a {what}, got {ids[what]!r}.")
+        score = _score(row.get("score", 1), where)
+        scores = judged.setdefault(ids["query"], {})
         if scores.setdefault(ids["document"], score) != score:
             raise DataError(
-                f"{place}: expected one score for a query and a document, got {score} and before "
+                f"{where}: expected one score for a query and a document, got {score} and before "
                 f"{scores[ids['document']]} for {ids['query']!r} and {ids['document']!r}."
             )
-    return {query: {name: max(score, 0) for name, score in scores.items()} for query, scores in found.items()}
+    return {
+        query: {name: max(score, 0) for name, score in scores.items()} for query, scores in judged.items()
+    }
+
+
+def read_passages(path: Path, corpus: Path) -> Passages:
+    """The judged passages of `start` and `end`, in characters of the title and text that `read_documents` gives.
+
+    In the file they are characters of the text alone. Several rows for a query and a document are alternatives.
+
+    Raises:
+        DataError: as for `read_judgements`; a passage is not inside the text.
+    """
+    rows = [
+        (where, row)
+        for where, row in _rows(path, None, JUDGEMENTS)
+        if any(row.get(end) not in (None, "") for end in ("start", "end"))
+        and _score(row.get("score", 1), where) > 0
+    ]
+    judged = {str(row["document"]) for _, row in rows}
+    known = (
+        {name: (title, text) for name, title, text in _documents(corpus) if name in judged} if rows else {}
+    )
+    passages: Passages = {}
+    for where, row in rows:
+        title, text = known[str(row["document"])]
+        start, end = row.get("start"), row.get("end")
+        if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+            raise DataError(
+                f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
+                f"the length of the text, got {_brief(start)} and {_brief(end)}."
+            )
+        joined = f"{title} {text}"
+        shift = len(title) + 1 - (len(joined) - len(joined.lstrip()))
+        spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])
+        spans.append((max(start + shift, 0), end + shift))
+    return passages
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
@@ -129,42 +176,39 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
 # ---- the rules for one value ---------------------------------------------------------------------------
 
 
-def _id(value: Any, what: str, place: str) -> str:
+def _id(value: object, what: str, where: str) -> str:
     name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
-            f"{place}: the {what} must be a text or an integer, not empty and without control characters, got "
+            f"{where}: the {what} must be a text or an integer, not empty and without control characters, got "
             f"{_brief(value)}."
         )
     return name
 
 
-def _text(value: Any, what: str, place: str) -> str:
+def _text(value: object, what: str, where: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place}: the {what} must be a text, got {_brief(value)}.")
-    if _HALF.search(value):  # JSON can contain half of a character, but files and tables cannot
-        raise DataError(f"{place}: the {what} must be a text, got half a surrogate pair in it.")
+        raise DataError(f"{where}: the {what} must be a text, got {_brief(value)}.")
+    if _SURROGATE.search(value):  # JSON can contain half of a character, but files and tables cannot
+        raise DataError(f"{where}: the {what} must be a text, got half a surrogate pair in it.")
     return value
 
 
-def _score(value: Any, place: str) -> int:
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or value > MOST:
-        raise DataError(f"{place}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
+def _score(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 or value > MOST:
+        raise DataError(f"{where}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
     return int(value)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     return ascii(value)[:60]
 
 
 # ---- rows of all formats -------------------------------------------------------------------------------
 
 
-def _rows(
-    path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For every row its place for messages, and its value by meaning; a title is None where there is none.
+def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Row]]:
+    """For every row its file and line for messages, and its value by meaning; a title is None where there is none.
 
     An id is checked here, and whether it comes once.
     """
@@ -173,30 +217,28 @@ def _rows(
     unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
     for number, row in _raw_rows(path, name, columns):
-        place, empty = f"{name}, {unit} {number}", False
+        where, empty = f"{name}, {unit} {number}", False
         if chosen is None:
-            chosen = _choose(row, columns, place)
+            chosen = _choose(row, columns, where)
         if missing := [column for column in chosen.values() if column not in row]:
-            raise DataError(f"{place}: {missing[0]} is missing (found: {_names(row)}).")
+            raise DataError(f"{where}: {missing[0]} is missing (found: {_names(row)}).")
         if "score" in columns and "score" not in chosen and len(row) > len(chosen):
             raise DataError(
-                f"{place}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
+                f"{where}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
                 f"{_names(row)}."
             )
-        found = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
-        if "id" in found:
-            found["id"] = _id(found["id"], "id", place)
-            if found["id"] in known:
-                raise DataError(f"{place}: expected each id once, got {found['id']!r} again.")
-            known.add(found["id"])
-        yield place, found
+        values = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
+        if "id" in values:
+            values["id"] = _id(values["id"], "id", where)
+            if values["id"] in known:
+                raise DataError(f"{where}: expected each id once, got {values['id']!r} again.")
+            known.add(values["id"])
+        yield where, values
     if empty:
         raise DataError(f"{name}: expected rows with {_wanted(columns)}, got none.")
 
 
-def _raw_rows(
-    path: Path, name: str, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Row]]:
     if path.exists() and not path.is_file() and not path.is_dir():  # it can be read only once
         raise DataError(
             f"{name}: expected a file or a folder, got a pipe or a device: write it to a file first."
@@ -224,23 +266,23 @@ def _raw_rows(
         yield from _separated_rows(_tsv_records(path, name, trec="score" in columns), name, columns)
 
 
-def _choose(row: Mapping[str, Any], columns: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
+def _choose(row: Row, columns: Mapping[str, Sequence[str]], where: str) -> dict[str, str]:
     chosen = {}
     for meaning, names in columns.items():
         found = next((name for name in names if name in row), None)
         if found is not None:
             chosen[meaning] = found
-        elif meaning != "score":
-            raise DataError(f"{place}: {' or '.join(names)} is missing (found: {_names(row)}).")
+        elif meaning not in _OPTIONAL:
+            raise DataError(f"{where}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
 
 
-def _names(row: Mapping[str, Any]) -> str:
+def _names(row: Row) -> str:
     return ", ".join(key if key.isprintable() else ascii(key) for key in row)[:200] or "nothing"
 
 
 def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(names[0] for meaning, names in columns.items() if meaning != "score")
+    return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
 
 
 # ---- JSON Lines ----------------------------------------------------------------------------------------
@@ -267,26 +309,26 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         ) from None
 
 
-def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
     wanted = "expected one JSON object"
     for number, line in _lines(path, name):
         if not line.strip():
             continue
-        place = f"{name}, line {number}"
+        where = f"{name}, line {number}"
         try:
             row = json.loads(line, object_pairs_hook=_once)
         except DataError as error:
-            raise DataError(f"{place}: {error}") from None
+            raise DataError(f"{where}: {error}") from None
         except (ValueError, RecursionError) as error:
             cut = " (the file ends inside this line: download it again)" if not line.endswith("\n") else ""
             reason = str(error).replace("line 1 ", "")  # json knows only this line
-            raise DataError(f"{place}: {wanted}, got invalid JSON: {reason}{cut}.") from None
+            raise DataError(f"{where}: {wanted}, got invalid JSON: {reason}{cut}.") from None
         if not isinstance(row, dict):
-            raise DataError(f"{place}: {wanted}, got a JSON {type(row).__name__}.")
+            raise DataError(f"{where}: {wanted}, got a JSON {type(row).__name__}.")
         yield number, row
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> Row:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -321,37 +363,37 @@ def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, li
 
 def _separated_rows(
     records: Iterator[tuple[int, list[str]]], name: str, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, Row]]:
     heading: list[str] | None = None
     for number, fields in records:
-        place = f"{name}, line {number}"
+        where = f"{name}, line {number}"
         if heading is None:
-            heading = _heading(fields, columns, place)
+            heading = _heading(fields, columns, where)
             if set(fields) == set(heading):
                 continue
         if len(fields) != len(heading):
-            raise DataError(f"{place}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
-        row: dict[str, Any] = dict(zip(heading, fields, strict=True))
+            raise DataError(f"{where}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
+        row: Row = dict(zip(heading, fields, strict=True))
         if row.pop("", "0") not in _ITERATIONS:
             raise DataError(
-                f"{place}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
+                f"{where}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
             )
-        for column in columns.get("score", ()):
-            if column in row and _WHOLE.fullmatch(row[column]):
+        for column in (name for what in _OPTIONAL for name in columns.get(what, ())):
+            if column in row and _INTEGER.fullmatch(row[column]):
                 row[column] = int(row[column])
         yield number, row
 
 
-def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], place: str) -> list[str]:
+def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str) -> list[str]:
     """The names of a file's columns: its first line, if the words are names; else those that its width implies."""
-    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning != "score"):
+    if all(set(names) & set(fields) for meaning, names in columns.items() if meaning not in _OPTIONAL):
         if len(set(fields)) < len(fields) or "" in fields:
-            raise DataError(f"{place}: expected each column's name once, got {_brief(fields)}.")
+            raise DataError(f"{where}: expected each column's name once, got {_brief(fields)}.")
         return fields
     implied = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "", "corpus-id", "score"]}
     if "score" not in columns or len(fields) not in implied:
         other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
-        raise DataError(f"{place}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
+        raise DataError(f"{where}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
     return implied[len(fields)]
 
 
@@ -408,7 +450,7 @@ def find_table(root: Path, name: str, split: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def _table_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _table_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
     try:
         if path.is_dir() and not any(path.rglob(_PARQUET)):
             # the datasets library cannot load an empty table that it has saved

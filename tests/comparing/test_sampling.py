@@ -8,10 +8,11 @@ import mteb
 import pytest
 
 from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.documents import make_queries, take_sample
+from mteb_longembed.comparing.evaluations import Evaluations
+from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task
+from mteb_longembed.tasks.drawn_queries import draw_queries
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir
@@ -25,7 +26,7 @@ def story(n: int, start: int = 0) -> str:
 
 def test_each_query_is_a_sentence_of_the_document_that_answers_it() -> None:
     corpus = {"a": story(10), "b": story(30, 20)}
-    queries, relevant = make_queries(corpus)
+    queries, relevant = draw_queries(corpus)
     assert len(queries) == 2
     for name, text in queries.items():
         (document,) = relevant[name]
@@ -38,19 +39,19 @@ def test_near_duplicates_are_left_out() -> None:
         "copy": story(10) + " One more sentence stands here at the very end.",
         "b": story(30, 20),
     }
-    _, relevant = make_queries(corpus)
+    _, relevant = draw_queries(corpus)
     assert list(relevant.values()) == [{"b": 1}]
 
 
 def test_the_draw_is_the_same_for_the_same_seed() -> None:
     corpus = {str(i): story(10 * i + 10, 10 * i) for i in range(8)}
-    assert make_queries(corpus, 4) == make_queries(corpus, 4) != make_queries(corpus, 4, seed=1)
-    assert len(make_queries(corpus, 4)[0]) == 4
+    assert draw_queries(corpus, 4) == draw_queries(corpus, 4) != draw_queries(corpus, 4, seed=1)
+    assert len(draw_queries(corpus, 4)[0]) == 4
 
 
 def test_documents_without_a_sentence_say_so() -> None:
     with pytest.raises(DataError, match="none of the 2 documents has one"):
-        make_queries({"a": "too short.", "b": ""})
+        draw_queries({"a": "too short.", "b": ""})
 
 
 # ---- a sample -------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     for n in (6, None):
         task = beir_task(root)
         found = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=said.append)
-        rankings = Cells(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
+        rankings = Evaluations(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
         sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
     sampled = [
         text for text in said if "a sample of 6 of 40 documents: scores are higher than on all" in text

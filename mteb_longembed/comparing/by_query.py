@@ -1,4 +1,4 @@
-"""What lies behind the means: single queries on which two candidates differ, and the place of the answers."""
+"""What is behind the means: single queries on which two candidates differ, and the scores by depth of the answers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import functools
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import mteb
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row, Scores
 from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
-from mteb_longembed.tasks.scoring import ranked, read_metric, score_queries
+from mteb_longembed.tasks.scoring import Rankings, ranked, read_metric, score_queries
 
 #: So many queries are shown, with so many characters.
 N_QUERIES = 10
 _SHOWN = 120
 #: Reads the rankings of a candidate, by its name, the task and the split.
-_Read = Callable[[str, AbsTaskRetrieval, str], Any]
+_Read = Callable[[str, AbsTaskRetrieval, str], Rankings]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class QueryDifference:
 
 
 def differences(
-    cells: Cells,
+    evaluations: Evaluations,
     tasks: Sequence[AbsTaskRetrieval],
     rows: Sequence[Row],
     scores: Mapping[Candidate, Scores],
@@ -61,24 +61,24 @@ def differences(
     """
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
-    plain = [
+    references = [
         row for row in others if row.is_bm25 or (row.candidate.is_base and row.candidate.base == best.base)
     ]
-    read = functools.cache(functools.partial(_rankings, cells))  # many queries share one file
+    read = functools.cache(functools.partial(_rankings, evaluations))  # many queries share one file
     return {
         row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
-        for row in plain or others[:1]
+        for row in references or others[:1]
     }
 
 
-def places(
-    cells: Cells, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
+def sensitivities(
+    evaluations: Evaluations, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
 ) -> list[tuple[str, str, int, Sensitivity]]:
     """Candidate, task, number of queries and position sensitivity, where documents say the depth of their answers.
 
     It is that of nDCG@1, for which an answer is right or wrong.
     """
-    found = []
+    table = []
     for task in tasks:
         keys = [(split, subset) for split in task.eval_splits for subset in task.hf_subsets]
         corpora = [task.dataset[subset][split]["corpus"] for split, subset in keys]
@@ -89,41 +89,41 @@ def places(
             scores: list[float] = []
             depths: list[float] = []
             for (split, subset), depth in zip(keys, depth_of, strict=True):
-                rankings = {subset: _rankings(cells, row.name, task, split)[subset]}
+                rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
                 for query, score in score_queries(task, split, rankings, read_metric("nDCG@1")).items():
                     scores.append(score)
                     depths.append(float(depth[_relevant(task.dataset[subset][split], query)[0]]))
-            if (made := position_sensitivity(scores, depths)) is not None:
-                found.append((row.name, task.metadata.name, len(scores), made))
-    return found
+            if (sensitivity := position_sensitivity(scores, depths)) is not None:
+                table.append((row.name, task.metadata.name, len(scores), sensitivity))
+    return table
 
 
 def _between(
     read: _Read, tasks: Sequence[AbsTaskRetrieval], best: tuple[str, Scores], other: tuple[str, Scores]
 ) -> list[QueryDifference]:
     differing = (
-        (own - other[1][task.metadata.name, split][query], query, split, task)
+        (score - other[1][task.metadata.name, split][query], query, split, task)
         for task in tasks
         for split in task.eval_splits
-        for query, own in best[1][task.metadata.name, split].items()
+        for query, score in best[1][task.metadata.name, split].items()
     )
-    found = []
+    largest = []
     for points, query, split, task in heapq.nlargest(N_QUERIES, differing, key=lambda item: abs(item[0])):
         if points:
-            subset, own = _subset(task, query)
+            subset, query_id = _subset(task, query)
             queries = task.dataset[subset][split]["queries"]
-            text = " ".join(queries[queries["id"][:].index(own)]["text"].split())
+            text = " ".join(queries[queries["id"][:].index(query_id)]["text"].split())
             short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
             sides = (_side(read, task, split, query, *one) for one in (best, other))
-            found.append(QueryDifference(task.metadata.name, split, query, short, 100 * points, *sides))
-    return found
+            largest.append(QueryDifference(task.metadata.name, split, query, short, 100 * points, *sides))
+    return largest
 
 
 def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
-    subset, own = _subset(task, query)
-    order = ranked(task, own, read(name, task, split)[subset].get(own, {}))
-    relevant = _relevant(task.dataset[subset][split], own)
-    rank = next((place for place, document in enumerate(order, start=1) if document in relevant), None)
+    subset, query_id = _subset(task, query)
+    order = ranked(task, query_id, read(name, task, split)[subset].get(query_id, {}))
+    relevant = _relevant(task.dataset[subset][split], query_id)
+    rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
     score = 100 * scores[task.metadata.name, split][query]
     return Side(score, rank, order[rank - 1] if rank else relevant[0], next(iter(order), None))
 
@@ -136,12 +136,14 @@ def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:
     return subset, query.removeprefix(f"{subset}/")
 
 
-def _relevant(data: Mapping[str, Any], query: str) -> list[str]:
+def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
     """The ids of a query's relevant documents, the most relevant first; of all judged ones if none is relevant."""
     judged = data["relevant_docs"][query]
     order = sorted(judged, key=lambda document: -judged[document])
     return [document for document in order if judged[document] > 0] or order
 
 
-def _rankings(cells: Cells, name: str, task: AbsTaskRetrieval, split: str) -> Any:
-    return cells.rankings(mteb.get_model_meta(name), task, split)
+def _rankings(evaluations: Evaluations, name: str, task: AbsTaskRetrieval, split: str) -> Rankings:
+    rankings = evaluations.rankings(mteb.get_model_meta(name), task, split)
+    assert rankings is not None  # the candidate has its scores from them
+    return rankings

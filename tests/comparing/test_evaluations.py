@@ -20,12 +20,12 @@ from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, mrr
 
 from mteb_longembed import cli
 from mteb_longembed.comparing.candidates import candidates_of
-from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.comparison import Comparison
-from mteb_longembed.comparing.documents import make_queries
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task, files_task
+from mteb_longembed.tasks.drawn_queries import draw_queries
 from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -71,9 +71,9 @@ def test_a_ranking_of_another_revision_of_a_model_is_not_used(base, tmp_path) ->
     task = beir_task(folder(tmp_path))
     run(base, task, tmp_path / "out")
     meta = mteb.get_model_meta(candidates_of(base)[0].name)
-    cells = Cells(tmp_path / "out")
-    assert cells.find(meta, task, "test") is not None
-    assert cells.find(meta.model_copy(update={"revision": "other"}), task, "test") is None
+    evaluations = Evaluations(tmp_path / "out")
+    assert evaluations.find(meta, task, "test") is not None
+    assert evaluations.find(meta.model_copy(update={"revision": "other"}), task, "test") is None
 
 
 def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> None:
@@ -207,7 +207,7 @@ def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
 
 def test_queries_are_drawn_by_characters_where_no_spaces_are() -> None:
     corpus = {"a": "北京的冬天很冷，经常下大雪。", "b": "上海的夏天又热又潮湿，大家都在家里。"}
-    queries, relevant = make_queries(corpus, 2, language="zho-Hans")
+    queries, relevant = draw_queries(corpus, 2, language="zho-Hans")
     assert len(queries) == 2
     assert all(queries[query] in corpus[document] for query in queries for document in relevant[query])
 
@@ -217,15 +217,15 @@ def test_queries_are_drawn_by_characters_where_no_spaces_are() -> None:
 GROWTH = """
 import json, resource, sys
 from pathlib import Path
-from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.comparison import corpora_of
 from mteb_longembed.tasks.beir import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
-cells = Cells(folder / "out")
-cells.prepare(task)
+evaluations = Evaluations(folder / "out")
+evaluations.prepare(task)
 (corpora,) = corpora_of([task]).values()
-cells.identity(task, "test")
+evaluations.identity(task, "test")
 print(sum(map(len, corpora)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

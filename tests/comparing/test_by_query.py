@@ -8,9 +8,9 @@ import mteb
 import pytest
 
 from mteb_longembed.comparing import tables
+from mteb_longembed.comparing.by_query import differences
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
-from mteb_longembed.comparing.cells import Cells
-from mteb_longembed.comparing.details import differences
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.reports.safe_files import slug
 from mteb_longembed.tasks import LongEmbedPasskey
 from tests.comparing.conftest import compare
@@ -23,18 +23,18 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
     names = [row.name for row in found.rows]
     (extended,) = (name for name in names if "+gp" in name)
     assert found.recommendation.best == BM25 and list(found.queries) == [names[1]]
-    cells = Cells(tmp_path)
+    evaluations = Evaluations(tmp_path)
 
     def ranking(name: str, query: str) -> list[str]:
-        saved = cells.rankings(mteb.get_model_meta(name), task, "test")["default"][query]
+        saved = evaluations.rankings(mteb.get_model_meta(name), task, "test")["default"][query]
         return [name for _, name in sorted(((score, name) for name, score in saved.items()), reverse=True)]
 
     def scores(name: str) -> dict[str, float]:
-        (found,) = cells.find(mteb.get_model_meta(name), task, "test").values()
+        (found,) = evaluations.find(mteb.get_model_meta(name), task, "test").values()
         return found
 
     by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in found.rows}
-    made = differences(cells, [task], found.rows, by_candidate, extended)
+    made = differences(evaluations, [task], found.rows, by_candidate, extended)
     assert set(made) == set(names) - {extended}
     cases = [(extended, *item) for item in made.items()]
     for best, other, queries in [*cases, (BM25, names[1], found.queries[names[1]])]:
@@ -61,7 +61,7 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
     task.filter_eval_splits(["test_256"])
     found = compare([Candidate(BM25, "")], task, tmp_path)
     ((name, task_name, n_queries, made),) = found.places
-    scores = Cells(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
+    scores = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
     corpus = task.dataset["default"]["test_256"]["corpus"]
     depths = dict(zip(corpus["id"], corpus["depth"], strict=True))
     thirds: list[list[float]] = [[], [], []]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.reading import read_documents
+from mteb_longembed.tasks.data_files import read_documents
 from mteb_longembed.tasks.scoring import data_identity, left_out, score_queries
 
 Rows = list[dict[str, Any]]

@@ -1,0 +1,78 @@
+"""A part of a corpus that is too big to embed often: judged documents, hard ones for BM25, and random ones."""
+
+from __future__ import annotations
+
+import random
+from itertools import zip_longest
+from typing import Any, cast
+
+import mteb
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.models import SearchProtocol
+
+from mteb_longembed.comparing.candidates import BM25
+from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.fusion import check_bm25
+
+#: So many of BM25's best documents of each query may become hard negatives.
+_RANKS = 100
+
+
+def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list[str]:
+    """Leave at most so many documents in each corpus of a task, which gets a name of its own.
+
+    All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
+    the second ones. The other half are drawn.
+    The answer is one sentence for each corpus that became smaller.
+    """
+    sentences = []
+    for split, subset in ((split, subset) for split in task.eval_splits for subset in task.hf_subsets):
+        data = task.dataset[subset][split]
+        ids, top_ranked = data["corpus"]["id"][:], data["top_ranked"]
+        judged = {name for documents in data["relevant_docs"].values() for name in documents}
+        if max(len(judged), 1) > n_documents:
+            raise InputError(
+                f"--sample must be at least {max(len(judged), 1):,} documents, the judged ones of "
+                f"{task.metadata.name}, {split}, got {n_documents:,}."
+            )
+        if len(ids) <= n_documents:
+            continue
+        kept = _sampled_ids(task, subset, split, judged, n_documents, seed)
+        task.dataset[subset][split] = {
+            **data,
+            "corpus": data["corpus"].select([index for index, name in enumerate(ids) if name in kept]),
+            "top_ranked": top_ranked
+            and {query: [name for name in names if name in kept] for query, names in top_ranked.items()},
+        }
+        sentences.append(
+            f"{task.metadata.name}, {split}: a sample of {len(kept):,} of {len(ids):,} documents: scores are higher "
+            "than on all."
+        )
+    if sentences:
+        # mteb finds results by name: those of a sample must not be found as those of the whole task
+        name = f"{task.metadata.name}-sample{n_documents}"
+        task.metadata = task.metadata.model_copy(update={"name": name})
+    return sentences
+
+
+def _sampled_ids(
+    task: AbsTaskRetrieval, subset: str, split: str, judged: set[str], n_documents: int, seed: int
+) -> set[str]:
+    check_bm25()
+    data = task.dataset[subset][split]
+    corpus = data["corpus"]
+    kept = judged & set(corpus["id"])
+    rng = random.Random(seed)
+    model = cast("SearchProtocol", mteb.get_model(BM25))
+    options: dict[str, Any] = {"task_metadata": task.metadata, "hf_split": split, "hf_subset": subset}
+    options |= {"encode_kwargs": {}, "num_proc": None}
+    model.index(corpus, **options)
+    results = model.search(data["queries"], top_k=min(_RANKS, len(corpus)), **options)
+    by_query = [sorted(scores, key=lambda name: (-scores[name], name)) for scores in results.values()]
+    n_hard = len(kept) + (n_documents - len(kept)) // 2
+    for name in (name for rank in zip_longest(*by_query) for name in rank if name is not None):
+        if len(kept) >= n_hard:
+            break
+        kept.add(name)
+    others = [name for name in corpus["id"] if name not in kept]
+    return kept | set(rng.sample(others, n_documents - len(kept)))

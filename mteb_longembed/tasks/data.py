@@ -1,0 +1,190 @@
+"""The data of a comparison, a diagnosis or a search: tasks of mteb, or one's own files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, cast
+
+import mteb
+from mteb.abstasks import AbsTask
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.types import PromptType
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.tasks.beir import ENGLISH, beir_task, files_task
+from mteb_longembed.tasks.data_files import read_documents
+from mteb_longembed.tasks.drawn_queries import draw_queries
+
+
+class DataOptions(TypedDict, total=False):
+    """The options of `compare` that say where the data are. `Data` has the same, each with its own arguments."""
+
+    tasks: Sequence[str | AbsTaskRetrieval]
+    benchmarks: Sequence[str]
+    eval_splits: Sequence[str] | None
+    corpus: str | Path | None
+    queries: str | Path | None
+    qrels: str | Path | None
+    make: int | None
+    language: str
+
+
+@dataclass(frozen=True)
+class Data:
+    """Documents, queries and judgements of one or more retrieval tasks."""
+
+    tasks: tuple[AbsTaskRetrieval, ...]
+    has_drawn_queries: bool = (
+        False  # whether the queries are sentences of the documents: a proxy for real ones
+    )
+
+    @classmethod
+    def from_tasks(
+        cls,
+        *tasks: str | AbsTaskRetrieval,
+        benchmarks: Sequence[str] = (),
+        splits: Sequence[str] | None = None,
+    ) -> Data:
+        """Retrieval tasks of mteb, ours among them.
+
+        Args:
+            tasks: tasks, their names, or folders as for `from_folder`.
+            benchmarks: names of benchmarks of mteb, whose tasks are added.
+            splits: only these splits of the tasks that are given by name.
+
+        Raises:
+            InputError: a task is not known, is given twice, or is an object although `splits` are given.
+        """
+        if splits and not all(isinstance(task, str) for task in tasks):
+            raise InputError(
+                "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
+            )
+        members = [task.metadata.name for name in benchmarks for task in mteb.get_benchmark(name).tasks]
+        loaded = [
+            find_task(task, splits) if isinstance(task, str) else task
+            for task in dict.fromkeys([*tasks, *members])
+        ]
+        names = [task.metadata.name for task in loaded]
+        if len(set(names)) < len(names):
+            raise InputError(f"each task may be compared once, got {', '.join(names)}.")
+        return cls(tuple(loaded))
+
+    @classmethod
+    def from_folder(
+        cls, folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH
+    ) -> Data:
+        """A folder with `corpus`, `queries` and `qrels`; arguments and errors as for `beir_task`."""
+        return cls((beir_task(folder, splits, language=language),))
+
+    @classmethod
+    def from_files(
+        cls, corpus: str | Path, queries: str | Path, qrels: str | Path, *, language: str = ENGLISH
+    ) -> Data:
+        """Three files: documents, queries and judgements; arguments and errors as for `files_task`."""
+        return cls((files_task(corpus, queries, qrels, language=language),))
+
+    @classmethod
+    def from_documents(
+        cls, corpus: str | Path, n_queries: int = 200, *, folder: str | Path, language: str = ENGLISH
+    ) -> Data:
+        """A file of documents, with sentences of them as queries.
+
+        Args:
+            corpus: as for `files_task`.
+            n_queries: so many sentences are drawn, each from another document.
+            folder: queries and judgements are written there, so that people can read them.
+            language: as for `files_task`.
+
+        Raises:
+            DataError: the file is missing or breaks a rule, or no sentence can be drawn.
+        """
+        queries, relevant = draw_queries(read_documents(Path(corpus)), n_queries, language=language)
+        rows: dict[str, list[dict[str, str | int]]] = {
+            "queries.jsonl": [{"_id": query, "text": text} for query, text in queries.items()],
+            "qrels.jsonl": [
+                {"query-id": query, "corpus-id": document, "score": score}
+                for query, scores in relevant.items()
+                for document, score in scores.items()
+            ],
+        }
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        paths = [Path(folder, name) for name in rows]
+        for path, lines in zip(paths, rows.values(), strict=True):
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        task = files_task(corpus, *paths, language=language)
+        if len(queries) < n_queries:
+            task.unjudged["test"].append(
+                f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."
+            )
+        return cls((task,), has_drawn_queries=True)
+
+    @classmethod
+    def from_options(cls, data: str | Path | None, output: Path, options: DataOptions) -> Data:
+        """Exactly one kind of data, as options of the command give it: tasks, a folder, or files.
+
+        Raises:
+            InputError: the options do not go together.
+        """
+        tasks, benchmarks = options.get("tasks", ()), options.get("benchmarks", ())
+        splits, n_queries = options.get("eval_splits"), options.get("make")
+        files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
+        corpus, *judged = files
+        language = options.get("language", ENGLISH)
+        n_kinds = sum([bool(tasks or benchmarks), data is not None, any(files)])
+        if n_queries is not None and (corpus is None or any(judged) or n_queries < 1 or n_kinds > 1):
+            raise InputError(
+                "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
+                f"got N={n_queries}."
+            )
+        if n_kinds != 1:
+            raise InputError(
+                "compare needs exactly one kind of data: tasks (-t, -b), --data FOLDER, or --corpus with --queries "
+                f"and --qrels; got {n_kinds} kinds."
+            )
+        if data is not None:
+            return cls.from_folder(data, splits or ["test"], language=language)
+        if corpus is not None and n_queries is not None:
+            return cls.from_documents(corpus, n_queries, folder=output / "made-queries", language=language)
+        if any(files):
+            paths = [path for path in files if path is not None]
+            if len(paths) < len(files):
+                raise InputError(
+                    "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
+                )
+            return cls.from_files(*paths, language=language)
+        return cls.from_tasks(*tasks, benchmarks=benchmarks, splits=splits)
+
+
+def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieval:
+    """The task of mteb with this name, or the task in a folder of BEIR's format.
+
+    Raises:
+        InputError: the name is not that of a task or a folder.
+        DataError: the folder does not have the files of that format.
+    """
+    if Path(name).is_dir():
+        return beir_task(name, splits or ["test"])
+    try:
+        return cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits) if splits else None))
+    except KeyError as error:
+        near = re.search(r"Did you mean: '(.+?)'", str(error.args[0]))
+        hint = f"did you mean {near[1]!r}? " if near else ""
+        raise InputError(
+            f"unknown task {name!r}: {hint}give a retrieval task that `mteb available-tasks` lists, or a "
+            "folder in BEIR's file format."
+        ) from None
+
+
+def check_text_retrieval(command: str, task: AbsTask) -> None:
+    """Raise InputError if a task is not text retrieval."""
+    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
+        "text"
+    ]:
+        name, kind = task.metadata.name, task.metadata.type
+        raise InputError(
+            f"{command} needs a text retrieval task, got {name}, which is {kind} ({task.metadata.category})."
+        )

@@ -1,0 +1,119 @@
+"""Passages that answer, compared with a slow oracle that marks every character."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.comparing import tables
+from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.passages import first_answers, score_passages
+from mteb_longembed.errors import DataError
+from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
+from mteb_longembed.tasks.beir import beir_task
+from mteb_longembed.tasks.scoring import data_identity
+from tests.comparing.conftest import compare
+from tests.own_data import beir
+
+spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], sum(pair)))
+shown = st.lists(st.tuples(spans, st.integers(0, 50)), max_size=8)
+judged = st.dictionaries(
+    st.sampled_from([f"d{i}" for i in range(8)]), st.lists(spans, min_size=1, max_size=3)
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(shown, judged), min_size=1, max_size=9))
+def test_ranks_tokens_and_shares_are_those_of_an_oracle_that_marks_each_character(queries) -> None:
+    ranks, read = [], []
+    for passages, answers in queries:
+        n_tokens, rank, found = 0, math.inf, math.inf
+        for place, ((start, end), n) in enumerate(passages, start=1):
+            n_tokens += n
+            marked = set(range(start, end))
+            for first, last in answers.get(f"d{place - 1}", []):
+                characters = list(range(first, last))
+                if 2 * sum(c in marked for c in characters) >= len(characters) and rank == math.inf:
+                    rank, found = place, n_tokens
+        ranks.append(rank)
+        read.append(found)
+    rows = {
+        f"q{i}": [(f"d{j}", start, end, n) for j, ((start, end), n) in enumerate(passages)]
+        for i, (passages, _) in enumerate(queries)
+    }
+    answers = first_answers(rows, {f"q{i}": judged for i, (_, judged) in enumerate(queries)})
+    assert list(answers.values()) == list(zip(ranks, read, strict=True))
+    scores = score_passages([answers])
+    for k, interval in scores.at.items():
+        assert interval.mean == pytest.approx(100 * sum(rank <= k for rank in ranks) / len(ranks))
+    assert scores.tokens.mean == statistics.median(read)
+    assert scores.tokens.low <= scores.tokens.mean <= scores.tokens.high
+
+
+def judge(root: Path, *rows: str) -> Path:
+    lines = ["query-id\tcorpus-id\tscore\tstart\tend", *rows]
+    (root / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_judged_passages_are_characters_of_the_text_and_change_no_identity(tmp_path) -> None:
+    root = beir(tmp_path, ["the key is here and there", "other"], ["where"])
+    plain = data_identity(beir_task(root), "test")
+    rows = [json.loads(line) for line in (root / "corpus.jsonl").read_text().splitlines()]
+    task = beir_task(judge(root, "q0\td0\t1\t4\t7", "q0\td0\t1\t20\t25"))
+    assert data_identity(task, "test") == plain
+    assert task.passages("test") == {"q0": {"d0": [(4, 7), (20, 25)]}}
+    rows[0]["title"] = " A title"
+    (root / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = beir_task(root)
+    text = task.dataset["default"]["test"]["corpus"]["text"][0]
+    assert [text[start:end] for start, end in task.passages("test")["q0"]["d0"]] == ["key", "there"]
+    for start, end in (("4", "4"), ("-1", "3"), ("4", "26"), ("4", ""), ("", "7"), ("a", "b")):
+        with pytest.raises(
+            DataError, match=r"line 2: start and end must be whole numbers of characters with 0 <= "
+        ):
+            beir_task(judge(root, f"q0\td0\t1\t{start}\t{end}"))
+
+
+@pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
+def test_generated_tasks_know_their_passages(task) -> None:
+    data = task.generate("test_256")
+    texts = {row["id"]: row["text"] for row in data["corpus"]}
+    hidden = {f"d{i}": item for i, item in enumerate(data["corpus"].hidden)}
+    for query, passages in task.passages("test_256").items():
+        ((document, ((start, end),)),) = passages.items()
+        assert data["relevant_docs"][query] == {document: 1}
+        assert texts[document][start:end] == hidden[document].text
+
+
+def test_compare_prints_passages_windows_show_them_and_later_runs_know_them(
+    base, tmp_path, monkeypatch
+) -> None:
+    pytest.importorskip("bm25s")
+    texts = [" ".join(f"{sign}{sign}" for sign in "abcdefghijklmnop"[i:] * 4) for i in range(6)]
+    root = beir(tmp_path / "data", texts, [text[-9:] for text in texts])
+    judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
+    windows = f"{base}+pcw@128,size=10,vectors=window"
+    who = [Candidate(f"{base}+none@16", base, True, 16, 16), Candidate(windows, base, False, 16, 128)]
+    options = {"bm25": True, "metric": ["nDCG@10", "Success@1", "Success@5"]}
+    found = compare(who, beir_task(root), tmp_path / "out", **options)
+    scores = found.passages
+    assert set(scores) == {row.name for row in found.rows}
+    # the base reads 16 tokens of the beginning, and so never shows the end; BM25 shows whole documents
+    assert scores[f"{base}+none@16"].at[5].mean == 0 and scores[f"{base}+none@16"].tokens.mean == math.inf
+    (lexical,) = (row for row in found.rows if row.is_bm25)
+    for k, share in scores[BM25].at.items():
+        assert share.mean == lexical.others[f"Success@{k}"].mean
+    table = next(table for table in tables.tables(found) if table.key == "passages")
+    assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
+    assert (
+        json.loads(tables.as_json(found))["passages"][windows]["passage@5"][0] == scores[windows].at[5].mean
+    )
+    monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
+    assert compare(who, beir_task(root), tmp_path / "out", **options).passages == scores
