@@ -31,7 +31,6 @@ from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
 from mteb_longembed.reports.tables.paper_tables import (
-    beir_table,
     comparison_tables,
     length_tables,
     main_tables,
@@ -47,7 +46,7 @@ from mteb_longembed.statistics.sensitivity import position_sensitivity
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
-    "Write model names (A, B, BEFORE ...) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
+    "Write model names (BEFORE, AFTER) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
     "name such as e5-base+pi is enough if only one model fits it."
 )
 EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
@@ -108,8 +107,6 @@ OPTIONS: Options = {
     "more tables": [
         ("--compare-published", {"action": "store_true"},
          "show the numbers of the paper and of its authors beside these, also in the heat maps"),
-        ("--beir", {"nargs": 2, "metavar": ("A", "B")},
-         "the two models of the BEIR table (default: the first two)"),
         ("--statistics", {"action": "store_true"},
          "the published numbers and lengths of queries and documents"),
     ],
@@ -140,7 +137,6 @@ class Request:
     figures: Path | None
     html: Path | None
     compare_published: bool
-    beir: Sequence[str] | None
     statistics: bool
     score: str
     tuned: Sequence[Sequence[str]]
@@ -160,7 +156,7 @@ def main(args: argparse.Namespace) -> int:
         folders = ", ".join(map(str, request.results))
         pages = [str(page) for folder in request.results for page in sorted(folder.rglob("compare.html"))]
         hint = f"; the comparisons there have pages: {', '.join(pages)}" if pages else ""
-        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}{hint}.")
+        raise InputError(f"no results of LongEmbed tasks were found in {folders}{hint}.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {line.model.name.full for line in lines}
@@ -217,7 +213,8 @@ def _tables(
     if request.published:
         ranking = public_table(public_results(), lines, request.size, request.advertised, request.window)
         tables.insert(0, ranking)
-    tables += filter(None, (variants_table(rows), beir_table(rows, request.beir)))
+    if variants := variants_table(rows):
+        tables.append(variants)
     if request.compare_published:
         tables += comparison_tables(lines)
     if request.statistics:

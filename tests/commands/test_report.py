@@ -166,7 +166,7 @@ def test_the_public_table_needs_no_results(capsys):
     [
         ([], "give RESULTS folders, or --published"),
         ([DATA / "results", "--window", "512"], "--window works only on the public results"),
-        (["."], "no results of LongEmbed or BEIR tasks were found"),
+        (["."], "no results of LongEmbed tasks were found"),
         ([DATA / "results", "--html", "."], "--html writes one file, but .* is a folder"),
         (
             [DATA / "results", "--tuned", "nosuch", "nosuch"],

@@ -15,7 +15,7 @@ from pathlib import Path
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published_numbers import BEIR_TASKS, column_of, metric_of
+from mteb_longembed.reports.scores.published_numbers import column_of, metric_of
 
 #: One of these keys is in every file that `mteb run` or our `compare` writes beside the results of the report's tasks:
 #: other tasks, saved predictions, comparisons and costs.
@@ -82,7 +82,7 @@ def _read_file(path: Path) -> list[Result]:
     if path.name == "model_meta.json":
         return []
     raw = path.read_bytes()
-    if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
+    if column_of(path.stem) is None:
         # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
         # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
         if any(key in raw for key in _OTHER_FILES):
