@@ -38,7 +38,7 @@ from mteb_longembed.reports.tables.paper_tables import (
     strategy_tables,
     variants_table,
 )
-from mteb_longembed.reports.tables.public_ranking import WINDOWS, Limits, public_table
+from mteb_longembed.reports.tables.public_ranking import public_table
 from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
@@ -50,29 +50,6 @@ DESCRIPTION = (
     "name such as e5-base+pi is enough if only one model fits it."
 )
 EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
-
-
-def _range(text: str) -> tuple[float, float]:
-    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
-
-    >>> _range("100M-1B"), _range("8k-")
-    ((100000000.0, 1000000000.0), (8192.0, inf))
-    """
-    low, dash, high = text.partition("-")
-    try:
-        limits = (_number(low or "0"), _number(high or "inf"))
-    except ValueError:
-        limits = (1.0, 0.0)
-    if not dash or not limits[0] <= limits[1]:
-        raise argparse.ArgumentTypeError(
-            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}"
-        )
-    return limits
-
-
-def _number(text: str) -> float:
-    unit = {"k": 1024, "M": 1e6, "B": 1e9}.get(text[-1])
-    return float(text) if unit is None else float(text[:-1]) * unit
 
 
 def _warn(sentence: str) -> None:
@@ -88,12 +65,6 @@ OPTIONS: Options = {
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
-        ("--size", {"type": _range, "metavar": "MIN-MAX"},
-         "only models with a number of parameters in this range, such as 100M-1B, -500M or 1B-"),
-        ("--advertised", {"type": _range, "metavar": "MIN-MAX"},
-         "only models that advertise a length in this range of tokens, such as 8k-"),
-        ("--window", {"choices": WINDOWS},
-         "only models whose scores look as if texts were cut near this number of tokens; mismatch: only marked models"),
     ],
     "output (figures need pip install 'mteb-longembed[figures]')": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
@@ -129,9 +100,6 @@ class Request:
 
     results: Sequence[Path]
     published: bool
-    size: Limits | None
-    advertised: Limits | None
-    window: str | None
     format: str
     output_folder: Path | None
     figures: Path | None
@@ -191,9 +159,6 @@ def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    for option in ("size", "advertised", "window"):
-        if getattr(request, option) and not request.published:
-            raise InputError(f"--{option} works only on the public results: give --published too.")
     folders = {
         "--output-folder": request.output_folder,
         "--figures": request.figures,
@@ -211,8 +176,7 @@ def _tables(
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if request.published:
-        ranking = public_table(public_results(), lines, request.size, request.advertised, request.window)
-        tables.insert(0, ranking)
+        tables.insert(0, public_table(public_results(), lines))
     if variants := variants_table(rows):
         tables.append(variants)
     if request.compare_published:

@@ -258,13 +258,6 @@ def statistics_table() -> Table:
             lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
             rows.append((*counts, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
-    header = (
-        "Task",
-        "Split",
-        "Queries",
-        "Documents",
-        "Words per query",
-        "Words per document",
-        "Characters per document",
-    )
+    per = ("Words per query", "Words per document", "Characters per document")
+    header = ("Task", "Split", "Queries", "Documents", *per)
     return score_table("statistics", "Task statistics", header, rows, notes)
