@@ -13,12 +13,12 @@ from rich.console import Console
 
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
-from mteb_longembed.reports.scores.base_groups import given_name, group_by_base
+from mteb_longembed.reports.scores.base_groups import group_by_base, shortened
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,
@@ -46,8 +46,7 @@ from mteb_longembed.statistics.sensitivity import position_sensitivity
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
-    "Write model names (BEFORE, AFTER) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
-    "name such as e5-base+pi is enough if only one model fits it."
+    "Write model names (BEFORE, AFTER) as the tables print them, such as intfloat/e5-base-v2+pi@4096."
 )
 EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
 
@@ -127,9 +126,10 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"no results of LongEmbed tasks were found in {folders}{hint}.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
-    names = {line.model.name.full for line in lines}
-    tuned = [[given_name("model in the results", name, names) for name in pair] for pair in request.tuned]
-    request = replace(request, tuned=tuned)
+    names = {shortened(line.model.name.full) for line in lines}
+    for name in (name for pair in request.tuned for name in pair):
+        if name not in names:
+            raise UnknownNameError("model in the results", name, names)
     for group in group_by_base(lines):
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
