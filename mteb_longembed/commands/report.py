@@ -121,9 +121,9 @@ def main(args: argparse.Namespace) -> int:
         _warn(problem)
     if request.results and not rows:
         folders = ", ".join(map(str, request.results))
-        pages = [str(page) for folder in request.results for page in sorted(folder.rglob("compare.html"))]
-        hint = f"; the comparisons there have pages: {', '.join(pages)}" if pages else ""
-        raise InputError(f"no results of LongEmbed tasks were found in {folders}{hint}.")
+        raise InputError(
+            f"no results of LongEmbed tasks were found in {folders}; compare writes its own page."
+        )
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {shortened(line.model.name.full) for line in lines}

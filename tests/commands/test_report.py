@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from mteb_longembed import __version__, cli
 from mteb_longembed.commands.report import main
-from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
@@ -174,20 +172,3 @@ def test_options_that_cannot_work_are_one_sentence(options, message, tmp_path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         _run(*options)
-
-
-def test_what_compare_wrote_is_named_and_no_file_of_ours_is_a_warning(tmp_path, capsys):
-    page = tmp_path / "comparisons" / "data-1" / "compare.html"
-    cost = tmp_path / "rankings" / "m" / "r" / "cost-1.json"
-    for path, saved in (
-        (page.with_suffix(".json"), {"tokens_shared": 0, "candidates": []}),
-        (cost, asdict(Cost())),
-    ):
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(saved))
-    page.write_text("")
-    with pytest.raises(
-        InputError, match=rf"^no results of .*; the comparisons there have pages: .*{page.name}"
-    ):
-        _run(tmp_path)
-    assert capsys.readouterr().err == ""

@@ -45,8 +45,8 @@ def register_models(cache: Path) -> None:
                 continue
             fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
             ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
-            changed = {"loader": functools.partial(load_named, name) if ours else None, "loader_kwargs": {}}
-            registry[name] = ModelMeta.model_validate({**fields, **changed})
+            loader = functools.partial(load_named, name) if ours else None
+            registry[name] = ModelMeta.model_validate({**fields, "loader": loader, "loader_kwargs": {}})
         except (OSError, ValueError, TypeError, KeyError) as error:
             reason = str(error).partition("\n")[0]
             warnings.warn(
