@@ -16,8 +16,6 @@ WATCHED = (
     "mteb.models.model_implementations",
     "mteb",
     "mteb.benchmarks.benchmarks",
-    "mteb.benchmarks._leaderboard_menu",
-    "mteb.leaderboard",
     "mteb.cli",
 )
 

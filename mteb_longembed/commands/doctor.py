@@ -58,23 +58,18 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**sections, "problems": problems}, indent=2))
         return 1 if problems else 0
-    for title, section in sections.items():
-        print(title)
-        _print(section)
-        print()
+    _print(sections)
     print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
     return 1 if problems else 0
 
 
-def _print(section: Section, indent: int = 2) -> None:
-    """One line for each value; values in two levels, as those of devices, get a line each."""
+def _print(section: Section, indent: int = 0) -> None:
+    """One line for each value; those of an inner section are below its title."""
     width = max(map(len, section), default=0)
     for name, value in section.items():
-        if isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+        if isinstance(value, dict):
             print(f"{'':{indent}}{name}")
-            for kind, inner in value.items():
-                print(f"{'':{indent + 2}}{kind}")
-                _print(inner, indent + 4)
+            _print(value, indent + 2)
         else:
             print(f"{'':{indent}}{name:<{width}}  {_shown(name, value)}")
 
@@ -178,8 +173,6 @@ def _folder(folder: Path | None) -> Section:
 
 
 def _shown(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_shown(key, inner)}" for key, inner in value.items())
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
-from mteb_longembed.reports.scores.base_groups import given_name, group_by_base
+from mteb_longembed.reports.scores.base_groups import group_by_base, shortened
 from mteb_longembed.reports.scores.predictions import (
     DepthPoint,
     Predictions,
@@ -31,7 +31,6 @@ from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
 from mteb_longembed.reports.tables.paper_tables import (
-    beir_table,
     comparison_tables,
     length_tables,
     main_tables,
@@ -39,7 +38,7 @@ from mteb_longembed.reports.tables.paper_tables import (
     strategy_tables,
     variants_table,
 )
-from mteb_longembed.reports.tables.public_ranking import WINDOWS, Limits, public_table
+from mteb_longembed.reports.tables.public_ranking import public_table
 from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
@@ -47,33 +46,9 @@ from mteb_longembed.statistics.sensitivity import position_sensitivity
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
-    "Write model names (A, B, BEFORE ...) as the tables print them, such as intfloat/e5-base-v2+pi@4096. A shorter "
-    "name such as e5-base+pi is enough if only one model fits it."
+    "Write model names (BEFORE, AFTER) as the tables print them, such as intfloat/e5-base-v2+pi@4096."
 )
 EPILOG = "example: mteb-longembed report results/ --compare-published --html report.html"
-
-
-def _range(text: str) -> tuple[float, float]:
-    """Read a range such as `100M-1B`, `8k-` or `-512`; k is 1,024, M is 10^6 and B is 10^9.
-
-    >>> _range("100M-1B"), _range("8k-")
-    ((100000000.0, 1000000000.0), (8192.0, inf))
-    """
-    low, dash, high = text.partition("-")
-    try:
-        limits = (_number(low or "0"), _number(high or "inf"))
-    except ValueError:
-        limits = (1.0, 0.0)
-    if not dash or not limits[0] <= limits[1]:
-        raise argparse.ArgumentTypeError(
-            f"a range must be MIN-MAX, MIN- or -MAX with units k, M or B, such as 100M-1B or 8k-, got {text!r}"
-        )
-    return limits
-
-
-def _number(text: str) -> float:
-    unit = {"k": 1024, "M": 1e6, "B": 1e9}.get(text[-1])
-    return float(text) if unit is None else float(text[:-1]) * unit
 
 
 def _warn(sentence: str) -> None:
@@ -89,12 +64,6 @@ OPTIONS: Options = {
     "public results": [
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
-        ("--size", {"type": _range, "metavar": "MIN-MAX"},
-         "only models with a number of parameters in this range, such as 100M-1B, -500M or 1B-"),
-        ("--advertised", {"type": _range, "metavar": "MIN-MAX"},
-         "only models that advertise a length in this range of tokens, such as 8k-"),
-        ("--window", {"choices": WINDOWS},
-         "only models whose scores look as if texts were cut near this number of tokens; mismatch: only marked models"),
     ],
     "output (figures need pip install 'mteb-longembed[figures]')": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
@@ -108,8 +77,6 @@ OPTIONS: Options = {
     "more tables": [
         ("--compare-published", {"action": "store_true"},
          "show the numbers of the paper and of its authors beside these, also in the heat maps"),
-        ("--beir", {"nargs": 2, "metavar": ("A", "B")},
-         "the two models of the BEIR table (default: the first two)"),
         ("--statistics", {"action": "store_true"},
          "the published numbers and lengths of queries and documents"),
     ],
@@ -132,15 +99,11 @@ class Request:
 
     results: Sequence[Path]
     published: bool
-    size: Limits | None
-    advertised: Limits | None
-    window: str | None
     format: str
     output_folder: Path | None
     figures: Path | None
     html: Path | None
     compare_published: bool
-    beir: Sequence[str] | None
     statistics: bool
     score: str
     tuned: Sequence[Sequence[str]]
@@ -158,14 +121,15 @@ def main(args: argparse.Namespace) -> int:
         _warn(problem)
     if request.results and not rows:
         folders = ", ".join(map(str, request.results))
-        pages = [str(page) for folder in request.results for page in sorted(folder.rglob("compare.html"))]
-        hint = f"; the comparisons there have pages: {', '.join(pages)}" if pages else ""
-        raise InputError(f"no results of LongEmbed or BEIR tasks were found in {folders}{hint}.")
+        raise InputError(
+            f"no results of LongEmbed tasks were found in {folders}; compare writes its own page."
+        )
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
-    names = {line.model.name.full for line in lines}
-    tuned = [[given_name("model in the results", name, names) for name in pair] for pair in request.tuned]
-    request = replace(request, tuned=tuned)
+    names = {shortened(line.model.name.full) for line in lines}
+    for name in (name for pair in request.tuned for name in pair):
+        if name not in names:
+            raise UnknownNameError("model in the results", name, names)
     for group in group_by_base(lines):
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
@@ -195,9 +159,6 @@ def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    for option in ("size", "advertised", "window"):
-        if getattr(request, option) and not request.published:
-            raise InputError(f"--{option} works only on the public results: give --published too.")
     folders = {
         "--output-folder": request.output_folder,
         "--figures": request.figures,
@@ -215,9 +176,9 @@ def _tables(
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if request.published:
-        ranking = public_table(public_results(), lines, request.size, request.advertised, request.window)
-        tables.insert(0, ranking)
-    tables += filter(None, (variants_table(rows), beir_table(rows, request.beir)))
+        tables.insert(0, public_table(public_results(), lines))
+    if variants := variants_table(rows):
+        tables.append(variants)
     if request.compare_published:
         tables += comparison_tables(lines)
     if request.statistics:

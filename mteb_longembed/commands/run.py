@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.commands import silence
-from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import InputError, LongEmbedError
 from mteb_longembed.plugin.command_line import check_benchmarks, check_model, check_tasks
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _EPILOG = """
 options that only mteb-longembed run has:
   -m MODEL [MODEL ...]   several models, one after the other
-  --index {exact,faiss}  how to search the nearest documents: by mteb itself, or by its FAISS index, which finds the
-                         same documents; this changes only retrieval tasks
   -v N                   0 prints the table of scores and errors only; without -v also what was read of the documents,
                          and no messages of mteb's
   --json                 print the scores as JSON on standard output, everything else on standard error
@@ -61,7 +59,6 @@ def _own_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
     parser.add_argument("-m", "--model", action="extend", nargs="+")
     parser.add_argument("-v", "--verbosity", type=int)
-    parser.add_argument("--index", choices=("exact", "faiss"), default="exact")
     parser.add_argument("--json", action="store_true")
     return parser
 
@@ -121,7 +118,7 @@ def _run_all(
             lines = own.verbosity is None and not sys.stderr.isatty()
             try:
                 with one_bar(None, which, show=lines) if lines else nullcontext():
-                    results.append(mteb.evaluate(_searching(model, task, own.index), [task], **options))
+                    results.append(mteb.evaluate(model, [task], **options))
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:
                     raise
@@ -146,24 +143,6 @@ def _tasks(args: argparse.Namespace) -> list[Any]:
         eval_splits=args.eval_splits,
     )
     return list(tasks)
-
-
-def _searching(model: Any, task: Any, index: str) -> Any:
-    """The model with the search index that the user chose."""
-    from mteb.abstasks import AbsTaskRetrieval
-
-    if index == "exact" or not isinstance(task, AbsTaskRetrieval):
-        return model
-    from mteb.models import EncoderProtocol, SearchEncoderWrapper, SearchProtocol
-    from mteb.models.search_encoder_index import FaissSearchIndex
-
-    if isinstance(model, SearchProtocol) or not isinstance(model, EncoderProtocol):
-        raise ModelError(
-            f"--index faiss needs a model with one vector for each document, got {model.mteb_model_meta.name}: "
-            "leave --index out."
-        )
-    # a new index for each task: after an error, an index may be half full
-    return SearchEncoderWrapper(model, index_backend=FaissSearchIndex(model))
 
 
 def _reading(model: Any, task: str, cache: Any) -> str:

@@ -31,10 +31,6 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.registration:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
-    "mteb.benchmarks._leaderboard_menu": ("leaderboard.registration:register_in_menu",),
-    "mteb.leaderboard": (
-        ("mteb.leaderboard:get_leaderboard_app", "leaderboard.registration:make_app_with_ours"),
-    ),
     "mteb.cli": (("mteb.cli:main", "command_line:main_in_one_sentence"),),
 }
 

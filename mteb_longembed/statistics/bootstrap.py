@@ -79,7 +79,7 @@ def mean_of_means_interval(
     mean = sum(part.mean for part in parts)
     if len(parts) == 1:
         return parts[0]
-    # The parts are independent, so their distances to the ends are joined as in `mean_of_intervals`.
+    # The parts are independent, so their distances to the ends are joined by root of squares.
     down = math.hypot(*(part.mean - part.low for part in parts))
     return Interval(mean, mean - down, mean + math.hypot(*(part.high - part.mean for part in parts)))
 

@@ -1,13 +1,12 @@
-"""What an interval is, and the intervals of a share and of a mean of independent means.
+"""What an interval is, and the intervals of a share and of a difference.
 
-Source: Wilson 1927 for shares, https://doi.org/10.1080/01621459.1927.10502953; Zou & Donner 2008 for sums of means
+Source: Wilson 1927 for shares, https://doi.org/10.1080/01621459.1927.10502953; Zou & Donner 2008 for means
     with unequal intervals (MOVER), https://doi.org/10.1002/sim.3095.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scipy import stats
@@ -33,20 +32,6 @@ class Interval:
     def scaled(self, factor: float) -> Interval:
         """The same interval in another unit, such as percent."""
         return Interval(factor * self.mean, factor * self.low, factor * self.high)
-
-
-def mean_of_intervals(parts: Sequence[Interval]) -> Interval:
-    """The 95 % interval of the mean of independent means; their distances to the ends are joined by root of squares.
-
-    >>> mean_of_intervals([Interval(0.5, 0.2, 0.9), Interval(0.5, 0.1, 0.8)])
-    Interval(mean=0.5, low=0.25, high=0.75)
-    """
-    if not parts:
-        raise InputError("a mean of intervals needs at least one interval, got none.")
-    mean = sum(part.mean for part in parts) / len(parts)
-    down = math.hypot(*(part.mean - part.low for part in parts)) / len(parts)
-    up = math.hypot(*(part.high - part.mean for part in parts)) / len(parts)
-    return Interval(mean, mean - down, mean + up)
 
 
 def difference_of_intervals(first: Interval, second: Interval) -> Interval:

@@ -7,13 +7,10 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from mteb_longembed import cli
-from mteb_longembed.commands.run import _searching
-from mteb_longembed.errors import ModelError
 from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
 from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE
 from tests import published_data, tiny
@@ -160,33 +157,6 @@ def test_quiet_leaves_the_table_alone(model, capfd, recwarn) -> None:
     assert not [warning for warning in recwarn if issubclass(warning.category, FutureWarning)]
 
 
-def test_the_faiss_index_gives_the_scores_and_rankings_of_exact_search(model, tmp_path) -> None:
-    found = []
-    for index in ("exact", "faiss"):
-        folder, predictions = f"results-{index}", f"predictions-{index}"
-        where = ["--output-folder", folder, "--prediction-folder", predictions]
-        assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "--index", index, *where]) == 0
-        [stored] = scores(tmp_path / folder).values()
-        ranked = json.loads((tmp_path / predictions / "LongEmbedSummScreenFD_predictions.json").read_text())
-        found.append((stored["validation"][0], ranked["default"]["validation"]))
-    (exact, by_exact), (faiss, by_faiss) = found
-    numbers = {key: value for key, value in exact.items() if isinstance(value, float)}
-    assert numbers == pytest.approx({key: faiss[key] for key in numbers}, nan_ok=True)
-    assert "main_score" in numbers
-    assert by_exact.keys() == by_faiss.keys()
-    for query, documents in by_exact.items():
-        assert documents == pytest.approx(by_faiss[query], abs=1e-5)
-
-
-def test_faiss_without_embeddings_is_one_sentence() -> None:
-    lexical = SimpleNamespace(mteb_model_meta=SimpleNamespace(name="bm25"))
-    with pytest.raises(
-        ModelError, match="--index faiss needs a model with one vector for each document, got bm25"
-    ):
-        _searching(lexical, LongEmbedSummScreenFD(), "faiss")
-    assert _searching(lexical, LongEmbedSummScreenFD(), "exact") is lexical
-
-
 def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, capsys) -> None:
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
@@ -205,4 +175,4 @@ def test_help_shows_mtebs_options_and_ours(capsys) -> None:
         cli.main(["run", "--help"])
     shown = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert "--eval-splits" in shown and "--index {exact,faiss}" in shown
+    assert "--eval-splits" in shown and "several models, one after the other" in shown

@@ -56,7 +56,7 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
         change_function("mteb.leaderboard.table", name, style_without_experiments)
     _show_only([mteb.get_benchmark(name) for name in names])
-    register_models(results, all_models=True)
+    register_models(results)
     with tempfile.TemporaryDirectory() as temporary:  # mteb keeps its tables beside the results
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 

@@ -1,36 +1,32 @@
-"""Makes `mteb leaderboard` and `get_benchmark_result` show our benchmark and extended models.
+"""Makes mteb's leaderboard and `get_benchmark_result` show extended models.
 
-The leaderboard shows only the benchmarks in its own menu. It shows only results whose model is an entry of mteb's
-registry. That registry cannot list extended models, because their entries are made when they are looked up.
+Both show only results whose model is an entry of mteb's registry. That registry cannot list extended models, because
+their entries are made when they are looked up.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import json
 import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.plugin.mteb_parts import moved, part
+from mteb_longembed.plugin.mteb_parts import part
 
-#: Descriptions of models in a cache of mteb's: those of its own results, and those in the clone of the public results.
-_MODEL_META = ("results/*/*/model_meta.json", "remote/results/*/*/model_meta.json")
 #: The ending of the revisions of extended models, also of models with their own repository.
 _OURS = re.compile(r".*-le[0-9]+")
 
 
-def register_models(cache: Path, *, all_models: bool = False) -> None:
-    """Enter the extended models of a results cache into mteb's registry. Warn about a file that describes no model.
+def register_models(cache: Path) -> None:
+    """Enter the models of a results cache into mteb's registry. Warn about a file that describes no model.
 
     The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
-    stay. With `all_models`, other models that the registry does not know are entered too, without a loader.
+    stay. Only extended models have a loader.
     """
     from mteb.models.model_meta import ModelMeta
 
@@ -38,26 +34,19 @@ def register_models(cache: Path, *, all_models: bool = False) -> None:
 
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     own = set(registry)
-    files = [
-        file
-        for pattern in _MODEL_META
-        for file in cache.glob(pattern)
-        if all_models or "+" in file.parts[-3] or _OURS.fullmatch(file.parts[-2])
-    ]
     # if a name has several revisions, the newest description is used
-    for file in sorted(files, key=lambda file: file.stat().st_mtime):
+    for file in sorted(cache.glob("results/*/*/model_meta.json"), key=lambda file: file.stat().st_mtime):
         try:
             fields = {**json.loads(file.read_bytes())}
             name = fields["name"]
             if not isinstance(name, str):
                 raise TypeError(f"the name {name!r}")
-            ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
-            if name in own or not (ours or all_models):
+            if name in own:
                 continue
             fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
+            ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
             loader = functools.partial(load_named, name) if ours else None
-            changed: dict[str, Any] = {"loader": loader, "loader_kwargs": {}}
-            registry[name] = ModelMeta.model_validate({**fields, **changed})
+            registry[name] = ModelMeta.model_validate({**fields, "loader": loader, "loader_kwargs": {}})
         except (OSError, ValueError, TypeError, KeyError) as error:
             reason = str(error).partition("\n")[0]
             warnings.warn(
@@ -65,35 +54,6 @@ def register_models(cache: Path, *, all_models: bool = False) -> None:
                 "the leaderboard leaves that model out.",
                 stacklevel=2,
             )
-
-
-def make_app_with_ours(make_app: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`mteb.leaderboard.get_leaderboard_app`, which first learns the extended models of its cache."""
-    given = inspect.signature(make_app).bind(*args, **kwargs)
-    given.apply_defaults()
-    try:
-        register_models(Path(given.arguments["cache"].cache_path))
-    except Exception as error:  # a leaderboard without our models is better than no leaderboard
-        warnings.warn(
-            f"the leaderboard leaves extended models out ({type(error).__name__}: {error})", stacklevel=3
-        )
-    return make_app(*args, **kwargs)
-
-
-def register_in_menu(menu: ModuleType) -> None:
-    """Put our benchmark into the leaderboard's menu once, after mteb's own `LongEmbed`."""
-    ours = part("mteb.benchmarks.benchmarks", "LONGEMBED_PLUS")
-    entries = list(part(menu.__name__, "R_BENCHMARK_ENTRIES"))
-    for entry in entries:
-        listed = list(getattr(entry, "benchmarks", ()))  # benchmarks, and further entries of this kind
-        entries += listed
-        names = [None if hasattr(benchmark, "benchmarks") else benchmark.name for benchmark in listed]
-        if "LongEmbed" in names:
-            if ours.name not in names:
-                listed.insert(names.index("LongEmbed") + 1, ours)
-                entry.benchmarks = listed
-            return
-    raise moved(f"LongEmbed in {menu.__name__}.R_BENCHMARK_ENTRIES")
 
 
 def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:

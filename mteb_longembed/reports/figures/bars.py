@@ -59,7 +59,9 @@ def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
         bars = []
         for pair in pairs:
             # Every revision of a model has bars of its own.
-            before, after = ([line for line in members if line.model.name.full == name] for name in pair)
+            before, after = (
+                [line for line in members if shortened(line.model.name.full) == name] for name in pair
+            )
             for a, b in ((a, b) for a in before for b in after):
                 is_one = len(before) == len(after) == 1
                 label = a.model.name.variant if is_one else f"{names[a.model]} to {names[b.model]},"

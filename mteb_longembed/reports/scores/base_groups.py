@@ -1,15 +1,12 @@
-"""Models by base: the base itself, the base with each strategy, labels, and names as a user types them."""
+"""Models by base: the base itself, the base with each strategy, and labels."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.grammar import StoredName, split_model_name
-from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.scores.published_numbers import trained_len
 from mteb_longembed.reports.scores.results import Model
 from mteb_longembed.reports.scores.scoreboard import Line
@@ -149,35 +146,3 @@ def shortened(name: str) -> str:
     ('mini-rope+ntk@4096', 'intfloat/e5-base-v2')
     """
     return name.removeprefix(_OURS)
-
-
-def given_name(kind: str, typed: str, known: Collection[str]) -> str:
-    """The one known name that the user means; `kind` is for the error message.
-
-    The typed name may leave out our organisation, use an alias of the base, and leave out the target length and the
-    parameters.
-
-    >>> given_name("model", "e5-base+pi", ["intfloat/e5-base-v2+pi@4096", "intfloat/e5-base-v2+ntk@4096"])
-    'intfloat/e5-base-v2+pi@4096'
-    """
-    if typed in known:
-        return typed
-    wanted = split_model_name(typed)
-    matching = sorted(name for name in known if _fits(wanted, split_model_name(name)))
-    if not matching:
-        raise UnknownNameError(kind, typed, map(shortened, known))
-    if len(matching) > 1:
-        raise InputError(
-            f"a name must fit only one model, {typed!r} fits {', '.join(map(shortened, matching))}: give one of these."
-        )
-    return matching[0]
-
-
-def _fits(wanted: StoredName, name: StoredName) -> bool:
-    bases = {wanted.base, ZOO[wanted.base].hub_id} if wanted.base in ZOO else {wanted.base}
-    return (
-        bool(bases & {name.base, shortened(name.base)})
-        and wanted.strategy == name.strategy
-        and wanted.target_len in (None, name.target_len)
-        and (not wanted.params or sorted(wanted.params.split(",")) == sorted(name.params.split(",")))
-    )

@@ -1,4 +1,4 @@
-"""The benchmark's six columns, and the numbers of the paper, of its authors and of BEIR with their sources.
+"""The benchmark's six columns, and the numbers of the paper and of its authors with their sources.
 
 The four real tasks have the same published data under our names and under mteb's names. Passkey and Needle have
 different data: this package generates ours, and mteb has the paper's own files. `Column.tasks` keeps them apart.
@@ -87,14 +87,6 @@ def split_length(split: str) -> int | None:
 PAPER = "paper"
 AUTHORS = "authors"
 
-# CQADupstack is one task in BEIR and twelve tasks in MTEB.
-_CQADUPSTACK = "CQADupstackRetrieval"
-_FORUMS = (
-    "Android", "English", "Gaming", "Gis", "Mathematica", "Physics",
-    "Programmers", "Stats", "Tex", "Unix", "Webmasters", "Wordpress",
-)  # fmt: skip
-CQADUPSTACK_PARTS = tuple(f"CQADupstack{forum}Retrieval" for forum in _FORUMS)
-
 
 @dataclass(frozen=True)
 class PublishedLine:
@@ -108,8 +100,8 @@ class PublishedLine:
 
 
 @cache
-def _data(name: str = "published") -> Any:
-    path = files("mteb_longembed.reports") / "data" / f"{name}.json"
+def _data() -> Any:
+    path = files("mteb_longembed.reports") / "data" / "published.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -159,30 +151,3 @@ def task_statistics(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """Published counts: with average words by column (`task_words`), or with characters by task (`task_chars`)."""
     rows: Mapping[str, Mapping[str, Any]] = _data()[kind]["rows"]
     return rows
-
-
-@dataclass(frozen=True)
-class BeirTask:
-    """One BEIR task: its name in MTEB, the split that BEIR evaluates, and average words of queries and documents."""
-
-    task: str
-    split: str
-    query_words: float
-    document_words: float
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The MTEB tasks whose mean is this task's score, if it has no result file."""
-        return CQADUPSTACK_PARTS if self.task == _CQADUPSTACK else ()
-
-
-@cache
-def beir_tasks() -> tuple[BeirTask, ...]:
-    """The 15 tasks in BEIR's order.
-
-    Source: Thakur et al. 2021, table 1, average word lengths, https://arxiv.org/abs/2104.08663.
-    """
-    return tuple(BeirTask(**row) for row in _data("beir")["rows"])
-
-
-BEIR_TASKS = frozenset(task.task for task in beir_tasks()) | frozenset(CQADUPSTACK_PARTS)

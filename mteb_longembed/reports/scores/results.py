@@ -15,17 +15,7 @@ from pathlib import Path
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published_numbers import BEIR_TASKS, column_of, metric_of
-
-#: One of these keys is in every file that `mteb run` or our `compare` writes beside the results of the report's tasks:
-#: other tasks, saved predictions, comparisons and costs.
-_OTHER_FILES = (
-    b'"task_name"',
-    b'"mteb_dataset_name"',
-    b'"mteb_model_meta"',
-    b'"tokens_shared"',
-    b'"share_read"',
-)
+from mteb_longembed.reports.scores.published_numbers import column_of, metric_of
 
 
 @dataclass(frozen=True)
@@ -79,16 +69,10 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
 
 
 def _read_file(path: Path) -> list[Result]:
-    if path.name == "model_meta.json":
+    # the public repository has a hundred thousand files of other tasks; predictions have a suffix after the task
+    if column_of(path.stem) is None:
         return []
-    raw = path.read_bytes()
-    if path.stem not in BEIR_TASKS and column_of(path.stem) is None:
-        # Results of other tasks and saved predictions are not part of the report, but they are not an error. We only
-        # look for a key, because it is slow to parse the hundred thousand other files of the public repository.
-        if any(key in raw for key in _OTHER_FILES):
-            return []
-        raise DataError("it is not an MTEB result file (no 'task_name').")
-    data = read_json(path, raw)
+    data = read_json(path)
     if not isinstance(data, dict):
         raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
     if data.get("task_name") != path.stem:

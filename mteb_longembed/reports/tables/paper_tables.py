@@ -1,22 +1,19 @@
-"""The paper's tables: models by tasks, strategies on a base, accuracy by length, published numbers, BEIR."""
+"""The paper's tables: models by tasks, strategies on a base, accuracy by length, published numbers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.base_groups import BaseGroup, given_name, group_by_base, labels
+from mteb_longembed.reports.scores.base_groups import BaseGroup, group_by_base, labels
 from mteb_longembed.reports.scores.published_numbers import (
     COLUMNS,
     LENGTHS,
     PUBLISHED,
-    BeirTask,
     PublishedLine,
-    beir_tasks,
     column_of,
     published_lines,
     source,
@@ -30,7 +27,6 @@ from mteb_longembed.reports.tables.table import (
     Cell,
     Table,
     difference_cell,
-    interval_cell,
     length_cells,
     number_cell,
     rounded,
@@ -40,7 +36,6 @@ from mteb_longembed.reports.tables.table import (
     size_cell,
     text_cell,
 )
-from mteb_longembed.statistics.intervals import Interval, mean_of_intervals
 
 # The mark of a difference between scores on different documents and queries.
 OTHER_DATA = "†"
@@ -52,8 +47,6 @@ _DIFFERENCE_NOTE = (
     "The interval of a difference is that of two independent scores; "
     "a published mean without one counts as a fixed number."
 )
-_WORDS = ("Words per query", "Words per document")
-_BEIR_NOTE = "nDCG@10 in percent; MS MARCO on its development split; words from Thakur et al. 2021, table 1."
 _METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDCG@10; percent."
 
 
@@ -265,52 +258,6 @@ def statistics_table() -> Table:
             lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
             rows.append((*counts, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
-    header = ("Task", "Split", "Queries", "Documents", *_WORDS, "Characters per document")
+    per = ("Words per query", "Words per document", "Characters per document")
+    header = ("Task", "Split", "Queries", "Documents", *per)
     return score_table("statistics", "Task statistics", header, rows, notes)
-
-
-def beir_table(results: Iterable[Result], models: Sequence[str] | None = None) -> Table | None:
-    """Two models (the first two by default) on BEIR's 15 tasks; None if no model has a BEIR result."""
-    by_model: dict[Model, dict[tuple[str, str], Interval]] = {}
-    tasks = beir_tasks()
-    names = {name for task in tasks for name in (task.task, *task.parts)}
-    for row in results:
-        if row.task in names:
-            score = interval_of([row.queries]) or Interval(100 * row.score, math.nan, math.nan)
-            by_model.setdefault(row.model, {})[row.task, row.split] = score
-    known = {model.name.full: model for model in by_model}
-    if models is None:
-        chosen = list(by_model)[:2]
-    else:
-        chosen = [known[given_name("model with BEIR results", name, known)] for name in models]
-    if not chosen:
-        return None
-    rows = []
-    scores = [[_score(task, by_model[model]) for task in tasks] for model in chosen]
-    for i, task in enumerate(tasks):
-        cells = [interval_cell(column[i]) for column in scores]
-        rows.append(_row(task.task, task.query_words, task.document_words, cells))
-    words, of_documents = fmean(t.query_words for t in tasks), fmean(t.document_words for t in tasks)
-    rows.append(_row("Average", words, of_documents, [_average(column) for column in scores]))
-    label_of = labels(by_model)
-    header = ["Task", *_WORDS, *(label_of[model] for model in chosen), "Difference"]
-    return score_table("beir", "BEIR", header[: len(rows[0])], rows, [_BEIR_NOTE])
-
-
-def _row(task: str, query_words: float, document_words: float, cells: list[Cell]) -> tuple[Cell, ...]:
-    difference = [difference_cell(cells[1], cells[0])] if len(cells) == 2 else []
-    return (text_cell(task), number_cell(query_words), number_cell(document_words), *cells, *difference)
-
-
-def _score(task: BeirTask, scores: dict[tuple[str, str], Interval]) -> Interval | None:
-    score = scores.get((task.task, task.split))
-    if score is not None or not task.parts:
-        return score
-    parts = [scores[part, task.split] for part in task.parts if (part, task.split) in scores]
-    return mean_of_intervals(parts) if len(parts) == len(task.parts) else None
-
-
-def _average(values: list[Interval | None]) -> Cell:
-    done = [value for value in values if value is not None]
-    mean = mean_of_intervals(done) if len(done) == len(values) else None
-    return score_cell(Score(mean, len(done), len(values)))

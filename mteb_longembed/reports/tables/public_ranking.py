@@ -12,7 +12,6 @@ from mteb_longembed.reports.scores.public_results import (
     GOOD,
     MISMATCH,
     NO_CUT,
-    READ,
     REPOSITORY,
     TOLERANCE,
     UNCLEAR,
@@ -46,16 +45,9 @@ from mteb_longembed.reports.tables.table import (
 # The mark of a window that does not fit the model's advertised length.
 MARK = "‡"
 _HEADER = ("#", "Model", "Numbers", "Size", "Advertised", "As evaluated", *SCORE_HEADER)
-# The values of `--window`.
-MISMATCHES = "mismatch"
-WINDOWS = (*(str(read) for read in READ), "none", UNCLEAR, MISMATCHES)
 # Columns that depend on the generated data: Passkey, Needle and the average.
 _OTHER = (*(column.is_by_length for column in COLUMNS), True)
 _Curves = Mapping[int, Mapping[int, float]]
-
-
-#: The smallest and the largest number to show.
-Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -70,18 +62,6 @@ class _Row:
     @property
     def is_marked(self) -> bool:
         return self.window is not None and self.window.differs_from(self.advertised)
-
-    def is_kept(self, parameters: Limits | None, advertised: Limits | None, evaluated: str | None) -> bool:
-        for value, limits in ((self.n_parameters, parameters), (self.advertised, advertised)):
-            if limits and (value is None or not limits[0] <= value <= limits[1]):
-                return False
-        if evaluated is None or self.window is None:
-            return evaluated is None
-        if evaluated == MISMATCHES:
-            return self.is_marked
-        if evaluated == "none":
-            return self.window.is_whole
-        return evaluated in (self.window.label, str(self.window.near))
 
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
@@ -100,29 +80,15 @@ class _Row:
         )
 
 
-def public_table(
-    public: PublicResults,
-    lines: Iterable[Line],
-    parameters: Limits | None = None,
-    advertised: Limits | None = None,
-    evaluated: str | None = None,
-) -> Table:
-    """All rows sorted by average, the best first. Incomplete rows are last and have no rank.
-
-    Only rows are shown whose number of parameters and advertised length (in tokens) are within the limits, and whose
-    window is `evaluated`, one of `WINDOWS` (`none`: no cut is seen).
-    """
+def public_table(public: PublicResults, lines: Iterable[Line]) -> Table:
+    """All rows sorted by average, the best first. Incomplete rows are last and have no rank."""
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
-    kept = [
-        row.cells(rank)
-        for rank, row in enumerate(rows, start=1)
-        if row.is_kept(parameters, advertised, evaluated)
-    ]
+    cells = [row.cells(rank) for rank, row in enumerate(rows, start=1)]
     title = "LongEmbed, public results, ours and the paper's"
     first = len(_HEADER) - len(SCORE_HEADER)
-    table = score_table("published", title, _HEADER, kept, _notes(public, kept), first)
+    table = score_table("published", title, _HEADER, cells, _notes(public, cells), first)
     return replace(table, is_folded=True)
 
 
