@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -44,39 +45,32 @@ WHOLE = 32_768  # tokens: more than the longest meeting has
 def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     """Name, task and split of every cell, the most telling ones first."""
     strategies = [*(["none"] if is_rotary else []), *PAPER]
-    yield f"{base}+none", QMSUM, "test"
-    if not is_rotary:
-        yield f"{base}+none@512:trained_len=512", QMSUM, "test"
-        yield "mteb/baseline-bm25s", QMSUM, "test"
-    for strategy in strategies:
-        yield f"{base}+{strategy}@2048", QMSUM, "test"
-    for task in (PASSKEY, NEEDLE):
-        for length in (256, 1024, 4096):
-            yield f"{base}+none", task, f"test_{length}"
-            for strategy in strategies if length > 256 else []:  # short inputs do not change
-                yield f"{base}+{strategy}@{length}", task, f"test_{length}"
-    for tail in WINDOWS:
-        yield f"{base}+{tail.replace('@', '@2048')}", QMSUM, "test"
-    for length in (512, 1024, 4096):
-        for strategy in strategies:
-            yield f"{base}+{strategy}@{length}", QMSUM, "test"
-    for tail in (*WINDOWS[:5], "pcw@"):
-        yield f"{base}+{tail.replace('@', f'@{WHOLE}')}", QMSUM, "test"
-    for tail in (WINDOWS[0], WINDOWS[1]):
-        for task in (PASSKEY, NEEDLE):
-            yield f"{base}+{tail.replace('@', '@4096')}", task, "test_4096"
-    yield f"{base}+none:past_target=read", QMSUM, "test"
-    for length in (256, 1024, 4096):
-        for strategy in ("none@256", *(f"{key}@{length}" for key in strategies if length > 256)):
-            yield f"{base}+{strategy}", PARAPHRASE, f"test_{length}"
-    yield f"{base}+{'none' if is_rotary else 'ntk'}@2048:past_target=read", QMSUM, "test"
-    for task in (PASSKEY, NEEDLE):
-        for length in (512, 2048, 8192):
-            yield f"{base}+none", task, f"test_{length}"
-            for strategy in strategies:
-                yield f"{base}+{strategy}@{length}", task, f"test_{length}"
-    for strategy in strategies:
-        yield f"{base}+{strategy}@{WHOLE}", QMSUM, "test"
+
+    def meetings(*tails: str) -> Iterator[tuple[str, str, str]]:
+        yield from ((f"{base}+{tail}", QMSUM, "test") for tail in tails)
+
+    def needles(
+        tasks: Sequence[str], lengths: Sequence[int], tails: Sequence[str]
+    ) -> Iterator[tuple[str, str, str]]:
+        for length, task in product(lengths, tasks):
+            for tail in tails if length > 256 else tails[:1]:  # short inputs do not change
+                yield f"{base}+{tail}".replace("@", f"@{length}"), task, f"test_{length}"
+
+    yield "mteb/baseline-bm25s", QMSUM, "test"
+    yield from meetings("none", *([] if is_rotary else ["none@512:trained_len=512"]))
+    yield from meetings(*(f"{strategy}@2048" for strategy in strategies))
+    by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
+    yield from needles((PASSKEY, NEEDLE), (256, 1024), by_length)
+    yield from meetings(*(tail.replace("@", "@2048") for tail in WINDOWS))
+    yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
+    yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
+    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:5], "pcw@")))
+    yield from meetings("none:past_target=read")
+    yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
+    yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
+    yield from meetings(f"{'none' if is_rotary else 'ntk'}@2048:past_target=read")
+    yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
+    yield from meetings(*(f"{strategy}@{WHOLE}" for strategy in strategies))
 
 
 def measure(base: str, measurements: Measurements, *, is_rotary: bool) -> None:
