@@ -1,10 +1,9 @@
 """Strategies, windows and several vectors on a real model, on QMSum's meetings and on needles by length.
 
-    LONGEMBED_QMSUM=FOLDER python -m experiments.real_models measure MODEL
+    LONGEMBED_QMSUM=FOLDER python -m experiments.real_models MODEL
 
 measures the cells that `experiments/real_models.jsonl` does not have, the most telling ones first, and goes on after an
-interruption. MODEL is a folder or a name. `python -m experiments.real_models page` writes docs/real-models.md's table
-and figure from that file alone.
+interruption. MODEL is a folder or a name.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict
 
 import mteb
 import numpy as np
@@ -85,17 +84,6 @@ VARIANTS = {
 }
 
 
-class Line(TypedDict):
-    """A line of `twins.jsonl`."""
-
-    name: str
-    tokens: int
-    recipe: dict[str, object]
-    cosines: dict[str, list[float]]  # tokens learned from -> cosine by HELD_OUT_LENGTHS
-    cpu_seconds: float
-    passkey: dict[str, float]
-
-
 class Texts:
     """Token ids of all texts in one array on disk, and where each text starts."""
 
@@ -110,10 +98,10 @@ class Texts:
 
     def _tokenise(self, files: Sequence[Path], path: Path) -> None:
         ids, starts, held_out = [], [0], []
+        fast = self.tokenizer.backend_tokenizer
+        fast.no_truncation()
         for row in _rows(files):
-            encoded = self.tokenizer.backend_tokenizer
-            encoded.no_truncation()
-            ids.append(np.array(encoded.encode(row["text"], add_special_tokens=False).ids, dtype=np.uint16))
+            ids.append(np.array(fast.encode(row["text"], add_special_tokens=False).ids, dtype=np.uint16))
             starts.append(starts[-1] + len(ids[-1]))
             held_out.append(row.get("book", "").startswith(HELD_OUT))
         part = path.with_suffix(".part.npz")
@@ -296,20 +284,16 @@ def passkey(folder: Path, out: Path) -> dict[str, float]:
     return scores
 
 
-def train(name: str, recipe: Recipe, tokens: int, teacher_folder: Path, texts: Texts, out: Path) -> Line:
+def train(
+    name: str, recipe: Recipe, tokens: int, teacher_folder: Path, texts: Texts, out: Path
+) -> dict[str, object]:
     """Train a twin to the end, save and measure it."""
     teacher = BertModel.from_pretrained(teacher_folder, add_pooling_layer=False).eval()
     training = Training(name, recipe, tokens, teacher, texts, out)
     training.run()
     save(training.twin, teacher_folder, out / name)
-    return Line(
-        name=name,
-        tokens=tokens,
-        recipe=asdict(recipe),
-        cosines=training.cosines,
-        cpu_seconds=round(training.seconds),
-        passkey=passkey(out / name, out),
-    )
+    line = {"name": name, "tokens": tokens, "recipe": asdict(recipe), "cosines": training.cosines}
+    return line | {"cpu_seconds": round(training.seconds), "passkey": passkey(out / name, out)}
 
 
 def main() -> None:

@@ -37,9 +37,6 @@ CANDIDATES = {
 LENGTHS = (2048, 4096)
 SEEDS = (1, 2, 3, 4, 5)
 NEEDLES = (PASSKEY, NEEDLE)
-#: Points of nDCG@10 that the twin may lose on short text.
-SHORT_LOSS = 2.0
-
 #: A chapter takes part if it has this many characters, and sentences are drawn from as many: about 4,096 tokens.
 CHAPTER_CHARS = 18_000
 SENTENCES = 4
