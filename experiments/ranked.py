@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -65,7 +65,7 @@ class Measurements:
 
     def measure(self, name: str, task_name: str, split: str) -> Line:
         """Measure a cell, or find it. `task_name` is mteb's, or a folder with a task of three files."""
-        label = f"{Path(name).parts[-1]}" if "/" in name else name
+        label = Path(name).name
         key = label, Path(task_name).name, split
         if key not in self.lines:
             line = self._run(name, task_name, split)
@@ -141,8 +141,3 @@ def _lines(file: Path) -> Iterator[Line]:
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
-
-
-def joined(lines: Sequence[Line]) -> np.ndarray:
-    """The scores of all queries of several cells, such as several seeds of a task."""
-    return np.concatenate([scores(line) for line in lines])

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import mteb
 
+from experiments import twin_decision
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
+from experiments.twin_decision import Decision
 from mteb_longembed.reports.figures.drawing import draw_lines, ends, interval_key, new_drawing, styles
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-BASE = "all-MiniLM-L6-v2"
+BASE, TWIN = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-rope"
 #: Columns of the needles: the heading, the task and the length.
 NEEDLES = [
     (f"{name} {length // 1024}k", task, length)
@@ -41,7 +42,8 @@ def sensitivity(line: Line, length: int) -> str:
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
     """A row for each way to embed: meetings at a length, then needles by length."""
     meetings = {name: line for (name, task, _), line in lines.items() if task == QMSUM}
-    base = meetings[f"{BASE}+none"]
+    paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
+    base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
     others = [name for name in meetings if meetings[name] is not base]
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
@@ -75,7 +77,7 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
     for (name, task, _), line in lines.items():
         strategy, _, rest = name.removeprefix(f"{BASE}+").partition("@")
         length, _, settings = rest.partition(":")
-        if task == QMSUM and name.startswith(BASE) and not settings and length and int(length) < WHOLE:
+        if task == QMSUM and name.startswith(f"{BASE}+") and not settings and length and int(length) < WHOLE:
             curves.setdefault(strategy, {256: percent(lines[f"{BASE}+none", QMSUM, "test"])})[int(length)] = (
                 percent(line)
             )
@@ -95,8 +97,16 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
     FIGURE.write_text(drawing.svg(), encoding="utf-8")
 
 
+def replace_part(text: str, name: str, part: str) -> str:
+    """The text of the page with another part between two comments."""
+    before, begin, rest = text.partition(f"<!-- {name}: begin -->")
+    _, end, after = rest.partition(f"<!-- {name}: end -->")
+    return f"{before}{begin}\n{part}\n{end}{after}"
+
+
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    twin = Decision({"teacher": BASE, "twin": TWIN}, Measurements(twin_decision.RESULTS, Path()), "chapters")
+    text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
+    PAGE.write_text(replace_part(text, "twin", "\n".join(twin.table())), encoding="utf-8")
     draw(measured)
