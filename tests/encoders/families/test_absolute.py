@@ -72,7 +72,7 @@ def oracle(base: SentenceTransformer, key: str, text: str, logn: bool, target: i
     first = 0 if old.padding_idx is None else old.padding_idx + 1
     trained = old.weight.detach().double().numpy()[first:]
     rows = np.stack([row(key, trained, p, n, target) for p in range(n)])
-    weight = torch.cat([old.weight.detach()[:first], torch.from_numpy(rows).float()])
+    weight = torch.cat([old.weight.detach()[:first], torch.from_numpy(rows).to(old.weight.dtype)])
     inner.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(
         weight, padding_idx=old.padding_idx
     )

@@ -1,0 +1,143 @@
+"""One cell of a measurement on real models: where a model ranks the right document of each query.
+
+A cell is a line of a JSONL file that is small enough to be committed. All scores, intervals and paired tests come from
+its `ranks`, so a page can be written again without the model, the data or this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+import mteb
+import numpy as np
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
+from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.costs import count
+from mteb_longembed.encoders.store.store import STORE_VARIABLE
+from mteb_longembed.tasks.beir import files_task
+from mteb_longembed.tasks.scoring import read_metric
+
+QMSUM_VARIABLE = "LONGEMBED_QMSUM"
+DATA_VARIABLE = "MTEB_LONGEMBED_DATA"
+RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
+
+
+class Line(TypedDict):
+    """A measured cell."""
+
+    name: str  # the folder's name and the strategy
+    revision: str
+    task: str
+    split: str
+    ranks: str  # a character of RANKS for each query, in the order of their ids
+    tokens: int  # of documents, as the model reads them
+    tokens_encoded: int  # of documents and queries that no earlier cell had encoded
+    cpu_seconds: float  # of the whole cell
+    vectors: float | None  # a document, on average
+    share_read: float  # of the documents' tokens
+
+
+def prepare(out: Path) -> None:
+    """Point the store of embeddings and QMSum's task at their folders."""
+    os.environ.setdefault(STORE_VARIABLE, str((out / "embeddings").resolve()))
+    if qmsum := os.environ.get(QMSUM_VARIABLE):
+        link = out / "data" / "qmsum"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(qmsum).resolve(), target_is_directory=True)
+        os.environ[DATA_VARIABLE] = str(link.parent.resolve())
+
+
+class Measurements:
+    """The cells of a file. A cell that is there is not measured again."""
+
+    def __init__(self, file: Path, out: Path) -> None:
+        self.file, self.out = file, out
+        self.cells = Cells(out / "results", [read_metric("nDCG@10")])
+        self.lines = {(line["name"], line["task"], line["split"]): line for line in _lines(file)}
+
+    def measure(self, name: str, task_name: str, split: str) -> Line:
+        """Measure a cell, or find it. `task_name` is mteb's, or a folder with a task of three files."""
+        label = Path(name).name
+        key = label, Path(task_name).name, split
+        if key not in self.lines:
+            line = self._run(name, task_name, split)
+            self.lines[key] = Line(**{**line, "name": label, "task": key[1]})  # type: ignore[typeddict-item]
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.lines[key]) + "\n")
+            print(
+                f"{100 * float(np.mean(scores(self.lines[key]))):5.1f} {line['cpu_seconds']:6.0f} s",
+                *key,
+                flush=True,
+            )
+        return self.lines[key]
+
+    def _run(self, name: str, task_name: str, split: str) -> dict[str, object]:
+        task = load_task(task_name, split)
+        self.cells.prepare(task)
+        model, meta = mteb.get_model(name, device="cpu"), mteb.get_model_meta(name)
+        encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
+        store = getattr(encoder, "store", None)
+        if store is not None:
+            store.keeps_windows = True  # if several cells join the same windows, these are encoded once
+        began = time.process_time()
+        (found,) = self.cells.run(model, meta, task, split).values()
+        seconds = time.process_time() - began
+        data = task.dataset["default"][split]
+        line: dict[str, object] = {"revision": str(meta.revision), "split": split}
+        line |= {
+            "ranks": "".join(_rank(found[query]) for query in sorted(found)),
+            "cpu_seconds": round(seconds, 1),
+        }
+        cost = (
+            None
+            if encoder is None
+            else count(encoder, {(task_name, split): [data["corpus"]]}, meta.max_tokens)
+        )
+        line["tokens"] = sum(cost.tokens.values()) if cost else 0
+        line["tokens_encoded"] = store.counts.tokens_encoded if store else 0
+        return line | {
+            "vectors": cost.vectors if cost else None,
+            "share_read": cost.share_read if cost else 1.0,
+        }
+
+
+def load_task(name: str, split: str) -> AbsTaskRetrieval:
+    """A task of mteb, or the one in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels.jsonl`."""
+    if "/" in name:
+        return files_task(
+            *(Path(name) / f"{part}.jsonl" for part in ("corpus", "queries", "qrels")), split=split
+        )
+    return mteb.get_task(name, eval_splits=[split])
+
+
+def _rank(ndcg: float) -> str:
+    """The rank of the only right document, from nDCG@10.
+
+    >>> [_rank(score) for score in (1.0, 0.5, 0.0)]
+    ['1', '3', '.']
+    """
+    return RANKS[round(2 ** (1 / ndcg) - 1)] if ndcg else RANKS[0]
+
+
+def scores(line: Line, *, first_only: bool | None = None) -> np.ndarray:
+    """Each query's score from 0 to 1: nDCG@10, or Acc@1 (the default for Passkey and Needle)."""
+    ranks = np.array([RANKS.index(rank) for rank in line["ranks"]], dtype=float)
+    if first_only is None:
+        first_only = line["task"].startswith(("LongEmbedPasskey", "LongEmbedNeedle"))
+    if first_only:
+        return (ranks == 1).astype(float)
+    return np.divide(1.0, np.log2(ranks + 1), out=np.zeros_like(ranks), where=ranks > 0)
+
+
+def _lines(file: Path) -> Iterator[Line]:
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)

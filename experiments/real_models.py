@@ -1,0 +1,99 @@
+"""Strategies, windows and several vectors on a real model, on QMSum's meetings and on needles by length.
+
+    LONGEMBED_QMSUM=FOLDER python -m experiments.real_models MODEL
+
+measures the cells that `experiments/real_models.jsonl` does not have, the most telling ones first, and goes on after an
+interruption. MODEL is a folder or a name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import torch
+
+from experiments.ranked import Measurements, prepare
+from mteb_longembed.errors import IncompatibleError
+
+RESULTS = Path("experiments/real_models.jsonl")
+QMSUM = "LongEmbedQMSum"
+PASSKEY, NEEDLE = "LongEmbedPasskey-queries100", "LongEmbedNeedle-queries100"
+PARAPHRASE = "LongEmbedNeedle-paraphrase-queries100"
+PAPER = ("pcw", "rp", "gp", "pi", "ntk", "se")
+#: Further ways to represent a document. `@` is replaced by `@` and the target length.
+WINDOWS = (
+    "pcw@:size=128",
+    "pcw@:size=128,short=cut,vectors=window",
+    "pcw@:size=128,center=corpus",
+    "pcw@:center=corpus,short=cut,size=128,vectors=window",
+    "pcw@:fuse=bm25,short=cut,size=128,vectors=window",
+    "ntk@:vectors=64",
+    "ntk@:center=corpus",
+    "ntk@:fuse=bm25",
+    "pcw@:size=64",
+    "pcw@:vectors=window",
+    "pi@:vectors=64",
+)
+WHOLE = 32_768  # tokens: more than the longest meeting has
+
+
+def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
+    """Name, task and split of every cell, the most telling ones first."""
+    strategies = [*(["none"] if is_rotary else []), *PAPER]
+
+    def meetings(*tails: str) -> Iterator[tuple[str, str, str]]:
+        yield from ((f"{base}+{tail}", QMSUM, "test") for tail in tails)
+
+    def needles(
+        tasks: Sequence[str], lengths: Sequence[int], tails: Sequence[str]
+    ) -> Iterator[tuple[str, str, str]]:
+        for length, task in product(lengths, tasks):
+            for tail in tails if length > 256 else tails[:1]:  # short inputs do not change
+                yield f"{base}+{tail}".replace("@", f"@{length}"), task, f"test_{length}"
+
+    yield "mteb/baseline-bm25s", QMSUM, "test"
+    yield from meetings("none", *([] if is_rotary else ["none@512:trained_len=512"]))
+    yield from meetings(*(f"{strategy}@2048" for strategy in strategies))
+    by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
+    yield from needles((PASSKEY, NEEDLE), (256, 1024), by_length)
+    yield from meetings(*(tail.replace("@", "@2048") for tail in WINDOWS))
+    yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
+    yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
+    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:5], "pcw@")))
+    yield from meetings("none:past_target=read")
+    yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
+    yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
+    yield from meetings(f"{'none' if is_rotary else 'ntk'}@2048:past_target=read")
+    yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
+    yield from meetings(*(f"{strategy}@{WHOLE}" for strategy in strategies))
+
+
+def measure(base: str, measurements: Measurements, *, is_rotary: bool) -> None:
+    """Measure every cell whose strategy fits the model."""
+    for name, task, split in grid(base, is_rotary=is_rotary):
+        try:
+            measurements.measure(name, task, split)
+        except IncompatibleError as error:
+            print(f"left out: {error}", flush=True)
+
+
+def main() -> None:
+    """Measure cells."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--rotary", action="store_true", help="plain extrapolation and SelfExtend too")
+    parser.add_argument("--out", type=Path, default=Path("results/real-models"), help="rankings, embeddings")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    logging.getLogger("mteb").setLevel(logging.CRITICAL)
+    torch.set_num_threads(1)
+    prepare(args.out)
+    measure(args.model, Measurements(args.results, args.out), is_rotary=args.rotary)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Table and figure of docs/real-models.md, from measured cells alone: `python -m experiments.real_models_page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mteb
+
+from experiments import twin_decision
+from experiments.ranked import Line, Measurements, scores
+from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
+from experiments.twin_decision import Decision
+from mteb_longembed.reports.figures.drawing import draw_lines, ends, interval_key, new_drawing, styles
+from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
+from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.sensitivity import position_sensitivity
+
+PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
+BASE, TWIN = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-rope"
+#: Columns of the needles: the heading, the task and the length.
+NEEDLES = [
+    (f"{name} {length // 1024}k", task, length)
+    for name, task in (("Passkey", PASSKEY), ("Needle", NEEDLE), ("paraphrased", PARAPHRASE))
+    for length in (1024, 4096)
+]
+
+
+def percent(line: Line) -> Interval:
+    """The score with its interval."""
+    return mean_interval(scores(line)).scaled(100)
+
+
+def sensitivity(line: Line, length: int) -> str:
+    """The position sensitivity, where it is more than chance gives."""
+    data = mteb.get_task(line["task"]).generate(f"test_{length}")  # type: ignore[attr-defined]
+    depths = {row["id"]: row["depth"] for row in data["corpus"]}
+    asked = sorted(data["relevant_docs"])
+    found = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
+    return f", s {found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
+
+
+def table(lines: dict[tuple[str, str, str], Line]) -> str:
+    """A row for each way to embed: meetings at a length, then needles by length."""
+    meetings = {name: line for (name, task, _), line in lines.items() if task == QMSUM}
+    paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
+    base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
+    others = [name for name in meetings if meetings[name] is not base]
+    adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
+    p_values = dict(zip(others, adjusted, strict=True))
+    heads = [
+        head for head, task, length in NEEDLES if any(key[1:] == (task, f"test_{length}") for key in lines)
+    ]
+    rows = [
+        f"| {' | '.join(['way', 'QMSum', 'p', 'vectors', *heads])} |",
+        "|---|---:|---:|---:|" + "---:|" * len(heads),
+    ]
+    for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
+        known, vectors = percent(meetings[name]), meetings[name]["vectors"]
+        p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
+        cells = [
+            f"{known.mean:.1f} ({known.low:.0f} to {known.high:.0f})",
+            p,
+            "" if vectors is None else f"{vectors:.0f}",
+        ]
+        for head, task, length in NEEDLES:
+            same = name.replace("@2048", f"@{length}")
+            line = lines.get((same, task, f"test_{length}"))
+            if head in heads:
+                cells.append(f"{percent(line).mean:.0f}{sensitivity(line, length)}" if line else "")
+        rows.append(f"| `{name.removeprefix(f'{BASE}+')}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def draw(lines: dict[tuple[str, str, str], Line]) -> None:
+    """QMSum's score over the tokens read of a meeting, one line a strategy."""
+    curves: dict[str, dict[int, Interval]] = {}
+    for (name, task, _), line in lines.items():
+        strategy, _, rest = name.removeprefix(f"{BASE}+").partition("@")
+        length, _, settings = rest.partition(":")
+        if task == QMSUM and name.startswith(f"{BASE}+") and not settings and length and int(length) < WHOLE:
+            curves.setdefault(strategy, {256: percent(lines[f"{BASE}+none", QMSUM, "test"])})[int(length)] = (
+                percent(line)
+            )
+    drawing, (axes,) = new_drawing("real-models", "QMSum's meetings by tokens read", 6.4, 4.0)
+    looks = styles(curves)
+    series = []
+    for name, curve in curves.items():
+        tips = {
+            length: f"{name}, {length:,} tokens: {score.mean:.1f}{ends(score)}"
+            for length, score in curve.items()
+        }
+        series.append((name, curve, tips, looks[name]))
+    draw_lines(drawing, axes, series)
+    axes.set_xlabel("Tokens read of each meeting (all-MiniLM-L6-v2, trained on 256)")
+    axes.set_ylabel("nDCG@10 (%)")
+    drawing.legend(axes, note=interval_key(score for curve in curves.values() for score in curve.values()))
+    FIGURE.write_text(drawing.svg(), encoding="utf-8")
+
+
+def replace_part(text: str, name: str, part: str) -> str:
+    """The text of the page with another part between two comments."""
+    before, begin, rest = text.partition(f"<!-- {name}: begin -->")
+    _, end, after = rest.partition(f"<!-- {name}: end -->")
+    return f"{before}{begin}\n{part}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    measured = Measurements(RESULTS, Path()).lines
+    twin = Decision({"teacher": BASE, "twin": TWIN}, Measurements(twin_decision.RESULTS, Path()), "chapters")
+    text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
+    PAGE.write_text(replace_part(text, "twin", "\n".join(twin.table())), encoding="utf-8")
+    draw(measured)

