@@ -18,8 +18,8 @@ import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
-from mteb_longembed.comparing.cells import Cells
 from mteb_longembed.comparing.costs import count
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 from mteb_longembed.tasks.scoring import read_metric
@@ -60,7 +60,7 @@ class Measurements:
 
     def __init__(self, file: Path, out: Path) -> None:
         self.file, self.out = file, out
-        self.cells = Cells(out / "results", [read_metric("nDCG@10")])
+        self.cells = Evaluations(out / "results", [read_metric("nDCG@10")])
         self.lines = {(line["name"], line["task"], line["split"]): line for line in _lines(file)}
 
     def measure(self, name: str, task_name: str, split: str) -> Line:

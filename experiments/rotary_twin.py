@@ -36,7 +36,7 @@ from torch.nn.functional import cosine_similarity
 from transformers import BertModel, JinaEmbeddingsV3Model
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
-from mteb_longembed.comparing.cells import Cells
+from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.encoders.bases.e5rope import native_config, native_weights
 
 #: Books that no twin learns from: held-out cosines, and the task of chapters, use them.
@@ -272,12 +272,12 @@ def save(twin: JinaEmbeddingsV3Model, teacher_folder: Path, folder: Path) -> Non
 
 def passkey(folder: Path, out: Path) -> dict[str, float]:
     """Acc@1 in percent by length, with plain extrapolation."""
-    scores, cells = {}, Cells(out / "results")
+    scores, evaluations = {}, Evaluations(out / "results")
     for length in SMALL_LENGTHS:
         task = mteb.get_task(SMALL_TASK, eval_splits=[f"test_{length}"])
-        cells.prepare(task)
+        evaluations.prepare(task)
         name = f"{folder}+none@{max(SMALL_LENGTHS)}"
-        found = cells.run(
+        found = evaluations.run(
             mteb.get_model(name, device="cpu"), mteb.get_model_meta(name), task, f"test_{length}"
         )
         scores[str(length)] = 100 * float(np.mean(list(next(iter(found.values())).values())))
