@@ -96,7 +96,7 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.parent.chmod(0o700)
     indexed: Mapping[str, str] = {}
-    if has_index := (folder / CURRENT).is_file():
+    if (folder / CURRENT).is_file():
         try:
             stored = read_index(folder)
             if stored.model.name != model.name:
@@ -109,12 +109,9 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
             if args.index is not None:
                 raise
             (folder / CURRENT).unlink()  # damaged, or of an earlier state of the model
-            has_index = False
-    gone = [key for key, text in indexed.items() if documents.get(key) != text]
-    new = {key: text for key, text in documents.items() if indexed.get(key) != text}
-    if gone or new or not has_index:
-        searcher.remove(gone)
-        searcher.add(new, new.values())
+    if indexed != documents:
+        searcher.remove(key for key in indexed if key not in documents)
+        searcher.upsert(documents, documents.values())
         try:
             searcher.save(folder)
         except LongEmbedError as error:  # the answer is there all the same

@@ -37,9 +37,8 @@ class Candidate:
     is_base: bool = False  # whether it is the base without extension
     trained_len: int | None = None  # the base's trained length in tokens, None if it has none
     target_len: int | None = None  # how many tokens of a document it reads, None for all
-    is_named: bool = field(
-        default=False, compare=False
-    )  # whether the user wrote this name, and not only its base
+    #: whether the user wrote this name, and not only its base.
+    is_named: bool = field(default=False, compare=False)
 
     @property
     def encoder(self) -> str:

@@ -56,9 +56,8 @@ class Comparison:
     n_documents: int  # documents of all splits
     skipped: list[str]  # one sentence for each candidate that did not fit into the budget
     left_out: list[str]  # one sentence for each candidate that could not run
-    seconds: dict[
-        str, float
-    ]  # wall time of each candidate's evaluations, with the time to read stored embeddings
+    #: wall time of each candidate's evaluations, with the time to read stored embeddings.
+    seconds: dict[str, float]
     proxy: bool  # whether the queries were drawn from the documents
     tokens_encoded: int  # tokens that were encoded for this comparison, without probes
     tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs

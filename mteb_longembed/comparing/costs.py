@@ -43,9 +43,8 @@ class Cost:
     share_read: float = 1.0  # the share of the documents' tokens that is read, from 0 to 1
     vectors: float | None = None  # mean number of vectors of a document, None if that is not known
     enough_len: int = 1  # the smallest power of two, in tokens, at which `ENOUGH` of the text is read
-    length_quartiles: Sequence[
-        float
-    ] = ()  # lengths of documents in tokens: the quarter, the half, three quarters
+    #: lengths of documents in tokens: the quarter, the half, three quarters.
+    length_quartiles: Sequence[float] = ()
     #: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
     speeds: Sequence[float] = ()
     bytes: float | None = None  # mean bytes of a document's vectors, as they are stored

@@ -30,9 +30,8 @@ ShownPassages = Mapping[str, Sequence[tuple[str, int, int, int]]]
 class PassageScores:
     """How well the passages of a candidate answer."""
 
-    at: Mapping[
-        int, Interval
-    ]  # k -> percent of queries with an answer among the passages of the first k documents
+    #: k -> percent of queries with an answer among the passages of the first k documents
+    at: Mapping[int, Interval]
     #: median of the tokens of all passages down to the first that answers; infinite if it is not among `DEPTH`.
     tokens: Interval
 

@@ -308,11 +308,8 @@ def _against(loss: Interval) -> str:
 
 
 def _speed(row: Row) -> str:
-    return (
-        "no encoding"
-        if row.cost.tokens_per_second is None
-        else f"{row.cost.tokens_per_second:,.0f} tokens a second"
-    )
+    rate = row.cost.tokens_per_second
+    return "no encoding" if rate is None else f"{rate:,.0f} tokens a second"
 
 
 def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:

@@ -39,42 +39,26 @@ _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "to
 
 def ranking_table(comparison: Comparison) -> Table:
     """The candidates, the best first."""
-    others, labels = list(comparison.rows[0].others), _labels(comparison)
-    header = (
-        "#",
-        "candidate",
-        _metric(comparison),
-        "to base",
-        "p adj.",
-        "to best",
-        *others,
-        "tokens/s",
-        "vectors",
-        "KB/doc",
-        "read",
-    )
-    rows = tuple(
-        (
-            text_cell(number),
-            text_cell(labels[row.name]),
-            number_cell(row.score.mean, interval=row.score),
-            _difference(row.gain),
-            _p_value(row.p_value),
-            _difference(row.loss),
-            *(number_cell(row.others[name].mean, interval=row.others[name]) for name in others),
-            _speed(row),
-            number_cell(row.cost.vectors, 2),
-            number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 2),
-            Cell(f"{row.cost.share_read:.0%}", 100 * row.cost.share_read),
-        )
+    labels = _labels(comparison)
+    columns = [
+        {
+            "#": text_cell(number),
+            "candidate": text_cell(labels[row.name]),
+            _metric(comparison): interval_cell(row.score),
+            "to base": _difference(row.gain),
+            "p adj.": _p_value(row.p_value),
+            "to best": _difference(row.loss),
+            **{name: interval_cell(score) for name, score in row.others.items()},
+            "tokens/s": _speed(row),
+            "vectors": number_cell(row.cost.vectors, 2),
+            "KB/doc": number_cell(None if row.cost.bytes is None else row.cost.bytes / 1024, 2),
+            "read": Cell(f"{row.cost.share_read:.0%}", 100 * row.cost.share_read),
+        }
         for number, row in enumerate(comparison.rows, start=1)
-    )
-    table = Table(
-        "compare",
-        f"Candidates of {_base(comparison) or 'all bases'} on {', '.join(comparison.tasks)}",
-        header,
-        rows,
-    ).without_empty_columns()
+    ]
+    title = f"Candidates of {_base(comparison) or 'all bases'} on {', '.join(comparison.tasks)}"
+    rows = tuple(tuple(row.values()) for row in columns)
+    table = Table("compare", title, tuple(columns[0]), rows).without_empty_columns()
     notes = [
         f"{_metric(comparison)}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} "
         "queries; the brackets show the 95 % interval."
@@ -133,10 +117,7 @@ def split_table(comparison: Comparison) -> Table | None:
         return None
     labels = _labels(comparison)
     rows = tuple(
-        (
-            text_cell(labels[row.name]),
-            *(number_cell(row.by_split[key].mean, interval=row.by_split[key]) for key in keys),
-        )
+        (text_cell(labels[row.name]), *(interval_cell(row.by_split[key]) for key in keys))
         for row in comparison.rows
     )
     header = (

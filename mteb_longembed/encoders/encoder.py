@@ -66,6 +66,9 @@ class DescribedNow:
     def mteb_model_meta(self, meta: ModelMeta | None) -> None:
         self._meta, self._described = meta, self._settings()
 
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
+
     def _settings(self) -> dict[str, str]:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "_encoder", None))
@@ -113,9 +116,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
-
-    def __repr__(self) -> str:
-        return str(self.mteb_model_meta.name)
 
     def _encode(self, inputs: Any, **kwargs: Any) -> Any:
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""

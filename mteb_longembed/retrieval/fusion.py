@@ -86,9 +86,6 @@ class FusedSearch(DescribedNow, HybridSearch):
         self.vectors, self._bm25 = encoder, bm25
         self._n_documents = 0
 
-    def __repr__(self) -> str:
-        return str(self.mteb_model_meta.name)
-
     def index(self, corpus: Any, **options: Any) -> None:
         """Index the corpus for the encoder and for BM25."""
         self._n_documents = len(corpus)

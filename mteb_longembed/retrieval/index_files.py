@@ -22,14 +22,14 @@ CURRENT = "index.parquet"
 _LOCK, _PART = ".lock", ".index.parquet.part"
 #: Form 2 is that of version 0.3, without a checksum and without the model's folder.
 _FORM, _FORMS = "3", ("2", "3")
+#: A document has a number of vectors, and their numbers one vector after the other.
 _SCHEMA = pa.schema(
-    # the numbers of a document's vectors, one vector after the other
-    {
-        "id": pa.string(),
-        "text": pa.large_string(),
-        "vectors": pa.int64(),
-        "numbers": pa.large_list(pa.float32()),
-    }
+    [
+        ("id", pa.string()),
+        ("text", pa.large_string()),
+        ("vectors", pa.int64()),
+        ("numbers", pa.large_list(pa.float32())),
+    ]
 )
 
 
@@ -73,17 +73,9 @@ class _Checksum:
 def write_index(
     folder: Path, model: IndexedModel, texts: Mapping[str, str], blocks: Iterable[Block], expected: str | None
 ) -> str:
-    """Write an index; see `Searcher.save`. A process that reads meanwhile gets the state before.
+    """Write an index, see `Searcher.save`; return its checksum. A process that reads meanwhile gets the state before.
 
-    Args:
-        folder: a new or empty folder, or that of an index.
-        model: the model that made the vectors.
-        texts: the documents, by id. Those behind the last block have no vectors.
-        blocks: their vectors.
-        expected: the checksum of the state that may be replaced; None for any.
-
-    Returns:
-        The checksum of the new state.
+    Texts behind the last block have no vectors. `expected` is the checksum of the only state that may be replaced.
     """
     path, part = folder / CURRENT, folder / _PART
     others = {file.name for file in folder.iterdir()} - {_LOCK, _PART} if folder.is_dir() else folder.exists()

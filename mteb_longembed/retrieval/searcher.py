@@ -183,12 +183,22 @@ class Searcher:
         return hits[0] if isinstance(query, str) else hits
 
     def _hits(self, query: str, scores: Mapping[str, float], k: int) -> list[Hit]:
+        """The best documents, each with the passage of its best vector."""
         best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
-        spans = self._spans(query, [key for key, _ in best])
-        return [
-            Hit(key, float(score), start, end, self._texts[key][start:end], self._texts[key])
-            for (key, score), (start, end) in zip(best, spans, strict=True)
-        ]
+        vectors, numbers = self._vectors, [0] * len(best)
+        if vectors is not None and isinstance(vectors.embedder, Embedder):
+            numbers = vectors.best_vectors(query, [key for key, _ in best], **metadata_of_documents())
+        hits = []
+        for (key, score), number in zip(best, numbers, strict=True):
+            text = self._texts[key]
+            if key not in self._passages:
+                model = getattr(vectors, "embedder", None)
+                is_ours = isinstance(model, Embedder)
+                self._passages[key] = passages_of(model, text) if is_ours else [(0, len(text))]
+            spans = self._passages[key]
+            start, end = spans[min(number, len(spans) - 1)]
+            hits.append(Hit(key, float(score), start, end, text[start:end], text))
+        return hits
 
     def save(self, folder: str | Path) -> None:
         """Write documents and vectors into a folder, completely or not at all. Other processes may read it meanwhile.
@@ -258,19 +268,6 @@ class Searcher:
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
         refresh(_corpus(self._texts), **metadata_of_documents())
         self._is_current = True
-
-    def _spans(self, query: str, ids: list[str]) -> Iterator[tuple[int, int]]:
-        """Start and end of the passage of each document, in characters."""
-        vectors = self._vectors
-        if vectors is None or not isinstance(vectors.embedder, Embedder):  # no model of ours
-            yield from ((0, len(self._texts[key])) for key in ids)
-            return
-        best = vectors.best_vectors(query, ids, **metadata_of_documents())
-        for key, number in zip(ids, best, strict=True):
-            if key not in self._passages:
-                self._passages[key] = passages_of(vectors.embedder, self._texts[key])
-            spans = self._passages[key]
-            yield spans[min(number, len(spans) - 1)]
 
 
 def _listed(what: str, values: Iterable[str]) -> list[str]:

@@ -79,9 +79,6 @@ class VectorSearch(DescribedNow):
         self._sentence_mean: np.ndarray | None = None
         self._asked: tuple[list[str], np.ndarray] = [], np.zeros((0, 0))
 
-    def __repr__(self) -> str:
-        return str(self.mteb_model_meta.name)
-
     def index(self, corpus: Any, **where: Any) -> None:
         """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
         self._forget()

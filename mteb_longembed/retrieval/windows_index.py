@@ -28,10 +28,6 @@ class WindowIndex:
     With `exact=False` and at least `IVF_FROM` vectors, they are divided into lists by k-means (FAISS's inverted file,
     numbers in fp16), and a query is compared with the vectors of the nearest lists alone: of `1 / PROBED` of all lists,
     and of twice as many again and again where these do not hold `top_k` documents.
-
-    Args:
-        blocks: all documents, at least one.
-        exact: whether all vectors are compared.
     """
 
     def __init__(self, blocks: Iterable[Block], *, exact: bool = True) -> None:

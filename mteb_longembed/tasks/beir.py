@@ -37,12 +37,7 @@ def beir_task(
     query id, document id and score with tabs between them. Queries without a relevant document are left out.
     Each file may have any format of `data_files.py`, also with gzip. If there is only one split, its judgements may be
     in `qrels.jsonl` (LongEmbed's own layout). Tables of the `datasets` library are `corpus`, `queries` and `qrels` as
-    folders of `save_to_disk` or as Parquet files.
-
-    Args:
-        folder: the folder.
-        splits: names of the judgements' splits, at least one.
-        language: see `files_task`.
+    folders of `save_to_disk` or as Parquet files. `splits` are those of the judgements; `language` as for `files_task`.
 
     Raises:
         DataError: a file is missing, is there twice or breaks a rule of `data_files.py`.
@@ -59,7 +54,6 @@ def files_task(
     queries: str | Path,
     qrels: str | Path,
     *,
-    split: str = "test",
     language: str = ENGLISH,
 ) -> LocalFiles:
     """The task in three files: documents, queries, and which document answers which query.
@@ -72,7 +66,6 @@ def files_task(
         queries: rows with an id (`_id`, `id`, `qid` or `query_id`) and `text` or `query`.
         qrels: rows with the ids of a query and a document, and perhaps `score`, and `start` and `end` of the passage
             that answers, in characters of `text`; or without a heading, in BEIR's or TREC's order.
-        split: name of the only split.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it.
 
     Raises:
@@ -83,18 +76,13 @@ def files_task(
     for path in paths:
         if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
             raise DataError(f"{path}: expected a file or a folder with files, found none.")
-    return LocalFiles(paths[0].name.partition(".")[0], paths[0], paths[1], {split: paths[2]}, language)
+    return LocalFiles(paths[0].name.partition(".")[0], paths[0], paths[1], {"test": paths[2]}, language)
 
 
 class LocalFiles(AbsTaskRetrieval):
     """A task from files. They are read when it is made, because its name depends on what is in them.
 
-    Args:
-        stem: the first part of its name.
-        documents: the file of documents.
-        queries: the file of queries.
-        judgements: the file of judgements of each split.
-        language: as for `files_task`.
+    `stem` is the first part of its name, `judgements` has a file for each split.
     """
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split

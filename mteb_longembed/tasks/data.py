@@ -38,9 +38,8 @@ class Data:
     """Documents, queries and judgements of one or more retrieval tasks."""
 
     tasks: tuple[AbsTaskRetrieval, ...]
-    has_drawn_queries: bool = (
-        False  # whether the queries are sentences of the documents: a proxy for real ones
-    )
+    #: whether the queries are sentences of the documents: a proxy for real ones.
+    has_drawn_queries: bool = False
 
     @classmethod
     def from_tasks(
@@ -102,13 +101,11 @@ class Data:
         Raises:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
-        queries, relevant = draw_queries(read_documents(Path(corpus)), n_queries, language=language)
+        queries, answers = draw_queries(read_documents(Path(corpus)), n_queries, language=language)
         rows: dict[str, list[dict[str, str | int]]] = {
             "queries.jsonl": [{"_id": query, "text": text} for query, text in queries.items()],
             "qrels.jsonl": [
-                {"query-id": query, "corpus-id": document, "score": score}
-                for query, scores in relevant.items()
-                for document, score in scores.items()
+                {"query-id": query, "corpus-id": document, "score": 1} for query, document in answers.items()
             ],
         }
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -129,6 +126,8 @@ class Data:
         Raises:
             InputError: the options do not go together.
         """
+        if unknown := options.keys() - DataOptions.__optional_keys__:
+            raise TypeError(f"compare() got an unexpected keyword argument {min(unknown)!r}")
         tasks, benchmarks = options.get("tasks", ()), options.get("benchmarks", ())
         splits, n_queries = options.get("eval_splits"), options.get("make")
         files = [options.get("corpus"), options.get("queries"), options.get("qrels")]

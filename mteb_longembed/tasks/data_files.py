@@ -59,12 +59,10 @@ csv.field_size_limit(2**31 - 1)
 
 
 def read_documents(path: Path, shown: str | None = None) -> dict[str, str]:
-    """Document id -> title and text.
+    """Document id -> title and text. Messages call the file `shown`, by default the path.
 
-    Args:
-        path: JSON Lines, CSV (RFC 4180) or TSV (no quotes) with a heading, each perhaps with gzip; a table; or a
-            folder of `.txt` and `.md` files, whose ids are their paths in the folder.
-        shown: the file's name in messages; by default the path.
+    It is JSON Lines, CSV (RFC 4180) or TSV (no quotes) with a heading, each perhaps with gzip; a table; or a folder of
+    `.txt` and `.md` files, whose ids are their paths in the folder.
 
     Raises:
         DataError: the file is missing or damaged, or a row breaks a rule; the message says the file and the line.
@@ -98,12 +96,8 @@ def read_judgements(
 ) -> dict[str, dict[str, int]]:
     """Query id -> document id -> score. Scores below 0 become 0, not relevant; without a column of scores all are 1.
 
-    Args:
-        path: a file as for `read_documents`, or lines without a heading: query, document and score with tabs
-            between them (BEIR), or query, 0, document and score with white space between them (TREC).
-        queries: the known queries.
-        documents: the known documents.
-        shown: the file's name in messages; by default the path.
+    The file is as for `read_documents`, or has lines without a heading: query, document and score with tabs between
+    them (BEIR), or query, 0, document and score with white space between them (TREC).
 
     Raises:
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a

@@ -23,10 +23,10 @@ _SHARED = 0.2
 
 def draw_queries(
     corpus: Mapping[str, str], n_queries: int = 200, seed: int = 0, language: str = "eng"
-) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+) -> tuple[dict[str, str], dict[str, str]]:
     """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
 
-    The answer is query id -> text, and query id -> the document that answers it.
+    The answer is query id -> text, and query id -> id of the document that answers it.
     """
     by_character = language.partition("-")[0] in _NO_SPACES
     unit, (least, most) = ("characters", _CHARACTERS) if by_character else ("words", _WORDS)
@@ -47,7 +47,7 @@ def draw_queries(
     )
     rng = random.Random(seed)
     queries: dict[str, str] = {}
-    relevant: dict[str, dict[str, int]] = {}
+    answers: dict[str, str] = {}
     for name in rng.sample(distinct, len(distinct)):
         if len(queries) == n_queries:
             break
@@ -61,10 +61,10 @@ def draw_queries(
         if fitting:
             query = f"made-{len(queries)}"
             queries[query] = rng.choice(fitting)
-            relevant[query] = {name: 1}
+            answers[query] = name
     if not queries:
         raise DataError(
             f"to draw queries, a document needs a sentence of {least} to {most} {unit} that no other "
             f"document has, but none of the {len(corpus)} documents has one: give --queries and --qrels."
         )
-    return queries, relevant
+    return queries, answers

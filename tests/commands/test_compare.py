@@ -169,3 +169,5 @@ def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_p
     assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
     with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):
         mteb_longembed.compare(base, made, make=3, **options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'corpsu'"):
+        mteb_longembed.compare(base, corpsu="docs.jsonl", **options)

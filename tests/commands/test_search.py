@@ -112,28 +112,16 @@ def test_an_index_follows_the_documents(files, tmp_path, capsys, encoded) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (["-k", "0"], "-k must be at least 1 document, got 0"),
-        (["--corpus", "nowhere.jsonl"], "nowhere.jsonl"),
-    ],
-)
-def test_wrong_arguments_are_one_sentence(files, change, told, capsys) -> None:
-    name, corpus = files
-    assert cli.main(["search", name, "--corpus", str(corpus), *change, QUERY]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("mteb-longembed: ") and told in line
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["mini-ape", "--corpus", "CORPUS", "-k", "0", "a"], "-k must be at least 1 document, got 0"),
+        (["mini-ape", "--corpus", "nowhere.jsonl", "a"], "nowhere.jsonl"),
         (["mini-ape"], "search needs a model and --corpus with the documents, or --clear alone"),
         (["nope/nope", "--corpus", "CORPUS", "a"], "cannot load 'nope/nope'"),
         (["./nope", "--corpus", "CORPUS", "a"], "cannot load './nope'"),
     ],
 )
-def test_wrong_names_are_one_sentence(files, hub, arguments, message, capsys) -> None:
+def test_wrong_arguments_and_names_are_one_sentence(files, hub, arguments, message, capsys) -> None:
     assert cli.main(["search", *(str(files[1]) if word == "CORPUS" else word for word in arguments)]) == 2
     assert f"mteb-longembed: {message}" in capsys.readouterr().err.strip().splitlines()[-1].replace(
         "mteb cannot", "cannot"

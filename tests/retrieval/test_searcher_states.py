@@ -46,14 +46,15 @@ def fault(kind: type[BaseException] | None, number: int) -> Iterator[None]:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     else:
-        forward, calls = torch.nn.Embedding.forward, itertools.count()
+        # a function and no method: a patched method would make another model
+        embedding, calls = torch.nn.functional.embedding, itertools.count()
 
-        def failing(self: torch.nn.Embedding, *args: Any) -> torch.Tensor:
+        def failing(*args: Any, **kwargs: Any) -> torch.Tensor:
             if next(calls) == 2 * number:
                 raise kind("injected")
-            return forward(self, *args)
+            return embedding(*args, **kwargs)
 
-        with mock.patch.object(torch.nn.Embedding, "forward", failing):
+        with mock.patch.object(torch.nn.functional, "embedding", failing):
             yield
 
 

@@ -26,9 +26,7 @@ def slowly(documents: list[np.ndarray], query: np.ndarray, top_k: int) -> list[t
 
 
 def built(documents: list[np.ndarray], **options: bool) -> WindowIndex:
-    kept = CorpusVectors()
-    kept = kept.appended(documents)
-    return WindowIndex(kept.blocks(max_bytes=4 * 6 * 20), **options)
+    return WindowIndex(CorpusVectors().appended(documents).blocks(max_bytes=4 * 6 * 20), **options)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -72,9 +70,7 @@ def test_the_nearest_lists_hold_most_and_others_are_searched_until_there_are_eno
 
 def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     documents, _ = corpus(2)
-    kept = CorpusVectors()
-    kept = kept.appended(documents[:10])
-    kept = kept.appended(documents[10:])
+    kept = CorpusVectors().appended(documents[:10]).appended(documents[10:])
     blocks = list(kept.blocks(max_bytes=4 * 6 * 20))
     assert len(blocks) > 3 and max(len(b.rows) for b in blocks if len(b.counts) > 1) <= 20
     assert np.allclose(np.concatenate([b.rows for b in blocks]), np.concatenate(documents), atol=1e-6)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import mteb
 import numpy as np
 import peft
 import pytest
@@ -23,6 +24,7 @@ from tokenizers import normalizers
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.bases.identity import digest
+from mteb_longembed.encoders.bases.model_files import Files
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import ModelError
@@ -72,26 +74,13 @@ def weight(tensor: torch.Tensor) -> Any:
     bits[-1] ^= 1
 
 
-@contextlib.contextmanager
-def own_forward(module: Any) -> Any:
-    module.forward = module.forward
-    yield
-    del module.forward
-
-
 def nothing(*args: Any) -> None:
     """A hook that changes nothing."""
 
 
 @contextlib.contextmanager
-def hooked(handle: Any) -> Any:
-    yield
-    handle.remove()
-
-
-@contextlib.contextmanager
-def appended(model: Any) -> Any:
-    model.append(Normalize())
+def appended(model: Any, module: torch.nn.Module) -> Any:
+    model.append(module)
     yield
     del model[len(model) - 1]
 
@@ -116,19 +105,8 @@ class Stretched(torch.nn.Module):
         return features
 
 
-@contextlib.contextmanager
-def with_stretched(model: Any, k: float) -> Any:
-    model.append(Stretched(k))
-    yield
-    del model[len(model) - 1]
-
-
-@contextlib.contextmanager
-def with_class(module: Any, k: float) -> Any:
-    kind = type(module)
-    module.__class__ = type("Other", (kind,), {"forward": lambda *args, **kwargs: k})
-    yield
-    module.__class__ = kind
+def subclass(module: Any, k: float) -> type:
+    return type("Other", (type(module),), {"forward": lambda *args, **kwargs: k})
 
 
 def layer(model: Any) -> Any:
@@ -147,13 +125,13 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
         m[0].modality_config, {"text": {"method": "other"}}
     ),
     "a module of another class": lambda m: attribute(m[2], "activation_function", torch.nn.ReLU()),
-    "a module more": appended,
+    "a module more": lambda m: appended(m, Normalize()),
     "the strategy": lambda m: attribute(m[0], "strategy", STRATEGIES["gp"](trained_len=16, target_len=64)),
     "the pooling": lambda m: attribute(m[1], "pooling_mode", "cls"),
-    "a hook": lambda m: hooked(layer(m).register_forward_hook(nothing)),
-    "a hook before": lambda m: hooked(layer(m).register_forward_pre_hook(nothing)),
-    "a hook of all modules": lambda m: hooked(torch.nn.modules.module.register_module_forward_hook(nothing)),
-    "an own forward": lambda m: own_forward(layer(m)),
+    "a hook": lambda m: layer(m).register_forward_hook(nothing),
+    "a hook before": lambda m: layer(m).register_forward_pre_hook(nothing),
+    "a hook of all modules": lambda m: torch.nn.modules.module.register_module_forward_hook(nothing),
+    "an own forward": lambda m: mock.patch.object(layer(m), "forward", layer(m).forward),
     "a prompt": lambda m: mock.patch.dict(m.prompts, {"query": "Query: "}),
     "the default prompt": lambda m: attribute(m, "default_prompt_name", "query"),
     "the similarity": lambda m: attribute(m, "similarity_fn_name", "dot"),
@@ -185,11 +163,11 @@ def test_a_change_makes_another_model_and_putting_it_back_the_old_one(bert: Any,
 
 
 HIDDEN: dict[str, Callable[[Any, float], Any]] = {
-    "a closure as a hook": lambda m, k: hooked(m[1].register_forward_hook(closure(k))),
-    "a private attribute": with_stretched,
+    "a closure as a hook": lambda m, k: m[1].register_forward_hook(closure(k)),
+    "a private attribute": lambda m, k: appended(m, Stretched(k)),
     "a method of an instance": lambda m, k: mock.patch.object(m[1], "forward", closure(k)),
     "a method of a class": lambda m, k: mock.patch.object(type(m[1]), "forward", closure(k)),
-    "a class": lambda m, k: with_class(m[1], k),
+    "a class": lambda m, k: attribute(m[1], "__class__", subclass(m[1], k)),
 }
 
 
@@ -204,9 +182,7 @@ def test_code_that_comes_later_makes_another_model_for_each_object(bert: Any, pa
     assert len(revisions) == 2 and bert.identity() == before
 
 
-def test_code_that_was_there_at_build_belongs_to_the_model_but_never_to_a_name_that_others_have(
-    folders,
-) -> None:
+def test_code_that_was_there_at_build_belongs_to_the_model_but_to_no_name_of_others(folders) -> None:
     revisions = set()
     for k in (1, 50):
         loaded = SentenceTransformer(str(folders("bert")), device="cpu")
@@ -293,8 +269,6 @@ def test_a_card_never_gives_a_changed_model_the_name_of_the_unchanged_one(bert: 
 
 
 def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_changes(tmp_path: Path) -> None:
-    import mteb
-
     longembed.load("mini-rope+ntk@1k").save_pretrained(str(tmp_path / "mine"))
     stock = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
@@ -305,11 +279,13 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
     assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name
 
 
-def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    from mteb_longembed.encoders.bases.model_files import Files
+@pytest.fixture
+def folder(folders: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(folders("bert"), tmp_path / "model"))
 
-    folder = tmp_path / "model"
-    shutil.copytree(folders("bert"), folder)
+
+def test_a_linked_folder_is_part_of_a_local_revision(folder: Path, tmp_path: Path) -> None:
     before = Files.open(str(folder)).revision()
     (folder / "1_Pooling").rename(tmp_path / "pool")
     (folder / "1_Pooling").symlink_to(tmp_path / "pool")
@@ -321,25 +297,20 @@ def test_a_linked_folder_is_part_of_a_local_revision(folders: Callable[[str], Pa
     assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
 
 
-def test_a_file_whose_name_is_no_text_counts_like_any_other(folders, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(folders("bert"), folder)
+def test_a_file_whose_name_is_no_text_counts_like_any_other(folder: Path) -> None:
     before = longembed.load(f"{folder}+gp").identity().revision
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("one")
     assert longembed.load(f"{folder}+gp").identity().revision != before
 
 
-def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folders, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(folders("bert"), folder)
+def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folder: Path) -> None:
     weights, config = (
         load_file(folder / "model.safetensors"),
         json.loads((folder / "config.json").read_text()),
     )
-    table = weights["embeddings.word_embeddings.weight"]
-    weights["embeddings.word_embeddings.weight"] = torch.cat(
-        [table, table.mean() + torch.zeros_like(table[:-1])]
-    )
+    name = "embeddings.word_embeddings.weight"
+    table = weights[name]
+    weights[name] = torch.cat([table, table.mean() + torch.zeros_like(table[:-1])])
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 2 * len(table) - 1}))
     longembed.load(f"{folder}+gp")
@@ -351,9 +322,7 @@ def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(fold
         longembed.load(f"{folder}+gp")
 
 
-def test_weights_that_a_model_needs_are_never_drawn_at_random(folders, tmp_path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(folders("bert"), folder)
+def test_weights_that_a_model_needs_are_never_drawn_at_random(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     headless = {key: value for key, value in weights.items() if "pooler" not in key}
     save_file(headless, folder / "model.safetensors", {"format": "pt"})
