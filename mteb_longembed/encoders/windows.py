@@ -10,15 +10,9 @@ from torch import Tensor
 
 from mteb_longembed.errors import InputError
 
+from . import features as keys
 from .attention.devices import to_device
-from .features import (
-    DOCUMENT_MASK,
-    TOKEN_FEATURES,
-    WINDOW_AGG,
-    WINDOW_COUNTS,
-    WINDOW_TOKENS,
-    Features,
-)
+from .features import Features
 from .strategies import Strategy
 from .strategies.pcw import full_windows
 
@@ -81,14 +75,15 @@ def cut(
     # padding reads token 0, and its mask of 0 hides that
     rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
     real = index >= 0
-    replaced = (*TOKEN_FEATURES, "query_expansion_positions")  # a query of several windows is not expanded
+    # a query of several windows is not expanded
+    replaced = (*keys.TOKEN_FEATURES, "query_expansion_positions")
     windows = {key: value for key, value in features.items() if key not in replaced}
-    windows.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
+    windows.update({key: features[key][rows, columns] for key in keys.TOKEN_FEATURES if key in features})
     windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
-    windows[WINDOW_TOKENS] = index
-    windows[WINDOW_COUNTS] = torch.tensor(counts)
-    windows[DOCUMENT_MASK] = features["attention_mask"]
-    windows[WINDOW_AGG] = getattr(strategy, "agg", "mean")
+    windows[keys.WINDOW_TOKENS] = index
+    windows[keys.WINDOW_COUNTS] = torch.tensor(counts)
+    windows[keys.DOCUMENT_MASK] = features["attention_mask"]
+    windows[keys.WINDOW_AGG] = getattr(strategy, "agg", "mean")
     return windows, real.sum(1)
 
 
