@@ -102,3 +102,22 @@ class Family:
         # with a mask, transformers does not look for several documents in the row, and the host need not wait
         packed.setdefault("position_ids", documents.positions()[None])
         return packed
+
+
+class UnknownPositions(Family):
+    """ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
+
+    name: ClassVar[str] = "unknown"
+    hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
+
+    def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
+        super().__init__(model, strategy)
+        if strategy.logn:
+            raise IncompatibleError(
+                f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; "
+                "use logn=off."
+            )
+
+    @classmethod
+    def matches(cls, config: PretrainedConfig) -> bool:
+        return True
