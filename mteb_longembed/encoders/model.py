@@ -26,9 +26,8 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
-from mteb_longembed.encoders.engine.pool import Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
