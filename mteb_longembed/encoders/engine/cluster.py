@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
 from .engine import Engine
 from .interface import EncodeSettings, EngineModel, TextTransformer
+from .keys import row_keys
 from .progress import TokenBar
 from .reading import Reading, warn_once
 

@@ -14,12 +14,12 @@ from torch import Tensor
 from mteb_longembed.encoders import features as names
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.store.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
 from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
 from .interface import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
+from .keys import row_keys
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import AHEAD, Results, Runner, delayed, in_fp32, measured_tokens
