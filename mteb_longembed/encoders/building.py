@@ -120,7 +120,8 @@ def _extended(base: SentenceTransformer | MultiVectorEncoder, resolved: Resolved
         if vectors is None:
             pooling.__class__ = WindowPooling  # the subclass only adds methods
         else:
-            SpanPooling.with_vectors(pooling, vectors)
+            pooling.__class__ = SpanPooling
+            cast("SpanPooling", pooling).vectors = vectors
             similarity = settings.pop("similarity_fn_name")
             modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     if resolved.spec.max_vectors is not None:

@@ -8,7 +8,7 @@ in the form that sentence-transformers' `MultiVectorEncoder` reads. `FewerVector
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal
 
 import torch
 from sentence_transformers.base import BaseModel
@@ -41,14 +41,6 @@ class SpanPooling(WindowPooling):
     def __init__(self, *args: Any, vectors: int | Literal["window"] = "window", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.vectors = vectors
-
-    @classmethod
-    def with_vectors(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
-        """Turn a private `Pooling` into a `SpanPooling`, in place."""
-        pooling.__class__ = cls
-        spans = cast("Self", pooling)
-        spans.vectors = vectors
-        return spans
 
     @property
     def needs_tokens(self) -> bool:  # type: ignore[override]
