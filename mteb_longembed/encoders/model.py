@@ -230,7 +230,6 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
 
     @property
     def dimensions(self) -> int | None:
-        """To how many dimensions embeddings are cut, None if they are not."""
         return self.truncate_dim
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
@@ -299,7 +298,6 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
 
     @property
     def dimensions(self) -> int | None:
-        """To how many dimensions embeddings are cut, None if they are not."""
         return self.grouping.dims if self.grouping else None
 
     @property

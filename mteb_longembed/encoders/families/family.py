@@ -17,14 +17,8 @@ from mteb_longembed.errors import IncompatibleError
 class Family:
     """A way in which token positions enter a model, and the strategy hooks that it supports.
 
-    `__init__` changes `model` in place, so callers pass a private copy. `prepare` is called before every forward
-    pass, and only sets what depends on the documents of that pass.
-
-    Args:
-        model: the base's transformers model.
-        strategy: a strategy that fits (`fits`).
-        extended: whether the weights are already extended (a saved folder, a tuned checkpoint). Then the position
-            table must not be built from them again.
+    `__init__` changes `model` in place, so callers pass a private copy, and a strategy that fits. If the weights are
+    `extended` already (a saved folder, a tuned checkpoint), the position table is not built from them again.
     """
 
     name: ClassVar[str]
