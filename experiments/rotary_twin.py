@@ -37,7 +37,7 @@ from transformers import BertModel, JinaEmbeddingsV3Model
 
 import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.encoders.bases.e5rope import native_config, native_weights
+from mteb_longembed.encoders.bases.native import native_config, native_weights
 
 #: Books that no twin learns from: held-out cosines, and the task of chapters, use them.
 HELD_OUT = ("adam-smith", "charles-darwin_the-voyage", "charles-dickens_bleak-house", "ralph-waldo-emerson")

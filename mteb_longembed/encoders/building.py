@@ -1,29 +1,46 @@
-"""A resolved model -> its `LongSentenceTransformer`: the base's modules, with the strategy inside them."""
+"""A resolved model -> its `LongSentenceTransformer`: the files of its base, loaded, with the strategy inside them."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
+import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import processors
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.hub import hub_answers, translate_hub_errors
+from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.resolve import ResolvedModel
+from .bases.checkpoint import Base, loaded_base
+from .bases.identity import Identity, digest, identity
+from .bases.model_files import unreachable
+from .bases.native import NATIVE, native_folder
+from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES
-from .loading import load_base, translated_errors
-from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
-from .modules import LongTransformer, WindowPooling
+from .bases.spec import DTYPES, ModelSpec
+from .int8 import check_int8, in_int8
+from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from .modules import LongTransformer, WindowPooling, check_all_loaded
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
+#: By model: the digest of another copy, because nobody took one when the model was loaded.
+_DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
 
 
 def build(
@@ -103,7 +120,8 @@ def _extended(base: SentenceTransformer | MultiVectorEncoder, resolved: Resolved
         if vectors is None:
             pooling.__class__ = WindowPooling  # the subclass only adds methods
         else:
-            SpanPooling.with_vectors(pooling, vectors)
+            pooling.__class__ = SpanPooling
+            cast("SpanPooling", pooling).vectors = vectors
             similarity = settings.pop("similarity_fn_name")
             modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     if resolved.spec.max_vectors is not None:
@@ -148,3 +166,103 @@ def _module_class(source: str, reference: str) -> type[Module]:
     raise ModelError(
         f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )
+
+
+@contextlib.contextmanager
+def translated_errors(path: str) -> Iterator[None]:
+    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
+    try:
+        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
+            yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the model in {path} cannot be loaded, because its files do not fit together or have an "
+            f"unknown form: {type(error).__name__}: {why}."
+        ) from error
+
+
+def load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransformer | MultiVectorEncoder:
+    """The base as its own files describe it. The zoo adds what the files leave out."""
+    base = resolved.base
+    entry = base.entry or ZooEntry(hub_id=base.name)
+    dtype = DTYPES.get(resolved.spec.dtype or "")
+    is_int8 = dtype == "int8"
+    if is_int8:
+        check_int8(device)
+        dtype, device = "float32", "cpu"
+    texts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    prompts = {key: text for key, text in texts.items() if text is not None}
+    kind = (base.files.json("config.json") or {}).get("model_type", "")
+    with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
+        kwargs: dict[str, Any] = {
+            **(base.files.load_options() if path == base.path else {}),
+            "trust_remote_code": base.runs_code,
+            "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
+            "config_kwargs": dict(entry.config),
+        }
+        if base.modules or entry.pooling is None:
+            model_class = MultiVectorEncoder if base.late_interaction else SentenceTransformer
+            model = model_class(path, device=device, prompts=prompts, **kwargs)
+        else:
+            inner = Transformer.load(path, **kwargs)
+            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+            model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
+    first = model[0]
+    if isinstance(first, Transformer):
+        check_all_loaded(first.model, base.path)
+        if is_int8:
+            in_int8(first.model)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
+    return model
+
+
+def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    eos = tokenizer.eos_token
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
+    )
+    backend = tokenizer.backend_tokenizer
+    processor = backend.post_processor
+    backend.post_processor = template if processor is None else processors.Sequence([processor, template])
+
+
+def identity_of(model: BaseModel) -> Identity | None:
+    """What a model is now, also one that `SentenceTransformer` itself loaded from a folder of ours. None for others."""
+    if isinstance(model, Embedder):
+        return model.identity()
+    first = model[0] if len(model) else None
+    if not isinstance(first, LongTransformer) or not first.saved_in:
+        return None
+    path, revision = first.saved_in
+    saved = resolve(ModelSpec(path, revision=revision))
+    if model not in _DIGESTS:
+        _DIGESTS[model] = digest(build(saved, device="cpu"))
+    return identity(model, saved.name, saved.revision, _DIGESTS[model])
+
+
+def base_of(model: SentenceTransformer) -> Base:
+    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
+    if isinstance(model, LongSentenceTransformer) and model.resolved is not None:
+        now, base = model.identity(), model.resolved.base
+        if now.changed_from is None:
+            return base
+        return replace(base, name=now.name.partition("+")[0], revision=now.revision)
+    base = loaded_base(model)
+    if model.model_card_data.model_name or not base.path:
+        return base
+    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
+    try:
+        published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
+        same = digest(load_base(published, "cpu")) == base.revision
+    except LongEmbedError:
+        same = False
+    return published.base if same else base

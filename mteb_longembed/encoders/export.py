@@ -18,8 +18,8 @@ from .card import exported_card, scores_in
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute
+from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
-from .families.unknown import UnknownPositions
 from .model import settings_of
 from .modules import LongTransformer
 from .plain import lost_in, plain_rope, refuse, rope_of

@@ -13,8 +13,7 @@ from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .bases.resolve import resolve
 from .bases.spec import ModelSpec
-from .building import build
-from .loaded import base_of
+from .building import base_of, build
 from .model import LongSentenceTransformer
 from .modules import LongTransformer
 

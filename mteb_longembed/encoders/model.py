@@ -26,9 +26,8 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
-from mteb_longembed.encoders.engine.pool import Pool, cores_shared, encode_in_pool
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
@@ -231,7 +230,6 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
 
     @property
     def dimensions(self) -> int | None:
-        """To how many dimensions embeddings are cut, None if they are not."""
         return self.truncate_dim
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
@@ -300,7 +298,6 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
 
     @property
     def dimensions(self) -> int | None:
-        """To how many dimensions embeddings are cut, None if they are not."""
         return self.grouping.dims if self.grouping else None
 
     @property

@@ -22,25 +22,14 @@ from transformers import PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
+from . import features as keys
 from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .families import family_of
-from .features import (
-    DOCUMENT_LENGTHS,
-    DOCUMENT_MASK,
-    KEEP_WINDOWS,
-    POOLED_WINDOWS,
-    POOLING,
-    TOKEN_FEATURES,
-    WINDOW_AGG,
-    WINDOW_COUNTS,
-    WINDOW_PREFIX,
-    WINDOW_TOKENS,
-    Features,
-)
+from .features import Features
 from .inputs import TextInputs, special_counts
 from .int8 import has_int8
 from .strategies import Strategy
@@ -110,8 +99,8 @@ class LongTransformer(TextInputs):
                 f"got {', '.join(sorted(features))}."
             )
         features = dict(features)
-        known = features.pop(DOCUMENT_LENGTHS, None)
-        pooling: nn.Module | None = features.pop(POOLING, None)
+        known = features.pop(keys.DOCUMENT_LENGTHS, None)
+        pooling: nn.Module | None = features.pop(keys.POOLING, None)
         lengths = features["attention_mask"].sum(1).cpu() if known is None else torch.tensor(known)
         long = bool((lengths > self.strategy.whole_len).any())
         if long and len(lengths) > 1 and "query_expansion_positions" in features:
@@ -129,7 +118,7 @@ class LongTransformer(TextInputs):
         else:
             out = self._run_apart(features, lengths, pooling, **kwargs)
         if self.tells_content:
-            out[DOCUMENT_LENGTHS] = lengths
+            out[keys.DOCUMENT_LENGTHS] = lengths
         embeddings = out[self.module_output_name]
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             out[self.module_output_name] = embeddings.float()
@@ -180,7 +169,7 @@ class LongTransformer(TextInputs):
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
-        counts, index = windows[WINDOW_COUNTS], windows[WINDOW_TOKENS]
+        counts, index = windows[keys.WINDOW_COUNTS], windows[keys.WINDOW_TOKENS]
         if "windows" not in self.strategy.hooks():
             documents = zip(index.split(counts.tolist()), ends, strict=True)
             index = torch.cat([most_context(document, *end) for document, end in documents])
@@ -190,7 +179,7 @@ class LongTransformer(TextInputs):
     def _ends(self, features: Features) -> list[tuple[int, int]]:
         """For each document the numbers of tokens at its start and end that every part of it repeats."""
         prefix, suffix = special_counts(self._words)
-        known = features.get(WINDOW_PREFIX)
+        known = features.get(keys.WINDOW_PREFIX)
         prefixes = [prefix] * len(features["input_ids"]) if known is None else known.tolist()
         return [(prefix, suffix) for prefix in prefixes]
 
@@ -204,7 +193,7 @@ class LongTransformer(TextInputs):
         merged: Tensor | None = None
         for rows in (long.nonzero()[:, 0], (~long).nonzero()[:, 0]):
             subset, width = rows_of(features, rows), int(lengths[rows].max())
-            subset.update({key: subset[key][:, :width] for key in TOKEN_FEATURES if key in subset})
+            subset.update({key: subset[key][:, :width] for key in keys.TOKEN_FEATURES if key in subset})
             embeddings = self._run(subset, lengths[rows], **kwargs)[self.module_output_name]
             if merged is None:
                 merged = embeddings.new_zeros(*features["input_ids"].shape, embeddings.shape[-1])
@@ -279,15 +268,15 @@ class WindowPooling(Pooling):
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         features = super().forward(features, **kwargs)
-        keep = features.pop(KEEP_WINDOWS, False)
-        if WINDOW_COUNTS not in features:
+        keep = features.pop(keys.KEEP_WINDOWS, False)
+        if keys.WINDOW_COUNTS not in features:
             return features
-        counts, index = features.pop(WINDOW_COUNTS), features.pop(WINDOW_TOKENS)
-        mask = features.pop(DOCUMENT_MASK)
+        counts, index = features.pop(keys.WINDOW_COUNTS), features.pop(keys.WINDOW_TOKENS)
+        mask = features.pop(keys.DOCUMENT_MASK)
         pooled = features["sentence_embedding"]
         if keep:
-            features[POOLED_WINDOWS] = list(pooled.split(counts.tolist()))
-        features["sentence_embedding"] = aggregated(pooled, counts, features.pop(WINDOW_AGG))
+            features[keys.POOLED_WINDOWS] = list(pooled.split(counts.tolist()))
+        features["sentence_embedding"] = aggregated(pooled, counts, features.pop(keys.WINDOW_AGG))
         tokens = features["token_embeddings"]
         if tokens.shape[1] == index.shape[1]:
             features["token_embeddings"] = joined_tokens(tokens, index, counts, mask.shape)

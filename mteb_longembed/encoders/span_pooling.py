@@ -8,7 +8,7 @@ in the form that sentence-transformers' `MultiVectorEncoder` reads. `FewerVector
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal
 
 import torch
 from sentence_transformers.base import BaseModel
@@ -17,15 +17,9 @@ from sentence_transformers.multi_vector_encoder.modules import BaseTokenPooling,
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
+from . import features as keys
 from .attention.devices import to_device
-from .features import (
-    DOCUMENT_LENGTHS,
-    SPECIAL_SUFFIX,
-    VECTOR_COUNTS,
-    WINDOW_COUNTS,
-    WINDOW_PREFIX,
-    Features,
-)
+from .features import Features
 from .modules import LongTransformer, WindowPooling
 from .windows import mean_by
 
@@ -48,14 +42,6 @@ class SpanPooling(WindowPooling):
         super().__init__(*args, **kwargs)
         self.vectors = vectors
 
-    @classmethod
-    def with_vectors(cls, pooling: Pooling, vectors: int | Literal["window"]) -> Self:
-        """Turn a private `Pooling` into a `SpanPooling`, in place."""
-        pooling.__class__ = cls
-        spans = cast("Self", pooling)
-        spans.vectors = vectors
-        return spans
-
     @property
     def needs_tokens(self) -> bool:  # type: ignore[override]
         """Whether vectors are made from spans of tokens, so that pooled windows are not enough."""
@@ -64,9 +50,10 @@ class SpanPooling(WindowPooling):
     def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> Features:
         """The features from pooled windows: a document keeps its windows, a query becomes one vector."""
         if task == "query":
-            return {**super().from_windows(windows, agg), VECTOR_COUNTS: torch.tensor([1] * len(windows))}
+            counts = torch.ones(len(windows), dtype=torch.long)
+            return {**super().from_windows(windows, agg), keys.VECTOR_COUNTS: counts}
         counts = torch.tensor(list(map(len, windows)))
-        return {"sentence_embedding": torch.cat(list(windows)), VECTOR_COUNTS: counts}
+        return {"sentence_embedding": torch.cat(list(windows)), keys.VECTOR_COUNTS: counts}
 
     def on_model_ready(self, model: BaseModel) -> None:
         """Make the transformer report which tokens are content."""
@@ -75,25 +62,25 @@ class SpanPooling(WindowPooling):
 
     def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
         """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. Add their number in each text, on the host."""
-        if task != "query" and self.vectors == "window" and WINDOW_COUNTS in features:
-            counts = features[WINDOW_COUNTS]
+        if task != "query" and self.vectors == "window" and keys.WINDOW_COUNTS in features:
+            counts = features[keys.WINDOW_COUNTS]
             windows = Pooling.forward(self, dict(features))["sentence_embedding"]
             features = super().forward(features, **kwargs)
-            return {**features, "sentence_embedding": windows, VECTOR_COUNTS: counts}
+            return {**features, "sentence_embedding": windows, keys.VECTOR_COUNTS: counts}
         features = super().forward(features, **kwargs)
         vectors = features["sentence_embedding"]
         counts = torch.ones(len(vectors), dtype=torch.long)
         if task != "query" and self.vectors != "window":
             vectors, counts = self._spans(features, vectors, self.vectors)
-        return {**features, "sentence_embedding": vectors, VECTOR_COUNTS: counts}
+        return {**features, "sentence_embedding": vectors, keys.VECTOR_COUNTS: counts}
 
     @staticmethod
     def _spans(features: Features, base_vectors: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """The mean of each span's token embeddings, and how many spans each document has."""
         tokens = features["token_embeddings"]
         # all that follows but the sums is known on the host
-        start = features[WINDOW_PREFIX].cpu()[:, None]
-        end = (features.pop(DOCUMENT_LENGTHS) - features[SPECIAL_SUFFIX])[:, None]
+        start = features[keys.WINDOW_PREFIX].cpu()[:, None]
+        end = (features.pop(keys.DOCUMENT_LENGTHS) - features[keys.SPECIAL_SUFFIX])[:, None]
         index = torch.arange(tokens.shape[1])[None]
         inside = (index >= start) & (index < end)
         content = inside.sum(1)
@@ -124,13 +111,14 @@ class RaggedVectors(Module):
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Replace the features of tokens by those of vectors."""
-        counts = features.pop(VECTOR_COUNTS)
+        counts = features.pop(keys.VECTOR_COUNTS)
         rows = features.pop("sentence_embedding")[:, : self.dims]
         if self.normalize:
             rows = torch.nn.functional.normalize(rows, dim=1)
         vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
         mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
-        for key in ("input_ids", "token_type_ids", WINDOW_PREFIX, SPECIAL_SUFFIX, DOCUMENT_LENGTHS):
+        of_tokens = (keys.WINDOW_PREFIX, keys.SPECIAL_SUFFIX, keys.DOCUMENT_LENGTHS)
+        for key in ("input_ids", "token_type_ids", *of_tokens):
             features.pop(key, None)
         return {**features, "token_embeddings": vectors, "attention_mask": mask}
 

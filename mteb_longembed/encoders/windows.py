@@ -10,15 +10,9 @@ from torch import Tensor
 
 from mteb_longembed.errors import InputError
 
+from . import features as keys
 from .attention.devices import to_device
-from .features import (
-    DOCUMENT_MASK,
-    TOKEN_FEATURES,
-    WINDOW_AGG,
-    WINDOW_COUNTS,
-    WINDOW_TOKENS,
-    Features,
-)
+from .features import Features
 from .strategies import Strategy
 from .strategies.pcw import full_windows
 
@@ -51,16 +45,8 @@ def cut(
     """Replace documents by their windows or segments: `[b, n]` token features become `[w, size]`.
 
     Adds `WINDOW_TOKENS`, `WINDOW_COUNTS`, `DOCUMENT_MASK` and `WINDOW_AGG`. From these, `WindowPooling` joins the
-    windows of each document.
-
-    Args:
-        features: a batch of texts.
-        lengths: tokens of each document `[b]`, on the host.
-        ends: for each document the numbers of tokens at its start and end that every part of it repeats.
-        strategy: what cuts windows. Without them documents beyond its target length are cut into segments.
-
-    Returns:
-        The features, and the tokens of each window `[w]`.
+    windows of each document. `lengths` `[b]` are on the host; `ends` are the numbers of tokens at the start and end of
+    each document that every part of it repeats. Returns also the tokens of each window `[w]`.
     """
     tokens: list[Tensor] = []
     counts: list[int] = []
@@ -81,14 +67,15 @@ def cut(
     # padding reads token 0, and its mask of 0 hides that
     rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
     real = index >= 0
-    replaced = (*TOKEN_FEATURES, "query_expansion_positions")  # a query of several windows is not expanded
+    # a query of several windows is not expanded
+    replaced = (*keys.TOKEN_FEATURES, "query_expansion_positions")
     windows = {key: value for key, value in features.items() if key not in replaced}
-    windows.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
+    windows.update({key: features[key][rows, columns] for key in keys.TOKEN_FEATURES if key in features})
     windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
-    windows[WINDOW_TOKENS] = index
-    windows[WINDOW_COUNTS] = torch.tensor(counts)
-    windows[DOCUMENT_MASK] = features["attention_mask"]
-    windows[WINDOW_AGG] = getattr(strategy, "agg", "mean")
+    windows[keys.WINDOW_TOKENS] = index
+    windows[keys.WINDOW_COUNTS] = torch.tensor(counts)
+    windows[keys.DOCUMENT_MASK] = features["attention_mask"]
+    windows[keys.WINDOW_AGG] = getattr(strategy, "agg", "mean")
     return windows, real.sum(1)
 
 
@@ -141,11 +128,8 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
 def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[int, int]) -> Tensor:
     """The tokens of windows `[w, size, d]` as those of their documents, `[b, n, d]` for a `shape` of `(b, n)`.
 
-    Args:
-        tokens: embeddings. A token that is in several windows gets the mean of its embeddings in them.
-        index: the index of each in its document `[w, size]`, below 0 for one that does not count, on the host.
-        counts: windows of each document `[b]`, on the host.
-        shape: documents and tokens.
+    A token that is in several windows gets the mean of its embeddings in them. `index` `[w, size]` is its place in its
+    document, below 0 for one that does not count. It and the windows of each document (`counts` `[b]`) are on the host.
     """
     b, n = shape
     document = torch.repeat_interleave(torch.arange(b), counts)

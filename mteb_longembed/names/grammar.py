@@ -82,15 +82,7 @@ def holds_model(path: str | Path) -> bool:
 
 @dataclass(frozen=True)
 class StoredName:
-    """The parts of a model's name.
-
-    Args:
-        full: The name as written in `model_meta.json`.
-        base: The base model's hub id; the same as `full` if the name has no strategy.
-        strategy: The strategy's name, `none` for a plain model.
-        target_len: The target length in tokens, None if the name has none.
-        params: The text of the parameters, as written.
-    """
+    """The parts of a model's name as written. Without a strategy `base` is the full name, and `strategy` is `none`."""
 
     full: str
     base: str

@@ -19,14 +19,9 @@ _SWITCH = {"on": True, "off": False, True: True, False: False}
 
 @dataclass(frozen=True)
 class Parameter:
-    """The values that a parameter may have.
+    """The values that a parameter may have: words, numbers of a type, on and off (`switch`), None for the default.
 
-    Args:
-        name: the parameter's name for messages, with its owner: `se's g`.
-        choices: the words that are allowed.
-        number: `int` or `float` if numbers are allowed.
-        switch: whether on and off are allowed.
-        optional: whether Python's None is allowed and means the default.
+    `name` is that of messages, with its owner: `se's g`.
     """
 
     name: str

@@ -64,7 +64,7 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     monkeypatch.setattr(comparison, "ROUNDS", 2)
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
-    assert f"Candidates of {base} on docs-" in printed.replace("\n", " ")
+    assert f"Candidates of {base} on docs-" in " ".join(printed.split())
     assert {"+none@16", "+gp@128"} <= set(printed.split())
     assert "slowest and fastest of 2 rounds" in " ".join(printed.split())
     typed = " ".join(printed.split()).partition("Type next: mteb-longembed ")[2].partition(".  ")[0]

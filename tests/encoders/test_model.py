@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching, running, tokenizing
-from mteb_longembed.encoders.engine.id_cache import CACHE
+from mteb_longembed.encoders.engine.tokenizing import CACHE
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny

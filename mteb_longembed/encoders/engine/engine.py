@@ -11,22 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders import features as names
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device
-from mteb_longembed.encoders.features import (
-    DOCUMENT_LENGTHS,
-    KEEP_WINDOWS,
-    POOLED_WINDOWS,
-    POOLING,
-    WINDOW_PREFIX,
-    Features,
-    Ids,
-)
-from mteb_longembed.encoders.store.keys import row_keys
+from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
 from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
 from .interface import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
+from .keys import row_keys
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
 from .running import AHEAD, Results, Runner, delayed, in_fp32, measured_tokens
@@ -126,7 +119,7 @@ class Engine:
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         pieces = []
         for rows, features in self._run(ids, missing):
-            windows = features.pop(POOLED_WINDOWS, None)
+            windows = features.pop(names.POOLED_WINDOWS, None)
             kept = None if windows is None else Results(windows, fetch=True)
             arrays = self.settings.collect(features)
             pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys)), kept))
@@ -194,13 +187,13 @@ class Engine:
         features = self.model.first.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             # the host cuts the windows
-            if isinstance(value, Tensor) and key != WINDOW_PREFIX:
+            if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
                 features[key] = to_device(value, self.device)
-        features[DOCUMENT_LENGTHS] = tuple(map(len, ids))
+        features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.shares_windows:
-            features[KEEP_WINDOWS] = True
+            features[names.KEEP_WINDOWS] = True
         if self.settings.collect is sentence_embeddings:
-            features[POOLING] = self.model.pooling
+            features[names.POOLING] = self.model.pooling
         # by __call__, so that model.compile() has an effect
         return self.model(features, **self.settings.forward_kwargs)
 

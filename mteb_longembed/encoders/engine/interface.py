@@ -11,12 +11,18 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.bases.identity import Identity
+from mteb_longembed.encoders.bases.resolve import ResolvedModel
+from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.store.keys import KeyedModel, KeyedTransformer
+from mteb_longembed.encoders.strategies import Strategy
 
 
-class TextTransformer(KeyedTransformer, Protocol):
+class TextTransformer(Protocol):
     """The first module of a model: it tokenises, and holds the strategy."""
+
+    strategy: Strategy
+    family: Family
 
     @property
     def model(self) -> PreTrainedModel: ...
@@ -36,15 +42,23 @@ class TextTransformer(KeyedTransformer, Protocol):
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
         """The features of a batch of texts with these token ids."""
 
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]:
+        """The settings that change each text's embedding, apart from its ids."""
+
     def packs_on(self, device: torch.device) -> bool:
         """Whether documents run without padding."""
 
 
-class EngineModel(KeyedModel, Protocol):
+class EngineModel(Protocol):
     """A model whose `forward` takes a batch of texts through all its modules."""
+
+    resolved: ResolvedModel | None
 
     @property
     def first(self) -> TextTransformer: ...
+    @property
+    def pooling(self) -> torch.nn.Module: ...
+    def identity(self) -> Identity: ...
     @property
     def shares_windows(self) -> bool:
         """Whether `from_windows` can make the vectors of documents that are cut."""

@@ -7,11 +7,10 @@ from transformers import PretrainedConfig
 from mteb_longembed.errors import ModelError
 
 from .absolute import Absolute
-from .family import Family
+from .family import Family, UnknownPositions
 from .relative import Relative
 from .roformer import RoFormer
 from .rotary import Rotary
-from .unknown import UnknownPositions
 
 #: UnknownPositions takes the models that no other family knows, so it is the last.
 FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, RoFormer, Relative, UnknownPositions)

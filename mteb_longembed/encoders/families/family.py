@@ -17,14 +17,8 @@ from mteb_longembed.errors import IncompatibleError
 class Family:
     """A way in which token positions enter a model, and the strategy hooks that it supports.
 
-    `__init__` changes `model` in place, so callers pass a private copy. `prepare` is called before every forward
-    pass, and only sets what depends on the documents of that pass.
-
-    Args:
-        model: the base's transformers model.
-        strategy: a strategy that fits (`fits`).
-        extended: whether the weights are already extended (a saved folder, a tuned checkpoint). Then the position
-            table must not be built from them again.
+    `__init__` changes `model` in place, so callers pass a private copy, and a strategy that fits. If the weights are
+    `extended` already (a saved folder, a tuned checkpoint), the position table is not built from them again.
     """
 
     name: ClassVar[str]
@@ -102,3 +96,22 @@ class Family:
         # with a mask, transformers does not look for several documents in the row, and the host need not wait
         packed.setdefault("position_ids", documents.positions()[None])
         return packed
+
+
+class UnknownPositions(Family):
+    """ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
+
+    name: ClassVar[str] = "unknown"
+    hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
+
+    def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
+        super().__init__(model, strategy)
+        if strategy.logn:
+            raise IncompatibleError(
+                f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; "
+                "use logn=off."
+            )
+
+    @classmethod
+    def matches(cls, config: PretrainedConfig) -> bool:
+        return True

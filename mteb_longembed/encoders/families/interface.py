@@ -310,10 +310,8 @@ def attend_plain(
 ) -> Tensor:
     """Softmax attention of each document over its own tokens: `[b, h, n, d]`.
 
-    Without `lengths`, rows of padding have no meaning.
-
     `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
-    at a distance below it. `lengths` `[b]` are real tokens, the rest is padding.
+    at a distance below it. `lengths` `[b]` are real tokens; without them rows of padding have no meaning.
     """
     n = q.shape[2]
     if window is not None and window >= n:

@@ -1,1 +1,1 @@
-"""Finished work on disk: rows, and the key of each row, which covers everything that determines its embedding."""
+"""Finished work on disk: rows by the keys that `engine/keys.py` makes of them."""

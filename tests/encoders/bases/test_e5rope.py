@@ -12,9 +12,8 @@ import torch
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases.e5rope import native_config, native_weights, save_native
 from mteb_longembed.encoders.bases.model_files import Files
-from mteb_longembed.encoders.bases.native import native_folder
+from mteb_longembed.encoders.bases.native import native_config, native_folder, native_weights, save_native
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny

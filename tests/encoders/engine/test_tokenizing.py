@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.engine.id_cache import Content, IdCache
 from mteb_longembed.encoders.engine.locality import locality
-from mteb_longembed.encoders.engine.tokenizing import CutTokenizer, cutter_of, without_surrogates
+from mteb_longembed.encoders.engine.tokenizing import (
+    Content,
+    CutTokenizer,
+    IdCache,
+    cutter_of,
+    without_surrogates,
+)
 from tests import miniatures, tiny
 
 PROSE = (

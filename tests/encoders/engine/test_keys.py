@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store.keys import RowKeys, row_keys
+from mteb_longembed.encoders.engine.keys import RowKeys, row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation

@@ -8,49 +8,20 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Protocol
 
 import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from mteb_longembed.encoders.bases.identity import Identity
-from mteb_longembed.encoders.bases.resolve import ResolvedModel
-from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.features import Ids
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
+from mteb_longembed.encoders.strategies import ALGORITHM
+
+from .interface import EngineModel
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
 #: Settings of torch's matrix products on CUDA devices.
 _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
-
-
-class KeyedTransformer(Protocol):
-    """What keys cover of the module that tokenises and holds the strategy."""
-
-    strategy: Strategy
-    family: Family
-
-    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]:
-        """The settings that change each text's embedding, apart from its ids."""
-
-
-class KeyedModel(Protocol):
-    """What keys cover of a model."""
-
-    resolved: ResolvedModel | None
-
-    @property
-    def first(self) -> KeyedTransformer:
-        """The module that tokenises and holds the strategy."""
-
-    @property
-    def pooling(self) -> torch.nn.Module:
-        """The module after it."""
-
-    def identity(self) -> Identity:
-        """The name and revision of the model as it is now."""
 
 
 class RowKeys:
@@ -62,7 +33,7 @@ class RowKeys:
     """
 
     def __init__(
-        self, model: KeyedModel, device: torch.device, form: str, kwargs: Mapping[str, object]
+        self, model: EngineModel, device: torch.device, form: str, kwargs: Mapping[str, object]
     ) -> None:
         self.first, resolved = model.first, model.resolved
         assert resolved is not None  # `row_keys` gives no keys to a model that nobody resolved
@@ -98,7 +69,7 @@ class RowKeys:
 
 
 def row_keys(
-    model: KeyedModel, device: torch.device, form: str, kwargs: Mapping[str, object]
+    model: EngineModel, device: torch.device, form: str, kwargs: Mapping[str, object]
 ) -> RowKeys | None:
     """The keys of a call. None with one warning for a model whose rows nobody could find again."""
     reason = _why_no_key(model, kwargs)
@@ -108,7 +79,7 @@ def row_keys(
     return None
 
 
-def _why_no_key(model: KeyedModel, kwargs: Mapping[str, object]) -> str | None:
+def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     resolved = model.resolved
     if resolved is None or model.identity().changed_from is not None:
