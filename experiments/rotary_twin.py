@@ -23,7 +23,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -100,7 +100,8 @@ class Texts:
         ids, starts, held_out = [], [0], []
         fast = self.tokenizer.backend_tokenizer
         fast.no_truncation()
-        for row in _rows(files):
+        lines = (line for file in files for line in gzip.decompress(file.read_bytes()).splitlines())
+        for row in map(json.loads, lines):
             ids.append(np.array(fast.encode(row["text"], add_special_tokens=False).ids, dtype=np.uint16))
             starts.append(starts[-1] + len(ids[-1]))
             held_out.append(row.get("book", "").startswith(HELD_OUT))
@@ -118,12 +119,6 @@ class Texts:
             content = self.ids[start : start + n].astype(np.int64)
             rows.append([self.tokenizer.cls_token_id, *content, self.tokenizer.sep_token_id])
         return torch.tensor(rows)
-
-
-def _rows(files: Sequence[Path]) -> Iterator[dict[str, str]]:
-    for file in files:
-        with gzip.open(file, "rt", encoding="utf-8") as stream:
-            yield from map(json.loads, stream)
 
 
 def convert(teacher: BertModel, recipe: Recipe, trained_len: int) -> JinaEmbeddingsV3Model:
