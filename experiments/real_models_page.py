@@ -41,7 +41,8 @@ def sensitivity(line: Line, length: int) -> str:
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
     """A row for each way to embed: meetings at a length, then needles by length."""
-    meetings = {name: line for (name, task, _), line in lines.items() if task == QMSUM}
+    at_2048 = [key for key in lines if "@2048" in key[0] or "@" not in key[0] or "trained_len" in key[0]]
+    meetings = {name: lines[name, task, split] for name, task, split in at_2048 if task == QMSUM}
     paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
     base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
     others = [name for name in meetings if meetings[name] is not base]
