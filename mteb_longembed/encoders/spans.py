@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
+from .engine.tokenizing import without_surrogates
 from .features import Features, Ids
 from .model import Embedder, LongSentenceTransformer
 
@@ -55,7 +56,7 @@ def encode_spans(
         >>> model = mteb_longembed.load("mini-ape+pi@1k")  # doctest: +SKIP
         >>> text = "The key is under the mat. The cat is on it."  # doctest: +SKIP
         >>> encode_spans(model, [text], [[(0, 25), (26, 43)]])[0].shape  # doctest: +SKIP
-        (2, 384)
+        (2, 192)
     """
     model = _checked(model)
     if len(texts) != len(spans):
@@ -157,7 +158,8 @@ def tokens_read(model: Embedder, prompt: str, text: str) -> tuple[Ids, list[Span
             "and encode each piece."
         )
     length = {"truncation": True, "max_length": model.first.longest}
-    read = tokenizer(prompt + text, return_offsets_mapping=True, return_special_tokens_mask=True, **length)
+    plain = without_surrogates(prompt + text)
+    read = tokenizer(plain, return_offsets_mapping=True, return_special_tokens_mask=True, **length)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
     offsets = [

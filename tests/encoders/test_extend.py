@@ -87,7 +87,7 @@ def test_a_saved_model_takes_nothing_on_top(base, tmp_path, given):
     ("call", "error", "message"),
     [
         (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
-        (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions"),
+        (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions.*use pcw, gp"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
         (lambda b: extend(b, "gp", revision="main"), InputError, "revision can be set only when a base is"),
         (lambda b: extend("no-such/dir/at-all", "gp"), ModelError, "neither a folder that exists nor a hub"),
@@ -168,3 +168,15 @@ def test_what_is_no_base_is_refused_by_its_type(base, given) -> None:
     for other in (given, base):
         with pytest.raises(InputError, match=f"got a {type(other).__name__}: extend takes loaded models"):
             load(other)
+
+
+def test_rows_that_a_base_does_not_use_are_named(tmp_path):
+    folder = tmp_path / "base"
+    tiny.sentence_transformer("bert", folder, max_position_embeddings=32)
+    settings = folder / "model" / "sentence_bert_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "max_seq_length": 16}))
+    with pytest.raises(
+        InputError, match=r"its 16 trained .* table has 32 rows, so trained_len=32 reads them"
+    ):
+        extend(folder / "model", "none", 32)
+    assert extend(folder / "model", "none", 32, trained_len=32).max_seq_length == 32

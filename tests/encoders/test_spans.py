@@ -35,6 +35,14 @@ def test_a_span_is_the_mean_of_its_tokens(base, key, prompt):
             assert np.abs(want - vector).max() < 1e-5
 
 
+def test_a_lone_surrogate_is_read_as_the_replacement_character(base):
+    model = longembed.extend(base, "pi")
+    lone, replaced = (
+        longembed.encode_spans(model, [f"aa {c} bb"], [[(0, 2), (5, 7)]]) for c in "\ud83d\ufffd"
+    )
+    same_vectors(lone[0], replaced[0])
+
+
 def test_spans_of_tokens_are_the_vectors_of_the_multi_vector_model(base):
     single, several = longembed.extend(base, "pi"), longembed.extend(base, "pi", vectors=7)
     text = tiny.text(50)

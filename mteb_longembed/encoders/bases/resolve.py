@@ -76,7 +76,8 @@ def _strategy_on(spec: ModelSpec, base: Base) -> Strategy:
     base.family.check_fit(spec.kind, base.name)
     strategy = spec.strategy_on(base.trained_len, base.name)
     base.family.check_parameters(strategy, base.name)
-    base.family.check_target(strategy, max(base.trained_len or 0, strategy.trained_len))
+    rows = base.family.trained_len(base.config)
+    base.family.check_target(strategy, max(base.trained_len or 0, strategy.trained_len), rows)
     return strategy
 
 

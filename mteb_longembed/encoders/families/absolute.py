@@ -74,11 +74,16 @@ class Absolute(Family):
         return config.model_type in LAYOUTS
 
     @classmethod
-    def check_target(cls, strategy: Strategy, positions: int) -> None:
+    def check_target(cls, strategy: Strategy, positions: int, rows: int | None = None) -> None:
         if strategy.key() == "none" and strategy.target_len > positions:
+            remedy = "use pcw, gp, rp, pi or ntk."
+            if rows is not None and strategy.target_len <= rows:
+                remedy = (
+                    f"its table has {rows} rows, so trained_len={strategy.target_len} reads them as they are."
+                )
             raise IncompatibleError(
                 f"with the strategy none, a model with absolute positions takes at most its {positions} trained "
-                f"positions, got a target length of {strategy.target_len} tokens; use pcw, gp, rp, pi or ntk."
+                f"positions, got a target length of {strategy.target_len} tokens; {remedy}"
             )
 
     @classmethod

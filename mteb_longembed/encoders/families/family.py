@@ -68,7 +68,7 @@ class Family:
                 )
 
     @classmethod
-    def check_target(cls, strategy: Strategy, positions: int) -> None:
+    def check_target(cls, strategy: Strategy, positions: int, rows: int | None = None) -> None:
         """Raise IncompatibleError if a strategy cannot reach its target with the positions of the base."""
 
     def leaves_unchanged(self, n: int) -> bool:
