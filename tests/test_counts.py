@@ -73,7 +73,7 @@ def base(tmp_path: Path) -> Path:
 
 def test_loading_and_encoding_run_few_of_our_functions() -> None:
     assert cost(lambda: longembed.load("mini-rope+ntk@2k")).calls.total() <= 3000
-    assert cost(lambda: mteb.get_model("mini-rope+ntk@2k")).calls.total() <= 4000
+    assert cost(lambda: mteb.get_model("mini-rope+ntk@2k")).calls.total() <= 5200
     model = longembed.load("mini-rope+ntk@2k")
     assert cost(lambda: model.encode(["a", "b c"])).calls.total() <= 400
 
