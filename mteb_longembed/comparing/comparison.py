@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from statistics import fmean
 
 import mteb
@@ -35,6 +36,7 @@ from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.beir import LocalFiles
+from mteb_longembed.tasks.data_files import Passages
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
@@ -103,6 +105,12 @@ class Work:
         return {
             (task.metadata.name, split): (task, split) for task in self.tasks for split in task.eval_splits
         }
+
+    @cached_property
+    def judged(self) -> dict[Key, Passages]:
+        """The passages that answer, of the splits that know them. A generated split is made again for them."""
+        judged = {key: judged_passages(*part) for key, part in self.splits().items()}
+        return {key: passages for key, passages in judged.items() if passages}
 
     def cost(self, candidate: Candidate) -> Cost:
         """The cost of a candidate; that of BM25 is nothing."""
@@ -250,14 +258,13 @@ class Work:
     def _show_passages(self, candidate: Candidate, meta: ModelMeta) -> None:
         """Score the passages that a candidate shows, where a task knows those that answer."""
         answers = []
-        for task, split in self.splits().values():
-            if not (judged := judged_passages(task, split)):
-                continue
-            shown = self.evaluations.find_passages(meta, task, split)
+        for key, judged in self.judged.items():
+            task, split = self.splits()[key]
+            shown = self.evaluations.find_passages(meta, task, split, judged)
             if shown is None:
                 # mteb's run has filled the search of the loaded model
                 searcher = Searcher(mteb.get_model(candidate.name, device=self.device))
-                shown = show_passages(searcher, task, split)
+                shown = show_passages(searcher, task, split, judged)
                 self.evaluations.keep_passages(meta, task, split, shown)
             answers.append(first_answers(shown, judged))
         if answers:

@@ -15,10 +15,11 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.passages import ShownPassages, judged_passages
+from mteb_longembed.comparing.passages import ShownPassages
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.safe_files import make_folder, slug, write_file
 from mteb_longembed.tasks.data import check_text_retrieval
+from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
@@ -85,9 +86,8 @@ class Evaluations:
         with FileLock(path.parent / _LOCK):
             scores = self.find(meta, task, split)
             if scores is None:
-                path.unlink(
-                    missing_ok=True
-                )  # it is not complete: write a new one, because mteb would add to it
+                # it is not complete: write a new one, because mteb would add to it
+                path.unlink(missing_ok=True)
                 self._evaluate(model, meta, task, split, path.parent)
                 scores = self.find(meta, task, split)
         if scores is None:
@@ -126,11 +126,13 @@ class Evaluations:
         make_folder("the folder of rankings", path.parent)
         write_file(path, json.dumps(asdict(cost)))
 
-    def find_passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> ShownPassages | None:
+    def find_passages(
+        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages
+    ) -> ShownPassages | None:
         """The passages that an earlier run has shown for each query with a judged one, None if there are none."""
         try:
             shown: ShownPassages = json.loads(self._passages(meta, task, split).read_bytes())
-            return shown if judged_passages(task, split).keys() <= shown.keys() else None
+            return shown if judged.keys() <= shown.keys() else None
         except (OSError, ValueError, AttributeError):
             return None
 

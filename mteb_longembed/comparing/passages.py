@@ -41,7 +41,7 @@ def judged_passages(task: AbsTaskRetrieval, split: str) -> Passages:
     return task.passages(split) if hasattr(task, "passages") else {}
 
 
-def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str) -> ShownPassages:
+def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged: Passages) -> ShownPassages:
     """The best passage of each of the first documents, for each query with a judged passage; the searcher is empty."""
     (subset,) = task.hf_subsets  # tasks with passages have one
     data = task.dataset[subset][split]
@@ -50,7 +50,6 @@ def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str) -> Sho
     )
     counter = Counter()
     searcher.add(list(texts), list(texts.values()))
-    judged = judged_passages(task, split)
     asked = dict(zip(data["queries"]["id"], data["queries"]["text"], strict=True))
     return {
         query: [

@@ -186,13 +186,13 @@ class Searcher:
         """The best documents, each with the passage of its best vector."""
         best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
         vectors, numbers = self._vectors, [0] * len(best)
-        if vectors is not None and isinstance(vectors.embedder, Embedder):
+        model = None if vectors is None else vectors.embedder
+        if vectors is not None and isinstance(model, Embedder):
             numbers = vectors.best_vectors(query, [key for key, _ in best], **metadata_of_documents())
         hits = []
         for (key, score), number in zip(best, numbers, strict=True):
             text = self._texts[key]
             if key not in self._passages:
-                model = getattr(vectors, "embedder", None)
                 is_ours = isinstance(model, Embedder)
                 self._passages[key] = passages_of(model, text) if is_ours else [(0, len(text))]
             spans = self._passages[key]
