@@ -34,6 +34,8 @@ OPTIONS: Options = {"": [
      "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
     ("--index", {"metavar": "DIR", "type": Path}, "keep the index here (default: the user's cache)"),
     ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
+    ("--no-passages", {"dest": "passages", "action": "store_false"},
+     "do not look for the best window of a document that has one vector"),
     ("--clear", {"action": "store_true"}, "remove all indexes from the user's cache"),
     DEVICE,
     JSON,
@@ -87,7 +89,7 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
     from mteb_longembed.retrieval.index_files import CURRENT, read_index
     from mteb_longembed.retrieval.searcher import fill, search
 
-    searcher = search(args.model, device=args.device)
+    searcher = search(args.model, device=args.device, passages=args.passages)
     model, folder = searcher.indexed_model(_cache()), args.index
     if folder is None:
         key = json.dumps([str(args.corpus.resolve()), model.name, model.folder])

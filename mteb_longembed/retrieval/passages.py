@@ -10,10 +10,22 @@ from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
-from mteb_longembed.encoders.spans import document_prompt, tokens_read
+from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
+#: Longest window of a document that is shown when the document has one vector: about 128 tokens of English.
+WINDOW_CHARS = 500
+
+
+def windows_of(text: str) -> list[Passage]:
+    """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`; a longer sentence is cut."""
+    return [
+        (start, min(start + WINDOW_CHARS, end))
+        for first, end in spans_by_sentences(text, WINDOW_CHARS)
+        for start in range(first, end, WINDOW_CHARS)
+        if not text[start : min(start + WINDOW_CHARS, end)].isspace()
+    ]
 
 
 def passages_of(model: Any, text: str) -> list[Passage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import heapq
 import os
 from collections import Counter
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any, cast, overload
 
 import mteb
+import numpy as np
 from datasets import Dataset
 from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.model_implementations.bm25 import BM25Search
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 from torch import nn
@@ -32,7 +35,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
 from .index_files import IndexedModel, StoredIndex, read_index, write_index
-from .passages import Passage, passages_of
+from .passages import Passage, passages_of, windows_of
 from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
@@ -47,7 +50,7 @@ class Hit:
     score: float  #: of the document: that of its best vector, joined with BM25's if the name says so
     start: int  #: first character of the passage
     end: int  #: the character behind its last one
-    passage: str  #: the text of the best window or span; with one vector a document, the text that was read
+    passage: str  #: the text of the best window or span; with `passages=False` and one vector, the text that was read
     document: str = field(default="", repr=False)  #: all of its text
 
     def around(self, n: int) -> str:
@@ -60,15 +63,20 @@ class Searcher:
 
     Args:
         model: mteb's object for a name: an encoder, or a search.
+        passages: whether a hit shows the best window of a document that has one vector, or that BM25 alone found.
     """
 
-    def __init__(self, model: MTEBModels) -> None:
+    def __init__(self, model: MTEBModels, *, passages: bool = True) -> None:
         #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
         self.protocol = protocol_of(model)
         # replaced and never changed, so that a call that fails can be undone
         self._texts: dict[str, str] = {}
-        #: The passages of documents that were shown.
+        #: The passages of documents that were shown, and their vectors if they are windows.
         self._passages: dict[str, list[Passage]] = {}
+        self._windows: dict[str, np.ndarray] = {}
+        #: BM25 over the windows of all documents.
+        self._bm25: BM25Search | None = None
+        self._finds_windows = passages
         self._is_current = True
         self._identity, self._sample = ("", "", ""), ""
         #: The checksums of the folders that were read or written.
@@ -136,6 +144,7 @@ class Searcher:
                 vectors.keep(kept.keys())
             self._texts = kept
             self._passages = {key: spans for key, spans in self._passages.items() if key in kept}
+            self._windows = {key: rows for key, rows in self._windows.items() if key in kept}
             self._is_current = False
 
     def upsert(self, ids: Iterable[str], texts: Iterable[str]) -> None:
@@ -183,22 +192,60 @@ class Searcher:
         return hits[0] if isinstance(query, str) else hits
 
     def _hits(self, query: str, scores: Mapping[str, float], k: int) -> list[Hit]:
-        """The best documents, each with the passage of its best vector."""
+        """The best documents, each with its best passage."""
         best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
-        vectors, numbers = self._vectors, [0] * len(best)
-        model = None if vectors is None else vectors.embedder
-        if vectors is not None and isinstance(model, Embedder):
-            numbers = vectors.best_vectors(query, [key for key, _ in best], **metadata_of_documents())
+        keys = [key for key, _ in best]
+        self._passages |= {key: self._divide(self._texts[key]) for key in keys if key not in self._passages}
         hits = []
-        for (key, score), number in zip(best, numbers, strict=True):
-            text = self._texts[key]
-            if key not in self._passages:
-                is_ours = isinstance(model, Embedder)
-                self._passages[key] = passages_of(model, text) if is_ours else [(0, len(text))]
-            spans = self._passages[key]
-            start, end = spans[min(number, len(spans) - 1)]
+        numbers = self._best_passages(query, keys)
+        for key, score in best:
+            text, spans = self._texts[key], self._passages[key]
+            start, end = spans[min(numbers.get(key, 0), len(spans) - 1)]
             hits.append(Hit(key, float(score), start, end, text[start:end], text))
         return hits
+
+    def _divide(self, text: str) -> list[Passage]:
+        """The passages that a hit may show."""
+        vectors = self._vectors
+        model = None if vectors is None else vectors.embedder
+        spans = passages_of(model, text) if isinstance(model, Embedder) else [(0, len(text))]
+        has_one_vector = vectors is not None and not vectors.several
+        if self._finds_windows and (has_one_vector or isinstance(self.protocol, BM25Search)):
+            return windows_of(text[: spans[0][1]]) or spans
+        return spans
+
+    def _best_passages(self, query: str, keys: list[str]) -> dict[str, int]:
+        """The number of the best passage of each document that has several."""
+        vectors, about = self._vectors, metadata_of_documents()
+        if vectors is not None and vectors.several:
+            return dict(zip(keys, vectors.best_vectors(query, keys, **about), strict=True))
+        keys = [key for key in keys if len(self._passages[key]) > 1]
+        if vectors is None or not keys:
+            return self._best_by_words(query, keys) if keys else {}
+        new = [key for key in keys if key not in self._windows]
+        texts = [self._texts[key][start:end] for key in new for start, end in self._passages[key]]
+        rows = iter(vectors.document_vectors(texts, **about) if new else ())
+        self._windows |= {key: np.concatenate([next(rows) for _ in self._passages[key]]) for key in new}
+        windows = [self._windows[key] for key in keys]
+        return dict(zip(keys, vectors.best_windows(query, windows, **about), strict=True))
+
+    def _best_by_words(self, query: str, keys: list[str]) -> dict[str, int]:
+        """For each document the number of the window that BM25 scores highest, among the windows of all documents."""
+        about = metadata_of_documents()
+        if self._bm25 is None:
+            windows = {
+                f"{number} {key}": text[start:end]
+                for key, text in self._texts.items()
+                for number, (start, end) in enumerate(windows_of(text))
+            }
+            self._bm25 = copy.copy(self.protocol)
+            self._bm25.index(_corpus(windows), **about)
+        table = Dataset.from_dict({"id": ["query"], "text": [query]})
+        scores = self._bm25.search(table, top_k=len(self._bm25.corpus_idx_to_id), **about)["query"]
+        return {
+            key: max(range(len(self._passages[key])), key=lambda number: scores[f"{number} {key}"])
+            for key in keys
+        }
 
     def save(self, folder: str | Path) -> None:
         """Write documents and vectors into a folder, completely or not at all. Other processes may read it meanwhile.
@@ -267,7 +314,7 @@ class Searcher:
             return
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
         refresh(_corpus(self._texts), **metadata_of_documents())
-        self._is_current = True
+        self._is_current, self._bm25 = True, None
 
 
 def _listed(what: str, values: Iterable[str]) -> list[str]:
@@ -289,7 +336,7 @@ def _corpus(texts: Mapping[str, str]) -> Dataset:
     return Dataset.from_dict({"id": list(texts), "title": [""] * len(texts), "text": list(texts.values())})
 
 
-def search(name: str, *, device: str | None = None) -> Searcher:
+def search(name: str, *, device: str | None = None, passages: bool = True) -> Searcher:
     """A search over your own documents, by the name of a model.
 
     `add(ids, texts)` adds documents, `search(query, k=10)` finds them, `save(folder)` and `open_search(folder)` keep
@@ -299,6 +346,8 @@ def search(name: str, *, device: str | None = None) -> Searcher:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
             folder; or any name that mteb knows. A folder alone means `+none`.
         device: where the model runs; default the best device of this machine.
+        passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
+            the document. The model encodes the windows of a document when it is shown for the first time.
 
     Raises:
         LongEmbedError: for the same reasons as `load`.
@@ -310,16 +359,19 @@ def search(name: str, *, device: str | None = None) -> Searcher:
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
-    return Searcher(_loaded(name, device))
+    return Searcher(_loaded(name, device), passages=passages)
 
 
-def open_search(folder: str | Path, *, model: str | None = None, device: str | None = None) -> Searcher:
+def open_search(
+    folder: str | Path, *, model: str | None = None, device: str | None = None, passages: bool = True
+) -> Searcher:
     """The searcher that `save` wrote. Its documents are not encoded again.
 
     Args:
         folder: what was given to `save`.
         model: where the model is now, if it was in a folder that has moved: its folder, or its name as for `search`.
         device: where the model runs; default the best device of this machine.
+        passages: as in `search`.
 
     Raises:
         DataError: if the folder is no complete index, its model is not where it was, or another revision of the model
@@ -328,7 +380,7 @@ def open_search(folder: str | Path, *, model: str | None = None, device: str | N
     """
     path = Path(os.path.realpath(folder))
     stored = read_index(path)
-    searcher = search(_name_of_model(stored.model, path, model), device=device)
+    searcher = search(_name_of_model(stored.model, path, model), device=device, passages=passages)
     fill(searcher, stored, path)
     return searcher
 

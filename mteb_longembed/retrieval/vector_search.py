@@ -57,7 +57,8 @@ class VectorSearch(DescribedNow):
         self.mteb_model_meta = encoder.mteb_model_meta
         self._center = center
         self._index_kind = index
-        self._several = not hasattr(encoder, "encode")
+        #: Whether a document has several vectors.
+        self.several = not hasattr(encoder, "encode")
         similarity = similarity_of(encoder)
         self._unit = similarity == "cosine"
         if similarity not in ("cosine", "dot"):
@@ -85,7 +86,7 @@ class VectorSearch(DescribedNow):
 
     def add(self, corpus: Any, **where: Any) -> None:
         """Encode further documents. `refresh` must follow before a search. Arguments as for `index`."""
-        size = self._encoder.corpus_chunk_size if self._several else max(len(corpus), 1)
+        size = self._encoder.corpus_chunk_size if self.several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
             part = corpus.select(range(start, min(start + size, len(corpus))))
             self._vectors = self._vectors.appended(self._encode(part, PromptType.document, **where))
@@ -140,19 +141,33 @@ class VectorSearch(DescribedNow):
 
     def best_vectors(self, query: str, ids: Sequence[str], **where: Any) -> list[int]:
         """For each of these documents the number of its vector that is nearest to the query."""
-        texts, vectors = self._asked
-        if query in texts:
-            vectors = vectors[texts.index(query)][None]
-        else:
-            vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
+        vector = self._vector_of(query, **where)
         index_of = {key: index for index, key in enumerate(self._ids) if key in set(ids)}
         best: dict[int, int] = {}
         for block in self._blocks():
             documents = block.documents()
             for index in index_of.values():
                 if 0 <= index - block.first < len(documents):
-                    best[index] = int((documents[index - block.first] @ vectors[0]).argmax())
+                    best[index] = int((documents[index - block.first] @ vector).argmax())
         return [best[index_of[key]] for key in ids]
+
+    def best_windows(self, query: str, windows: Iterable[np.ndarray], **where: Any) -> list[int]:
+        """For each document, by the vectors of its windows `[n, d]`, the number of the one nearest to the query."""
+        vector = self._vector_of(query, **where)
+        return [int((self._centred(rows) @ vector).argmax()) for rows in windows]
+
+    def document_vectors(self, texts: Sequence[str], **where: Any) -> list[np.ndarray]:
+        """One matrix `[vectors, d]` for each text that is read like a document."""
+        table = Dataset.from_dict({"id": list(map(str, range(len(texts)))), "text": texts})
+        return self._encode(table, PromptType.document, **where)
+
+    def _vector_of(self, query: str, **where: Any) -> np.ndarray:
+        texts, vectors = self._asked
+        if query in texts:
+            vectors = vectors[texts.index(query)][None]
+        else:
+            vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
+        return np.asarray(vectors[0])
 
     def _queries(self, queries: Any, **where: Any) -> np.ndarray:
         """The vectors of queries `[n, d]`, centred if that was asked for."""
@@ -174,21 +189,24 @@ class VectorSearch(DescribedNow):
         task = {"task_metadata": where["task_metadata"], "prompt_type": kind}
         size = encode_kwargs.get("batch_size", 32)
         loader = create_dataloader(texts, **task, num_proc=where.get("num_proc"), batch_size=size)
-        encode = self._encoder._encode if self._several else self._encoder.encode
+        encode = self._encoder._encode if self.several else self._encoder.encode
         vectors = encode(
             loader, **task, hf_split=where["hf_split"], hf_subset=where["hf_subset"], **encode_kwargs
         )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
-        if self._unit and not self._several:
+        if self._unit and not self.several:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
     def _blocks(self) -> Iterator[Block]:
         """All documents, centred if that was asked for."""
         for block in self._vectors.blocks():
-            if self._document_mean is not None:
-                block = block._replace(rows=subtract(block.rows, self._document_mean, normalize=self._unit))
-            yield block
+            yield block._replace(rows=self._centred(block.rows))
+
+    def _centred(self, rows: np.ndarray) -> np.ndarray:
+        if self._document_mean is None:
+            return rows
+        return subtract(rows, self._document_mean, normalize=self._unit)
 
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any

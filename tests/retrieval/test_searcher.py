@@ -21,10 +21,13 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError, StorageError
+from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.index_files import CURRENT, read_index
 from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.searcher import Searcher, metadata_of_documents
+from mteb_longembed.retrieval.vector_search import VectorSearch
 from tests import tiny
+from tests.loopback_hub import LoopbackHub
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
 QUERY = tiny.text(6, 3)
@@ -120,12 +123,81 @@ def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail
         assert spans[-1][1] == len(text)
 
 
-def test_a_passage_is_the_text_between_its_ends_and_only_what_was_read(folder: Path) -> None:
-    made = searcher(f"{folder}+pi@32", {"long": tiny.text(200), "short": "a b"})
+def test_without_passages_a_hit_of_one_vector_shows_what_was_read(folder: Path) -> None:
+    made = longembed.search(f"{folder}+pi@32", device="cpu", passages=False)
+    made.add(["long", "short"], [tiny.text(200), "a b"])
     hits = {hit.id: hit for hit in made.search(QUERY)}
     assert hits["short"].passage == "a b" and (hits["short"].start, hits["short"].end) == (0, 3)
     assert hits["long"].end < len(tiny.text(200)) / 2
     assert hits["long"].passage == tiny.text(200)[: hits["long"].end]
+
+
+@given(st.text("ab .!?\n\x1f", max_size=40))
+def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passages, "WINDOW_CHARS", 7)
+        windows = passages.windows_of(text)
+    assert all(0 < end - start <= 7 and not text[start:end].isspace() for start, end in windows)
+    assert "".join("".join(text[start:end] for start, end in windows).split()) == "".join(text.split())
+    assert windows == sorted(windows)
+
+
+PARTS = [f"{tiny.text(10, seed)}." for seed in range(8)]
+PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
+
+
+@pytest.mark.parametrize("name", ["+pi@128", "+pi@128:center=corpus", "+pi@128:fuse=bm25", "", "mteb/tiny"])
+def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_once(
+    folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passages, "WINDOW_CHARS", 40)
+    texts = {key: " ".join(parts) for key, parts in PARTS_OF.items()}
+    encoded: list[str] = []
+    encode = VectorSearch._encode
+
+    def noting(self: Any, table: Any, *args: Any, **kwargs: Any) -> Any:
+        encoded.extend(table["text"])
+        return encode(self, table, *args, **kwargs)
+
+    model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
+    with LoopbackHub() as server:
+        server.patch(monkeypatch, tmp_path / "hub")
+        (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
+        server.add("mteb/tiny", folder)
+        made = searcher(name if "/" in name else f"{folder}{name}", texts)
+        mean = model.encode_document(list(texts.values())).mean(0) if "center" in name else 0
+        monkeypatch.setattr(VectorSearch, "_encode", noting)
+        for query in (PARTS[6], PARTS[3]):
+            hits = made.search(query)
+            assert len(hits) == 3
+            for hit in hits:
+                parts = PARTS_OF[hit.id]
+                rows = model.encode_document(parts) - mean
+                scores = rows @ model.encode_query(query) / np.linalg.norm(rows, axis=1)
+                assert hit.passage == texts[hit.id][hit.start : hit.end]
+                if name:
+                    assert hit.passage == parts[scores.argmax()]
+                else:  # without a strategy our model reads the beginning of its 16 tokens alone
+                    assert hit.start == 0 and hit.end < 40
+        # the two questions are sentences too
+        assert [encoded.count(part) for part in (PARTS[0], PARTS[4])] == ([1, 1] if name else [0, 0])
+        made.upsert(["a"], [f"{PARTS[7]} {texts['a']}"])
+        for hit in made.search(PARTS[7]):
+            assert hit.passage == hit.document[hit.start : hit.end]
+
+
+def test_bm25_alone_shows_the_window_with_its_highest_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "WINDOW_CHARS", 20)
+    made = longembed.search("bm25")
+    made.add(
+        ["a", "b"], ["A cat sat there. The key is here. Keys are lost.", "Nothing at all. The dog has a key."]
+    )
+    assert [hit.passage for hit in made.search("dog with a key")] == [
+        "The dog has a key.",
+        "The key is here.",
+    ]
+    made.upsert(["b"], ["The cat has a key. Nothing at all."])
+    assert {hit.id: hit.passage for hit in made.search("cat with a key")}["b"] == "The cat has a key."
 
 
 @pytest.mark.parametrize(
