@@ -64,6 +64,8 @@ OPTIONS: Options = {
         ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."}, "only these (default: all that fit)"),
         ("--target", {"metavar": "TOKENS"}, "the target length (default: 8 times the trained length)"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
+        ("--no-passages", {"dest": "passages", "action": "store_false"},
+         "where passages are judged, candidates with one vector show all that was read"),
     ],
     "run": [
         ("--budget", {"type": _budget, "metavar": "TIME"},

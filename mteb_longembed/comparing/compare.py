@@ -33,6 +33,7 @@ def compare(
     strategies: Sequence[str] | None = None,
     target: int | str | None = None,
     bm25: bool = True,
+    passages: bool = True,
     budget: float | None = None,
     device: str | None = None,
     folder: str | Path = "results",
@@ -51,6 +52,8 @@ def compare(
         strategies: only these keys. Default: all that fit.
         target: the target length in tokens. Default: 8 times the trained length.
         bm25: whether BM25 and the fusion with it take part.
+        passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
+            where passages are judged.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
         folder: finished work is kept here, in mteb's form.
@@ -90,7 +93,7 @@ def compare(
         counted += [sentence for split in task.eval_splits for sentence in left_out(task, split)]
     for sentence in counted:
         say(sentence)
-    work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say)
+    work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say, passages)
     work.measure(candidates)
     candidates = work.in_order(candidates)
     say(work.estimate(candidates))

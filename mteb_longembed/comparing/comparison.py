@@ -84,6 +84,7 @@ class Work:
     budget: float | None
     device: str | None
     say: Callable[[str], None]
+    passages_of_windows: bool = True
     started: float = field(default_factory=time.monotonic)
     scores: dict[Candidate, dict[Key, MetricScores]] = field(default_factory=dict)
     #: By encoder: search parameters change no vector, and no speed of encoding.
@@ -257,15 +258,15 @@ class Work:
 
     def _show_passages(self, candidate: Candidate, meta: ModelMeta) -> None:
         """Score the passages that a candidate shows, where a task knows those that answer."""
-        answers = []
+        answers, windows = [], self.passages_of_windows
         for key, judged in self.judged.items():
             task, split = self.splits()[key]
-            shown = self.evaluations.find_passages(meta, task, split, judged)
+            shown = self.evaluations.find_passages(meta, task, split, judged, windows)
             if shown is None:
                 # mteb's run has filled the search of the loaded model
-                searcher = Searcher(mteb.get_model(candidate.name, device=self.device))
+                searcher = Searcher(mteb.get_model(candidate.name, device=self.device), passages=windows)
                 shown = show_passages(searcher, task, split, judged)
-                self.evaluations.keep_passages(meta, task, split, shown)
+                self.evaluations.keep_passages(meta, task, split, shown, windows)
             answers.append(first_answers(shown, judged))
         if answers:
             self.passages[candidate.name] = score_passages(answers)

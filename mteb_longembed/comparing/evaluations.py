@@ -127,23 +127,24 @@ class Evaluations:
         write_file(path, json.dumps(asdict(cost)))
 
     def find_passages(
-        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages
+        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages, windows: bool
     ) -> ShownPassages | None:
-        """The passages that an earlier run has shown for each query with a judged one, None if there are none."""
+        """The passages that an earlier run has shown for each judged query, with or without windows; None if none."""
         try:
-            shown: ShownPassages = json.loads(self._passages(meta, task, split).read_bytes())
+            shown: ShownPassages = json.loads(self._passages(meta, task, split, windows).read_bytes())
             return shown if judged.keys() <= shown.keys() else None
         except (OSError, ValueError, AttributeError):
             return None
 
     def keep_passages(
-        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, shown: ShownPassages
+        self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, shown: ShownPassages, windows: bool
     ) -> None:
         """Keep shown passages for later runs."""
-        write_file(self._passages(meta, task, split), json.dumps(shown))
+        write_file(self._passages(meta, task, split, windows), json.dumps(shown))
 
-    def _passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
-        return self._rankings(meta, task, split).with_name(f"{task.metadata.name}_passages.json")
+    def _passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, windows: bool) -> Path:
+        kind = "windows" if windows else "passages"
+        return self._rankings(meta, task, split).with_name(f"{task.metadata.name}_{kind}.json")
 
     def identity(self, task: AbsTaskRetrieval, split: str) -> str:
         """The hash of a split's data, computed once."""

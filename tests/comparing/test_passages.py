@@ -15,6 +15,7 @@ from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.passages import first_answers, score_passages
 from mteb_longembed.errors import DataError
+from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.scoring import data_identity
@@ -101,19 +102,25 @@ def test_compare_prints_passages_windows_show_them_and_later_runs_know_them(
     judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
     windows = f"{base}+pcw@128,size=10,vectors=window"
     who = [Candidate(f"{base}+none@16", base, True, 16, 16), Candidate(windows, base, False, 16, 128)]
+    monkeypatch.setattr(windows_of, "WINDOW_CHARS", 10)
     options = {"bm25": True, "metric": ["nDCG@10", "Success@1", "Success@5"]}
-    found = compare(who, beir_task(root), tmp_path / "out", **options)
+    found, best = (
+        compare(who, beir_task(root), tmp_path / "out", passages=b, **options) for b in (False, True)
+    )
     scores = found.passages
-    assert set(scores) == {row.name for row in found.rows}
-    # the base reads 16 tokens of the beginning, and so never shows the end; BM25 shows whole documents
+    assert set(scores) == set(best.passages) == {row.name for row in found.rows}
+    # the base reads 16 tokens of the beginning, and so never shows the end; without windows BM25 shows whole documents
+    assert scores[f"{base}+none@16"] == best.passages[f"{base}+none@16"]
     assert scores[f"{base}+none@16"].at[5].mean == 0 and scores[f"{base}+none@16"].tokens.mean == math.inf
     (lexical,) = (row for row in found.rows if row.is_bm25)
     for k, share in scores[BM25].at.items():
         assert share.mean == lexical.others[f"Success@{k}"].mean
+    assert best.passages[BM25] != scores[BM25] and best.passages[windows] == scores[windows]
     table = next(table for table in tables.tables(found) if table.key == "passages")
     assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
     assert (
         json.loads(tables.as_json(found))["passages"][windows]["passage@5"][0] == scores[windows].at[5].mean
     )
     monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
-    assert compare(who, beir_task(root), tmp_path / "out", **options).passages == scores
+    again = compare(who, beir_task(root), tmp_path / "out", passages=False, **options)
+    assert again.passages == scores
