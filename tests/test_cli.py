@@ -99,6 +99,35 @@ def test_the_fit_is_computed_from_hooks() -> None:
     assert table["absolute"]["se"] == "-" and table["rotary"]["se"] == "yes"
 
 
+def test_registered_json_is_what_the_registries_say() -> None:
+    from mteb_longembed.commands.list import _registered
+    from mteb_longembed.encoders.families import FAMILIES
+    from mteb_longembed.encoders.strategies import STRATEGIES
+    from mteb_longembed.tasks import TASKS, benchmark
+
+    # families with the same kind of positions have the same strategies
+    families = {family.name: family for family in FAMILIES}
+    fits = {
+        name: [key for key, kind in STRATEGIES.items() if each.fits(kind)] for name, each in families.items()
+    }
+    metas = [task.metadata for task in TASKS]
+    want = {
+        "benchmarks": [benchmark.NAME, benchmark.QUICK_NAME, benchmark.WIDER_NAME],
+        "fit": [{"positions": name, "strategies": keys} for name, keys in fits.items()],
+        "tasks": [{"task": m.name, "score": m.main_score, "splits": list(m.eval_splits)} for m in metas],
+        "wider": list(benchmark.WIDER_TASKS),
+    }
+    assert _registered() == want, f"write this into commands/registered.json: {json.dumps(want, indent=2)}"
+
+
+def test_the_listing_imports_neither_torch_nor_mteb() -> None:
+    code = (
+        "import sys; from mteb_longembed import cli; cli.main(['list']); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "transformers", "mteb", "numpy"} & set(done.stderr.split())
+
+
 def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert cli.main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
 
 from mteb_longembed.commands import JSON, Options
 from mteb_longembed.errors import InputError
@@ -86,35 +88,38 @@ def models() -> Part:
 
 def tasks() -> Part:
     """All our tasks and benchmarks."""
-    from mteb_longembed.tasks import TASKS
-    from mteb_longembed.tasks.benchmark import NAME, QUICK_NAME, WIDER_NAME, WIDER_TASKS
-
-    rows, data = [("task", "score", "splits")], []
-    for metadata in (task.metadata for task in TASKS):
-        splits = list(metadata.eval_splits)
+    known = _registered()
+    data = known["tasks"]
+    name, quick, wider = known["benchmarks"]
+    rows = [("task", "score", "splits")]
+    for row in data:
+        splits = row["splits"]
         text = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
-        rows.append((metadata.name, metadata.main_score, text))
-        data.append({"task": metadata.name, "score": metadata.main_score, "splits": splits})
+        rows.append((row["task"], row["score"], text))
     return (
-        f"Tasks, together the benchmark {NAME}\n{_table(rows)}\n"
-        f"The benchmark {QUICK_NAME} has a tenth of their queries (TASK-quick). "
+        f"Tasks, together the benchmark {name}\n{_table(rows)}\n"
+        f"The benchmark {quick} has a tenth of their queries (TASK-quick). "
         "Variants: docs/tasks.md\n"
-        f"The benchmark {WIDER_NAME} has these tasks of mteb: {', '.join(WIDER_TASKS)}"
+        f"The benchmark {wider} has these tasks of mteb: {', '.join(known['wider'])}"
     ), data
 
 
 def fit() -> Part:
     """Which strategy fits which family: those that share a hook."""
-    from mteb_longembed.encoders.families import FAMILIES
     from mteb_longembed.encoders.strategies import STRATEGIES
 
-    # families with the same kind of positions have the same strategies
-    families = {family.name: family for family in FAMILIES}
-    fits = {name: [k for k, kind in STRATEGIES.items() if f.fits(kind)] for name, f in families.items()}
-    rows = [(name, *("yes" if key in keys else "-" for key in STRATEGIES)) for name, keys in fits.items()]
+    data = _registered()["fit"]
+    rows = [
+        (row["positions"], *("yes" if key in row["strategies"] else "-" for key in STRATEGIES))
+        for row in data
+    ]
     text = "Which strategy fits which models, by the kind of their positions\n"
-    data = [{"positions": name, "strategies": keys} for name, keys in fits.items()]
     return text + _table([("positions", *STRATEGIES), *rows]), data
+
+
+def _registered() -> Any:
+    """What the registries of tasks and families hold; a test compares. To import them takes seconds."""
+    return json.loads((files("mteb_longembed.commands") / "registered.json").read_text(encoding="utf-8"))
 
 
 _PARTS: dict[str, Callable[[], Part]] = {
