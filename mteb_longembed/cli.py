@@ -29,7 +29,7 @@ COMMANDS = {
 }
 _RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
 #: Commands that keep finished work and continue from it when they are started again.
-_RESUME = ("run", "compare", "tune")
+_RESUME = ("run", "compare", "tune", "search")
 _EXAMPLES = """\
 examples:
   mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048

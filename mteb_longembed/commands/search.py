@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Characters of a passage that are shown.
 _SHOWN = 240
+#: Documents are encoded in so many parts, of at least so many documents, if no store keeps each batch.
+_PARTS, _LEAST = 20, 64
 #: What JSON shows of a hit.
 _KEYS = ("id", "score", "start", "end", "passage")
 DESCRIPTION = (
@@ -86,6 +88,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searcher:
     """The searcher with exactly these documents. Only those that its index lacks are encoded."""
+    from tqdm.auto import tqdm
+
     from mteb_longembed.retrieval.index_files import CURRENT, read_index
     from mteb_longembed.retrieval.searcher import fill, search
 
@@ -111,13 +115,24 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
             if args.index is not None:
                 raise
             (folder / CURRENT).unlink()  # damaged, or of an earlier state of the model
+    new = [key for key, text in documents.items() if indexed.get(key) != text]
+    if new:
+        _note(f"{len(new):,} of {len(documents):,} documents are new or changed.")
     if indexed != documents:
-        searcher.remove(key for key in indexed if key not in documents)
-        searcher.upsert(documents, documents.values())
+        # a killed call goes on: the store keeps each batch; a model without one has its finished parts in the index
+        has_store = getattr(getattr(searcher.protocol, "embedder", None), "store", None) is not None
+        size = max(len(new), 1) if has_store else max(-(-len(new) // _PARTS), _LEAST)
+        parts = range(0, len(new), size)
         try:
-            searcher.save(folder)
-        except LongEmbedError as error:  # the answer is there all the same
-            _note(str(error))
+            searcher.remove(key for key in indexed if key not in documents)
+            for start in tqdm(parts, "Encoding", disable=has_store or not sys.stderr.isatty(), unit=" parts"):
+                part = new[start : start + size]
+                searcher.upsert(part, [documents[key] for key in part])
+        finally:
+            try:
+                searcher.save(folder)
+            except LongEmbedError as error:  # the answer is there all the same
+                _note(str(error))
     return searcher
 
 

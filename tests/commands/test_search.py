@@ -14,7 +14,9 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
+from mteb_longembed.commands import search
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.retrieval.index_files import CURRENT
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
@@ -177,6 +179,36 @@ def test_a_plain_name_of_the_hub_keeps_its_vectors(files, hub, tmp_path, capsys,
     monkeypatch.setattr(SentenceTransformer, "encode", counting)
     assert asked(["mteb/tiny", "--corpus", str(files[1])], capsys) == first
     assert sizes == [1]
+
+
+@pytest.mark.parametrize("name", ["OURS", "mteb/tiny"])
+def test_an_interrupted_call_goes_on(files, hub, name, tmp_path, capsys, monkeypatch) -> None:
+    hub.add("mteb/tiny", tmp_path / "base" / "model")
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(search, "_LEAST", 100)
+    documents = {f"d{i}": f"{i} {tiny.text(60, i)}" for i in range(400)}
+    write(files[1], documents)
+    finished: list[int] = []
+    where, method = (EmbeddingStore, "put_many") if name == "OURS" else (SentenceTransformer, "encode")
+    stock = getattr(where, method)
+
+    def interrupted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(finished) == 2:
+            raise KeyboardInterrupt
+        result = stock(self, *args, **kwargs)
+        finished.append(len([*args, *kwargs.values()][0]))
+        return result
+
+    call = [name.replace("OURS", files[0].partition("+")[0] + "+pi@64"), "--corpus", str(files[1])]
+    monkeypatch.setattr(where, method, interrupted)
+    assert cli.main(["search", *call]) == 130
+    told = capsys.readouterr().err
+    assert "400 of 400 documents are new or changed." in told and "the same command continues" in told
+    before = sum(finished)
+    finished.append(0)  # now nothing interrupts
+    assert cli.main(["search", *call]) == 0
+    assert 0 < before < 400 and sum(finished) == 400
+    assert "400 documents are indexed" in capsys.readouterr().out
 
 
 def test_the_cache_has_one_index_for_a_model_and_a_file_and_is_its_owners_alone(
