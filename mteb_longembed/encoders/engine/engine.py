@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 MEMORY_LIMITS: WeakKeyDictionary[EngineModel, dict[str, float]] = WeakKeyDictionary()
 #: By model and device: the tokens of a batch that fit into memory.
 _MEASURED: WeakKeyDictionary[EngineModel, dict[str, int]] = WeakKeyDictionary()
-#: The models for which the note on their precision was logged.
-_NOTED: WeakSet[EngineModel] = WeakSet()
 
 
 @dataclass(eq=False)
@@ -78,7 +76,6 @@ class Engine:
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = Budget.of(model.first, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
-        _note_precision(model, device)
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -117,12 +114,15 @@ class Engine:
         pooled = self._pool_cached_windows(ids, keys, stored) if self.shares_windows else {}
         stored = {**stored, **pooled}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
-        pieces = []
-        for rows, features in self._run(ids, missing):
+        pieces, start = [], 0
+        for size, features in self.runner([ids[i] for i in missing]) if missing else ():
+            rows = missing[start : start + size]
+            start += size
             windows = features.pop(names.POOLED_WINDOWS, None)
             kept = None if windows is None else Results(windows, fetch=True)
             arrays = self.settings.collect(features)
             pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys)), kept))
+        self._limits[str(self.device)] = self.runner.limit
         return _Batch(indices, ids, keys, stored, pooled, pieces)
 
     def _finish(self, batch: _Batch, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -175,14 +175,6 @@ class Engine:
         keys = self.row_keys.window_keys([ids[i] for i in cut], self.settings.prompt) if cut else []
         return dict(zip(cut, keys, strict=True))
 
-    def _run(self, ids: list[Ids], wanted: list[int]) -> Iterator[tuple[list[int], Features]]:
-        """The features of the wanted rows of a batch, and the indices of those that run together."""
-        start = 0
-        for size, features in self.runner([ids[i] for i in wanted]) if wanted else ():
-            yield wanted[start : start + size], features
-            start += size
-        self._limits[str(self.device)] = self.runner.limit
-
     def _forward(self, ids: Sequence[Ids]) -> Features:
         features = self.model.first.features_of(ids, self.settings.prompt)
         for key, value in features.items():
@@ -230,22 +222,10 @@ class Engine:
         )
 
 
-def _note_precision(model: EngineModel, device: torch.device) -> None:
-    """Say once for each model what half precision is for on this device. A checkpoint in fp32 stays in fp32."""
-    packed, full = path_of(model, device, torch.bfloat16), path_of(model, device)
-    if full.startswith("float32") and ", packed" in packed and model not in _NOTED:
-        _NOTED.add(model)
-        logger.info(
-            "%s: the model computes in float32, in padded batches; with :dtype=bf16 it runs packed with "
-            "FlashAttention, and embeddings change by the rounding of bf16 (8 bits).",
-            device,
-        )
-
-
-def path_of(model: EngineModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
-    """One line that says how a model's documents run on a device, in its own number type or another."""
+def path_of(model: EngineModel, device: torch.device) -> str:
+    """One line that says how a model's documents run on a device."""
     first = model.first
-    dtype = dtype or next(first.model.parameters()).dtype
+    dtype = next(first.model.parameters()).dtype
     line = path(
         device,
         dtype,

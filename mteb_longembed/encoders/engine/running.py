@@ -114,17 +114,11 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        # arrays of one shape need only one operator
-        same = len({array.shape for array in arrays}) == 1
-        flat = torch.stack(arrays).flatten() if same else torch.cat([array.reshape(-1) for array in arrays])
-        finite = torch.isfinite(flat)
-        if same:
-            self._finite = finite.view(len(arrays), -1).all(1)
-        else:
-            # a few operators for all arrays, whatever their sizes
-            ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
-            wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
-            self._finite = wrong[to_device(ends, flat.device)].diff() == 0
+        # a few operators for all arrays, whatever their sizes
+        flat = torch.cat([array.reshape(-1) for array in arrays])
+        ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
+        wrong = torch.nn.functional.pad(flat.isfinite().logical_not().cumsum(0), (1, 0))
+        self._finite = wrong[to_device(ends, flat.device)].diff() == 0
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
