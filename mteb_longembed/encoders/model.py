@@ -30,8 +30,7 @@ from mteb_longembed.encoders.card import extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, cores_shared, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
-from mteb_longembed.encoders.features import Features
-from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
+from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.span_pooling import RaggedVectors
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError, LongEmbedError
@@ -95,19 +94,6 @@ class Embedder(BaseModel):
     def pooling(self) -> nn.Module:
         """The module after the transformer."""
         return self[1]
-
-    @property
-    def shares_windows(self) -> bool:
-        """Whether the vectors of documents that are cut depend only on their pooled windows."""
-        return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
-
-    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, for documents whose windows `[windows, d]` `WindowPooling` has pooled."""
-        pooling = cast("WindowPooling", self.pooling)
-        features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
-        for module in list(self)[2:]:
-            features = module(features)
-        return features
 
     @torch.inference_mode()
     def _inference(

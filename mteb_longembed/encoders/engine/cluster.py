@@ -23,7 +23,7 @@ from torch import Tensor
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
+from .batching import estimated_tokens
 from .engine import Engine
 from .interface import EncodeSettings, EngineModel
 from .keys import row_keys
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
 #: A part may kill so many workers before the run ends. A part that needs too much memory kills every worker.
 _DEATHS = 3
+#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
+_PARTS_PER_WORKER = 8
 #: A worker of Ray, which has no types.
 Actor = Any
 _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<address>\S+))?")
@@ -202,10 +204,10 @@ class ClusterEngine:
             if known:
                 yield known, [torch.from_numpy(stored[keys[i]]) for i in known]
                 bar.update(sum(tokens[i] for i in known))
-            budget = Budget.of(first, self.workers.device.type, settings.batch_size)
-            costs = [budget.cost(tokens[i]) for i in missing]
-            parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
-            parts = [[missing[i] for i in part] for part in parts]
+            # dealt out by length, so that parts cost about the same
+            longest_first = sorted(missing, key=lambda i: -tokens[i])
+            n_parts = min(_PARTS_PER_WORKER * len(self.workers.actors), len(missing))
+            parts = [longest_first[first::n_parts] for first in range(n_parts)]
             done = self.workers.run([[texts[i] for i in part] for part in parts], settings)
             for number, arrays, reading in done:
                 part = parts[number]

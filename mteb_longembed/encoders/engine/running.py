@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -101,8 +99,6 @@ def in_fp32(model: nn.Module) -> Iterator[None]:
             parameter.data = parameter.data.to(dtypes[name])
 
 
-T = TypeVar("T")
-
 #: How many later batches an accelerator runs while the host waits for the results of a batch.
 AHEAD = 2
 
@@ -138,16 +134,6 @@ class Results:
             self._host = None
         finite = self._finite.tolist()
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
-
-
-def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order. Each item is yielded after `ahead` later items have been drawn."""
-    waiting: deque[T] = deque()
-    for item in items:
-        waiting.append(item)
-        if len(waiting) > ahead:
-            yield waiting.popleft()
-    yield from waiting
 
 
 #: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.

@@ -33,8 +33,6 @@ _FORM = 1
 _PATIENCE = 60.0
 #: A read updates the time of a row's last use only if that time is at least so many seconds ago.
 _USED_EVERY = 60
-#: Keys in one query. SQLite accepts at most 32,766, old builds 999.
-_KEYS_A_QUERY = 500
 _CHECKSUM = 16
 #: SQLite's primary error codes for a file that is not a store of ours: unknown tables, malformed, not a database.
 _DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -82,9 +80,6 @@ class EmbeddingStore:
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
         self.counts = Counts()
-        #: Whether the store also keeps the pooled windows of documents that are cut, for models that join the same
-        #: windows in another way. Windows take more room than vectors, so only `compare` sets this.
-        self.keeps_windows = False
         self._broken = False
 
     @classmethod
@@ -206,11 +201,8 @@ def _read(
     damaged: list[bytes] = []
     old: list[tuple[int, bytes]] = []
     now = int(time.time())
-    for start in range(0, len(keys), _KEYS_A_QUERY):
-        part = keys[start : start + _KEYS_A_QUERY]
-        marks = ",".join("?" * len(part))
-        query = f"SELECT key, used, record FROM rows WHERE key IN ({marks})"
-        for key, used, record in connection.execute(query, part):
+    for key in dict.fromkeys(keys):
+        for used, record in connection.execute("SELECT used, record FROM rows WHERE key = ?", [key]):
             array = unpack(record, key)
             if array is None or not isinstance(used, int):
                 damaged.append(key)
