@@ -146,11 +146,13 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.reports import html_page
 
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
-        public = public_results() if request.published else None
-        head = overview(rows, lines, written=written, public=public)
+        facts, conclusions = overview(rows, public_results() if request.published else None)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
-        write_file(request.html, html_page.write(ordered, drawings, problems, head))
+        write_file(
+            request.html,
+            html_page.write(ordered, drawings, problems, [("Written", written), *facts], conclusions),
+        )
         print(request.html, file=out)
     return 0
 

@@ -256,7 +256,6 @@ def page(
 ) -> str:
     """One self-contained HTML page; `command` is the line that made it."""
     from mteb_longembed.reports import html_page
-    from mteb_longembed.reports.overview import Overview
 
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
@@ -267,11 +266,10 @@ def page(
         *([("Command", command)] if command else []),
         ("Versions", versions),
     )
-    head = Overview(facts, comparison.recommendation.sentences)
     shown = [*tables(comparison), *query_tables(comparison)]
-    return html_page.write(
-        shown, pictures, [*comparison.left_out, *comparison.skipped, *problems], head, "Comparison", links
-    )
+    left_out = [*comparison.left_out, *comparison.skipped, *problems]
+    sentences = comparison.recommendation.sentences
+    return html_page.write(shown, pictures, left_out, facts, sentences, "Comparison", links)
 
 
 def _documents(comparison: Comparison) -> str:

@@ -13,7 +13,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.safe_files import printable
 from mteb_longembed.reports.tables.table import Cell, Table, rounded
 
@@ -25,18 +24,23 @@ def write(
     tables: Sequence[Table],
     drawings: Sequence[Drawing],
     problems: Sequence[str] = (),
-    head: Overview | None = None,
+    facts: Sequence[tuple[str, str]] = (),
+    conclusions: Sequence[str] = (),
     title: str = "LongEmbed report",
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page's text; `links` has the relative address and the text of other pages of this kind."""
+    """The page's text.
+
+    `facts` are pairs of a title and a text; `links` has the relative address and the text of other pages of this kind.
+    """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         tables=list(tables),
         drawings=list(drawings),
-        overview=head,
+        facts=facts,
+        conclusions=conclusions,
         title=title,
         links=[(address, printable(text)) for address, text in links],
         problems=problems,
