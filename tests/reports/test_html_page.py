@@ -32,7 +32,7 @@ def page():
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )
     return html_page.write(
-        [*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], [("Written", "now")], ["a > b"]
+        [*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], facts, ["a > b"]
     )
 
 
