@@ -200,5 +200,5 @@ def _languages(codes: object) -> list[str] | None:
     from mteb.languages import iso_mappings
 
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
-    languages = None if convert is None or not isinstance(codes, (str, list)) else convert(codes)
+    languages = convert(codes) if convert and isinstance(codes, (str, list)) else None
     return list(languages) if languages else None
