@@ -156,13 +156,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     def passages(cls, split: str) -> Passages:
         """Where the answers of a split are: for each query, the sentence that its document hides."""
         data, passages = cls.generate(split), Passages()
-        corpus: Corpus = data["corpus"]
-        for query, documents in data["relevant_docs"].items():
-            for name in documents:
-                number = int(name.removeprefix("d"))
-                text, sentence = corpus[number]["text"], corpus.hidden[number].text
-                start = text.index(sentence)
-                passages[query] = {name: [(start, start + len(sentence))]}
+        for query, (name,) in data["relevant_docs"].items():
+            number = int(name.removeprefix("d"))
+            sentence = data["corpus"].hidden[number].text
+            start = data["corpus"][number]["text"].index(sentence)
+            passages[query] = {name: [(start, start + len(sentence))]}
         return passages
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
