@@ -120,9 +120,7 @@ def draw(diagnosis: Diagnosis) -> Drawing:
     series = []
     for number, (model, curve) in enumerate(diagnosis.curves.items()):
         look, uncut = style(_COLOURS[number % len(_COLOURS)]), diagnosis.whole[model]
-        tips = {
-            n: f"{model}, {n:,} tokens read: {rounded(score.mean)}{ends(score)}" for n, score in curve.items()
-        }
+        tips = {n: f"{model}, {n:,} tokens read: {rounded(v.mean)}{ends(v)}" for n, v in curve.items()}
         series.append((model, curve, tips, look))
         line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
         drawing.tip(line, f"{model}, not cut by us: {rounded(uncut.mean)}{ends(uncut)}")

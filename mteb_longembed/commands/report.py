@@ -122,10 +122,8 @@ def main(args: argparse.Namespace) -> int:
     for problem in problems:
         _warn(problem)
     if request.results and not rows:
-        folders = ", ".join(map(str, request.results))
-        raise InputError(
-            f"no results of LongEmbed tasks were found in {folders}; compare writes its own page."
-        )
+        paths = ", ".join(map(str, request.results))
+        raise InputError(f"no results of LongEmbed tasks were found in {paths}; compare writes its own page.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {shortened(line.model.name.full) for line in lines}
@@ -163,11 +161,8 @@ def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    folders = {
-        "--output-folder": request.output_folder,
-        "--figures": request.figures,
-        "--html": request.html and request.html.parent,
-    }
+    page_folder = request.html and request.html.parent
+    folders = {"--output-folder": request.output_folder, "--figures": request.figures, "--html": page_folder}
     for option, folder in folders.items():
         if folder is not None:
             make_folder(f"what {option} writes into", folder)
@@ -206,13 +201,12 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _places(depths: Sequence[_Depths]) -> Table:
-    measured = (
-        (item, len(points), position_sensitivity([p.score for p in points], [p.depth for p in points]))
-        for item, points in depths
-    )
-    return places_table(
-        (item.model, item.task, n, sensitivity) for item, n, sensitivity in measured if sensitivity
-    )
+    rows = []
+    for item, points in depths:
+        sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
+        if sensitivity is not None:
+            rows.append((item.model, item.task, len(points), sensitivity))
+    return places_table(rows)
 
 
 @lru_cache(maxsize=4)

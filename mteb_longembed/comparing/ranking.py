@@ -221,9 +221,7 @@ def recommend(
     if untried:
         first += f" {untried} were not tried: --budget was too short."
     if expected is not None and len(set(expected.choices)) > 1:
-        first += (
-            f" But half of the queries choose {expected.choices[0]}, the other half {expected.choices[1]}."
-        )
+        first += " But half of the queries choose {}, the other half {}.".format(*expected.choices)
     sentences = [
         first,
         f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."

@@ -93,7 +93,7 @@ def _base(comparison: Comparison) -> str:
 
 
 def _labels(comparison: Comparison) -> dict[str, str]:
-    """What tables call the candidates: with one base only what follows it, as `+gp@1024`."""
+    """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
     return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
 
 
@@ -304,7 +304,7 @@ def _by_length(comparison: Comparison, task: str) -> Drawing | None:
         return None
     title = f"{task}: {_metric(comparison)} by length of the documents, with 95 % intervals"
     drawing, (axes,) = new_drawing(f"by-length-{task}", title, 7, 4)
-    series = []
+    labels, series = _labels(comparison), []
     for number, row in enumerate(comparison.rows[:7]):
         look = style(number)
         parts = {length: row.by_split[lengths[length]] for length in sorted(lengths)}
@@ -313,7 +313,7 @@ def _by_length(comparison: Comparison, task: str) -> Drawing | None:
         tips = {length: f"{row.name}, {length} tokens: {part.mean:.1f}" for length, part in parts.items()}
         # without ends, because the band is the interval
         means = {length: Interval(part.mean, math.nan, math.nan) for length, part in parts.items()}
-        series.append((short(row.name), means, tips, look))
+        series.append((labels[row.name], means, tips, look))
     draw_lines(drawing, axes, series)
     axes.set_xlabel("tokens of a document")
     axes.set_ylabel(f"{_metric(comparison)} (%)")
@@ -330,7 +330,7 @@ def _cost(comparison: Comparison) -> Drawing | None:
         return None
     title = f"{_metric(comparison)} against speed: up and to the right is better"
     drawing, (axes,) = new_drawing("cost", title, 7, 4.6)
-    points = []
+    labels, points = _labels(comparison), []
     for number, row in enumerate(comparison.rows, start=1):
         tip = f"{row.name}: {row.score.mean:.1f}"
         if row.is_bm25:
@@ -343,7 +343,7 @@ def _cost(comparison: Comparison) -> Drawing | None:
             axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
             (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
             drawing.tip(point, f"{tip}, {x:,.0f} tokens a second")
-            axes.plot([], [], " ", label=f"{number} {short(row.name)}")
+            axes.plot([], [], " ", label=f"{number} {labels[row.name]}")
             points.append((str(number), x, y))
     axes.margins(0.1)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -365,16 +365,6 @@ def _number(drawing: Drawing, axes: Axes, points: Sequence[tuple[str, float, flo
         taken.append(next(free, tried[0]))
         where: Any = {"textcoords": "offset points", "xytext": taken[-1] - at, "ha": "center", "va": "center"}
         axes.annotate(text, (x, y), fontsize=7, **where)
-
-
-def short(name: str) -> str:
-    """A candidate's name without its organisation, for figures.
-
-    >>> short("intfloat/e5-base-v2+ntk@4096")
-    'e5-base-v2+ntk@4096'
-    """
-    base, plus, rest = name.partition("+")
-    return base.rsplit("/", 1)[-1] + plus + rest
 
 
 #: The folder of all comparisons inside the output folder.

@@ -173,7 +173,7 @@ def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
     base = resolved.base
     file_facts = facts(base)
     card, similarity = file_facts.pop("card", {}), file_facts.pop("similarity", None)
-    local = base.files.local
+    local, functions = base.files.local, {function.value: function for function in ScoringFunction}
     return {
         **file_facts,
         "license": _licence(card),
@@ -181,9 +181,7 @@ def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": {function.value: function for function in ScoringFunction}.get(
-            similarity or "cosine"
-        ),
+        "similarity_fn_name": functions.get(similarity or "cosine"),
     }
 
 

@@ -71,9 +71,8 @@ def check_submission(folder: str | Path) -> list[Checked]:
     for (_, task), same_task in by_task.items():
         for checked in same_task if len(same_task) > 1 else ():
             others = ", ".join(other.revision for other in same_task if other is not checked)
-            checked.missing.append(
-                f"{task} must have results at only one revision, got results at {others} too."
-            )
+            sentence = f"{task} must have results at only one revision, got results at {others} too."
+            checked.missing.append(sentence)
     return models
 
 
@@ -147,8 +146,8 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         return {key for line in lines for key, _, _ in expand(read_json(file, line.encode()))}
     except FileNotFoundError:
-        remedy = "mteb writes it beside the results; run the tasks again with this mteb."
-        checked.missing.append(f"{_SETTINGS}: {remedy}")
+        sentence = "mteb writes it beside the results; run the tasks again with this mteb."
+        checked.missing.append(f"{_SETTINGS}: {sentence}")
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {str(error)[:80].rstrip('.')}"
         checked.missing.append(f"{_SETTINGS} must have one JSON object in each line, got {reason}.")

@@ -75,9 +75,7 @@ def _picture(drawing: Drawing) -> Markup:
     # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
     # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
-    svg = re.sub(r'\bid="', f'id="{drawing.key}.', svg)
-    svg = re.sub(r'href="#', f'href="#{drawing.key}.', svg)
-    svg = re.sub(r"url\(#", f"url(#{drawing.key}.", svg)
+    svg = re.sub(r'\bid="|href="#|url\(#', lambda match: f"{match[0]}{drawing.key}.", svg)
     # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
     svg = svg.replace("#000000", "var(--ink)").replace("#dddddd", "var(--line)")
     for name, text in drawing.tips.items():

@@ -144,9 +144,7 @@ def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list
         raise DataError(
             f"a paired difference needs the same queries on both sides, got groups of {sizes[0]} and {sizes[1]}."
         )
-    return [
-        np.asarray(b, dtype=float) - np.asarray(a, dtype=float) for a, b in zip(first, second, strict=True)
-    ]
+    return [np.asarray(b, float) - np.asarray(a, float) for a, b in zip(first, second, strict=True)]
 
 
 def randomisation_test(

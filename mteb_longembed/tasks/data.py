@@ -108,9 +108,7 @@ class Data:
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         task = files_task(corpus, *paths, language=language)
         if len(queries) < n_queries:
-            task.unjudged["test"].append(
-                f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."
-            )
+            task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
         return cls((task,), has_drawn_queries=True)
 
     @classmethod

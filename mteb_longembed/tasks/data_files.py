@@ -230,9 +230,7 @@ def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -
 
 def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Row]]:
     if path.exists() and not path.is_file() and not path.is_dir():  # it can be read only once
-        raise DataError(
-            f"{name}: expected a file or a folder, got a pipe or a device: write it to a file first."
-        )
+        raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     if _is_table(path):
         files = _text_files(path) if columns is DOCUMENTS else []
         if files and (tables := [file for file in _visible(path) if _TABLES.search(file.name.lower())]):
@@ -293,9 +291,7 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
             "download it again."
         ) from None
     except OSError as error:
-        raise DataError(
-            f"{name}: expected a file that can be read, got: {error.strerror or error}."
-        ) from None
+        raise DataError(f"{name}: expected a readable file, got: {error.strerror or error}.") from None
 
 
 def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
@@ -336,9 +332,7 @@ def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, record
             number = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{name}, line {number}: expected CSV with quotes as in RFC 4180, got: {error}."
-        ) from None
+        raise DataError(f"{name}, line {number}: expected CSV as in RFC 4180, got: {error}.") from None
 
 
 def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, list[str]]]:
@@ -363,9 +357,7 @@ def _separated_rows(
             raise DataError(f"{where}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
         row: Row = dict(zip(heading, fields, strict=True))
         if row.pop("", "0") not in _ITERATIONS:
-            raise DataError(
-                f"{where}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
-            )
+            raise DataError(f"{where}: expected 0 in the second of four columns, got {_brief(fields[1])}.")
         for column in (name for what in _OPTIONAL for name in columns.get(what, ())):
             if column in row and _INTEGER.fullmatch(row[column]):
                 row[column] = int(row[column])

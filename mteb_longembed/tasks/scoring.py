@@ -80,9 +80,7 @@ def score_queries(
     if not any(
         grade > 0 for judged in judgements for documents in judged.values() for grade in documents.values()
     ):
-        raise DataError(
-            f"{task.metadata.name}, {split}: no query has a relevant document, so nothing can be scored."
-        )
+        raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
 

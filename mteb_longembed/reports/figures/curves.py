@@ -50,11 +50,11 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
-        if group.line is not None and group.line.model.tokens and not group.warning:
-            length, known = group.line.model.tokens, group.line.score(score).complete
-            for values in series.values():
-                if known is not None and length < min(values):
-                    values[length] = known
+        length = group.line.model.tokens if group.line and not group.warning else None
+        known = group.line.score(score).complete if group.line else None
+        for values in series.values():
+            if length and known and length < min(values):
+                values[length] = known
         by_data.setdefault(group.data, {})[group.label] = series
     return [Targets(data, score, panels) for data, panels in sorted(by_data.items())]
 
@@ -110,14 +110,12 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     kinds = {base: kind for base, kind in papers.items() if trained_len(base) == usual[0][0]}
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
-        for line in (group.line, *group.variants):
-            known = None if line is None else line.score(score).complete
-            if line is None or known is None or group.base not in kinds:
-                continue
-            best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
-            target = line.model.tokens
-            if target is not None and (target not in best or known.mean > best[target][0].mean):
-                best[target] = (known, line.model.name.full)
+        for line in filter(None, (group.line, *group.variants) if group.base in kinds else ()):
+            known, target = line.score(score).complete, line.model.tokens
+            if known and target:
+                best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
+                if target not in best or known.mean > best[target][0].mean:
+                    best[target] = (known, line.model.name.full)
     both = {ABSOLUTE, ROTARY}
     return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
 

@@ -35,9 +35,7 @@ _HASHED = LENGTHS + (65536, 131072)
 # The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
 _VERSION, _VERSIONS = "v1", {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
-_SCHEMA = pa.schema(
-    [("id", pa.string()), ("text", pa.string()), ("depth", pa.float64()), ("n_words", pa.int64())]
-)
+_SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
 
 @dataclass(frozen=True)
