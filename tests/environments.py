@@ -1,7 +1,5 @@
 """Temporary virtual environments with our package installed. They also see the packages of this environment."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ ends by a SIGKILL that it cannot catch.
 `python -m tests.fault_runner BASE_FOLDER WORK_FOLDER KILLS SEED` prints one JSON object.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

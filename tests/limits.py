@@ -5,8 +5,6 @@ or padded) other numbers are rounded. The roundings go up and down, so the diffe
 their number (Higham & Mary 2019, doi:10.1137/18M1226312), and not as in the worst case with the number itself.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

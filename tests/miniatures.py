@@ -3,8 +3,6 @@
 Sizes that change positions (table rows, rope parameters, layer kinds) are those of the originals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The four real tasks get exactly as many documents and queries as the published d
 `LongEmbed+` runs on them, and its check for the published size passes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kit for accelerators runs as a whole on a CPU, without mteb and datasets, and keeps its form."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The picture and the walk of docs/architecture.md are those of the code."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

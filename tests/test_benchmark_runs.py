@@ -4,8 +4,6 @@ The hub serves stand-ins of the published data under their real names, as many a
 nothing is switched off, neither the check for the published size nor a split.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

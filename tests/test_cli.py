@@ -1,7 +1,5 @@
 """The front door, and the stock `mteb` command against a loopback hub, from installation to result file."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import pkgutil

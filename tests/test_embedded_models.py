@@ -1,7 +1,5 @@
 """The README's main job in short: a model that ships with the package, offline, before and after extension."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

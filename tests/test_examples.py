@@ -3,8 +3,6 @@
 `tox -e examples` installs the frameworks. Elsewhere an example without its framework is skipped.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Runs that are killed, or run out of memory, lose nothing and end in the same numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Damaged structures end in a result or in one of our errors, and never in another exception."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

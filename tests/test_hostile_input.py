@@ -1,7 +1,5 @@
 """Texts and data sets that nobody expects: none may crash, hang, or change another document's embedding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

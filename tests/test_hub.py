@@ -1,7 +1,5 @@
 """A hub that does not answer is found out once, quickly, and what is in the cache still loads."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever call of the disk fails, a clean run afterwards ends in the same bits and leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """Wheel, editable install and uninstall, in environments made for it."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os

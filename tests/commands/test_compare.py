@@ -1,7 +1,5 @@
 """The command line of `compare`: what is asked, what is printed, what is written."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

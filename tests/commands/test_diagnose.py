@@ -1,7 +1,5 @@
 """`mteb-longembed diagnose` shows table, verdict, data and figure."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

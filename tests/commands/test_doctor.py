@@ -1,7 +1,5 @@
 """`mteb-longembed doctor`: what is there, what is wrong, and an exit status that says so."""
 
-from __future__ import annotations
-
 import json
 from importlib import metadata
 

@@ -1,7 +1,5 @@
 """`mteb-longembed run`: one task that cannot run costs the others nothing, and wrong names are told at once."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """A whole comparison on a tiny model and a small corpus: evaluations, resume, budget, what is written."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is said of a candidate's cost, compared with all documents encoded and tokenised one by one."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `compare` keeps belongs to one model, one data set and one evaluation, and is checked when it is read."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

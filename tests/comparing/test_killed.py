@@ -1,7 +1,5 @@
 """A comparison that is killed without warning loses nothing that it had finished."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

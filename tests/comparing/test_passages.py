@@ -1,7 +1,5 @@
 """Passages that answer, compared with a slow oracle that marks every character."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

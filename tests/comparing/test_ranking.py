@@ -1,7 +1,5 @@
 """Ranked rows, and the rule of the recommendation on constructed rows with known winners, ties and noise."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace

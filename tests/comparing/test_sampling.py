@@ -1,7 +1,5 @@
 """Queries drawn from documents; a sample of a corpus, whose results never mix with those of all documents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mteb

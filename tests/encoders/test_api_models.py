@@ -1,7 +1,5 @@
 """`+pcw` on an encoder behind an API: a loopback server speaks it, the tokenizer is made here."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

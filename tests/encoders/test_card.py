@@ -1,7 +1,5 @@
 """The model card says what the model is, and its code runs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import warnings

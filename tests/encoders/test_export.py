@@ -1,7 +1,5 @@
 """Exported checkpoints need none of our code and embed as ours do with logn=off, or are refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The ordinary suite runs the strategies that claim to export, `pytest -m long` all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

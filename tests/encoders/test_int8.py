@@ -1,7 +1,5 @@
 """`dtype=int8`: linear layers in whole numbers, whose results depend on no other token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

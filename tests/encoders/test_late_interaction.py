@@ -1,7 +1,5 @@
 """Bases with a vector for each token (ColBERT): as sentence-transformers runs them, extended, saved, and in mteb."""
 
-from __future__ import annotations
-
 import json
 import string
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engine gives sentence-transformers' own embeddings, whatever runs with what."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

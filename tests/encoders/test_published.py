@@ -1,7 +1,5 @@
 """A model that `push_to_hub` uploaded is loaded again by everything that takes a hub id."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Models that join the same windows in several ways encode each window once, and give what separate runs give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One vector a span: equal to a loop over the tokens that a span touches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

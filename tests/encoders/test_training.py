@@ -1,7 +1,5 @@
 """Extended models train after they encoded: nothing that inference cached may stand in autograd's way."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages of results, from scores whose verdicts are known, and one cell from end to end."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

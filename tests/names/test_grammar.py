@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from mteb_longembed.encoders.bases.spec import ModelSpec

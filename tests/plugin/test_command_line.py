@@ -1,7 +1,5 @@
 """Under the stock `mteb` command our errors are one sentence, and everything else is as it was."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

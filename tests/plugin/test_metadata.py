@@ -1,7 +1,5 @@
 """A model's `ModelMeta` holds what mteb asks of a submission, wherever some file says it."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """mteb's own check of a model, `mteb mock-run`, on one model of each kind of ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mteb

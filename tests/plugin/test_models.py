@@ -1,7 +1,5 @@
 """What mteb finds in its own registries, with a tiny BERT served as intfloat/e5-base-v2."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """One model, one name: however it is spelt or loaded, and another one for a model that was changed."""
 
-from __future__ import annotations
-
 import contextlib
 import operator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Result and prediction files appear whole, whatever the model."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

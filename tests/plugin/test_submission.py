@@ -1,7 +1,5 @@
 """submit-check says what mteb's public results repository would refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

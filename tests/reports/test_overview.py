@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.results import load_results
 from mteb_longembed.reports.scores.scoreboard import score_lines

@@ -1,7 +1,5 @@
 """`LongEmbed+`: six tasks, the paper's average, and mteb's grouping by length."""
 
-from __future__ import annotations
-
 import datetime
 
 import mteb

@@ -1,7 +1,5 @@
 """Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A task's score by how much of each document may be read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The quick tasks: a tenth of the queries, everything they need, and a choice that never changes unnoticed."""
 
-from __future__ import annotations
-
 import hashlib
 
 import mteb

@@ -4,8 +4,6 @@ QMSum is not part of this project: `LONGEMBED_QMSUM` names a folder with its `co
 `qrels.jsonl` (also `.jsonl.gz`) from the hub's `dwzhu/LongEmbed`. Without it those tests are left out.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`LongEmbed++`: what it is made of, by mteb's own statistics; and it runs on copies of the real schema."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Slow attention in float64: every pair of tokens, relative positions from their definitions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The authors' E5-RoPE layout through a key map, against their forward pass written out from its formulas."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

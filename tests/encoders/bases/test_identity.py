@@ -1,7 +1,5 @@
 """A model is what it was built as, until anything that determines its embeddings changes; then it is another one."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

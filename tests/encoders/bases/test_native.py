@@ -1,7 +1,5 @@
 """The language model of a model that also reads pictures and sound: as the whole model runs it, and extended."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

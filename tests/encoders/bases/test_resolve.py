@@ -1,7 +1,5 @@
 """A name is resolved once, and the canonical name follows values."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decisions and costs on devices: what is packed and where that is decided, memory, batches, precision, fallbacks."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Batches under a token budget, and blocks of documents that are tokenised ahead of the model."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

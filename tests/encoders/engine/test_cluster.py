@@ -1,7 +1,5 @@
 """More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What is cut away is counted, and told once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Ids of cut texts equal those of full tokenisation, for every kind of tokenizer in use."""
 
-from __future__ import annotations
-
 import functools
 import random
 

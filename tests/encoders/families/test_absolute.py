@@ -1,7 +1,5 @@
 """Every strategy on learned absolute positions equals a slow oracle: one document, one explicit table of rows."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """RoFormer through our attention: transformers' own embeddings, and an oracle's beyond the trained length."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """Every strategy on rotary models equals a slow oracle: one document, every pair of tokens turned by hand."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

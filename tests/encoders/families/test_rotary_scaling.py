@@ -1,7 +1,5 @@
 """Bases with rope scaling of their own, training, and files: what rotary models must not get wrong."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

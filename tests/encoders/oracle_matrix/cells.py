@@ -1,7 +1,5 @@
 """One architecture of the matrix: each strategy that fits against its oracle, in one batch of mixed lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -8,8 +8,6 @@ It knows nothing of how an architecture lays its rotary dimensions out, or what 
   are then put together from those, dense.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """SelfExtend and dual chunk attention: relative positions of their papers, the warning beyond what training saw."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

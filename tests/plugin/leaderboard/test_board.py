@@ -1,7 +1,5 @@
 """mteb's leaderboard shows our models, offline and in a real browser."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

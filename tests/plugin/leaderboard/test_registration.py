@@ -1,7 +1,5 @@
 """Models of a results cache in mteb's registry, and our rows in a benchmark's table."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the figures show, not how they look."""
 
-from __future__ import annotations
-
 import pytest
 
 from mteb_longembed.errors import InputError

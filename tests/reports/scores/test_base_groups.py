@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.figures.bars import improvement
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels

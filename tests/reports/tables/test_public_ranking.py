@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.scores.public_results import public_results
 from mteb_longembed.reports.tables.public_ranking import n_mismatches, public_table
 from tests.reports.made import BASE, GENERATED, PUBLISHED, lines

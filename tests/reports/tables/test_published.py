@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.tables.paper_tables import comparison_tables, matches
 from tests.reports.made import BASE, PUBLISHED, ROTARY, line
 

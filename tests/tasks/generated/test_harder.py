@@ -1,7 +1,5 @@
 """Harder needles: the four documents of a group have the same words, so that only reading tells them apart."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict

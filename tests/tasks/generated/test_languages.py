@@ -1,7 +1,5 @@
 """Passkey and Needle in other languages: one data file each, checked as the English texts are."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

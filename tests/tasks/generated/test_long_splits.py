@@ -1,7 +1,5 @@
 """Lengths to 1,048,576 tokens: made with bounded memory, on disk, and gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

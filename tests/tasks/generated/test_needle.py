@@ -1,7 +1,5 @@
 """LongEmbedNeedle: facts in essays, each query answered by one document."""
 
-from __future__ import annotations
-
 import re
 from statistics import mean
 

@@ -4,8 +4,6 @@ The three hundred pairs were read one by one: the fact answers its question for 
 no other fact does. A test can only check the words.
 """
 
-from __future__ import annotations
-
 import re
 
 import mteb

@@ -1,7 +1,5 @@
 """What holds for both generated tasks: content hashes, depth, splits asked for, variants kept apart."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Variants of the generated tasks by name, for the command line."""
 
-from __future__ import annotations
-
 import mteb
 import pytest
 

@@ -1,7 +1,5 @@
 """The real tasks: read from a hub, from its cache or from a folder, and never from other data by mistake."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator
