@@ -49,16 +49,15 @@ def _text(number: int, n_chars: float) -> str:
 
 
 def _rows(size: Size, mark: str = "", **also: object) -> dict[str, Rows]:
-    documents = range(size.n_documents)
+    documents = [{"doc_id": f"d{mark}{i}", **also} for i in range(size.n_documents)]
+    queries = [{"qid": f"q{mark}{i}", **also} for i in range(size.n_queries)]
     asked = [i % size.n_documents for i in range(size.n_queries)]
     return {
-        "corpus": [
-            {"doc_id": f"d{mark}{i}", "text": _text(i, size.document_chars), **also} for i in documents
-        ],
+        "corpus": [{**row, "text": _text(i, size.document_chars)} for i, row in enumerate(documents)],
         "queries": [
-            {"qid": f"q{mark}{i}", "text": _text(j, size.query_chars), **also} for i, j in enumerate(asked)
+            {**row, "text": _text(j, size.query_chars)} for j, row in zip(asked, queries, strict=True)
         ],
-        "qrels": [{"qid": f"q{mark}{i}", "doc_id": f"d{mark}{j}", **also} for i, j in enumerate(asked)],
+        "qrels": [{**row, "doc_id": f"d{mark}{j}"} for j, row in zip(asked, queries, strict=True)],
     }
 
 
@@ -74,9 +73,8 @@ def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dic
     for config, splits in configs.items():
         paths = {split: f"{config}/{split}.jsonl" for split in splits}
         files |= {paths[split]: _lines(found) for split, found in splits.items()}
-        known.append(
-            {"config_name": config, "data_files": [{"split": s, "path": p} for s, p in paths.items()]}
-        )
+        listed = [{"split": split, "path": path} for split, path in paths.items()]
+        known.append({"config_name": config, "data_files": listed})
     # YAML includes JSON
     return files | {"README.md": f"---\n{json.dumps({'configs': known, **card})}\n---\n"}
 
@@ -103,9 +101,7 @@ def _passkey() -> dict[str, str]:
     kinds: dict[str, Rows] = {
         "corpus": [{"_id": row["doc_id"], "text": row["text"]} for row in made["corpus"]],
         "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
-        "default": [
-            {"query-id": row["qid"], "corpus-id": row["doc_id"], "score": 1} for row in made["qrels"]
-        ],
+        "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
     return repository({kind: {f"test_{n}": found for n in LENGTHS} for kind, found in kinds.items()})
 

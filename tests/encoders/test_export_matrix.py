@@ -68,8 +68,7 @@ BASES: dict[str, tuple[str, dict]] = {
 
 #: strategy -> the parameters it is exported with; `logn` is off, where "-" it has its default
 VARIANTS: list[tuple[str, dict]] = [
-    (key, {}) for key in STRATEGIES
-] + [
+    *((key, {}) for key in STRATEGIES),
     ("gp", {"factor": "target"}), ("pi", {"short": "scale"}), ("ntk", {"short": "keep"}),
     ("ntk", {"factor": 3.0}), ("yarn", {"short": "scale", "beta_fast": 4.0}),
     ("yarn", {"factor": 3.0, "beta_fast": 4.0}), ("pi", {"logn": True}), ("yarn", {"logn": True}),
@@ -106,10 +105,7 @@ def outcome(base: SentenceTransformer, key: str, params: dict, folder: Path) -> 
     if logn_lost:
         ours = mteb_longembed.extend(base, key, target, LO, **{**params, "logn": False})
     texts = (LONG if short_lost else SHORT + LONG) if target == LT else SHORT
-    if batch_lost:
-        theirs = np.stack([stock.encode(text) for text in texts])
-    else:
-        theirs = stock.encode(texts)
+    theirs = np.stack([stock.encode(text) for text in texts]) if batch_lost else stock.encode(texts)
     gap = float(np.abs(theirs - ours.encode(texts)).max())
     assert gap < 1e-5, f"{gap:.1e} off, lost: {lost}"
     if not batch_lost:
@@ -122,9 +118,7 @@ def cells() -> Iterator[Any]:
     """Every base x every variant; `long` where the suite has another cell of the same kind."""
     for name in sorted(BASES):
         for key, params in VARIANTS:
-            usual = (key in ("pi", "ntk") and not params) or (
-                key == "yarn" and params.get("short") == "scale"
-            )
+            usual = (key in ("pi", "ntk") and not params) or (key == "yarn" and "short" in params)
             # what has no rule of its own for short inputs
             usual |= name == "absolute" and (key == "rp" or params.get("factor") == "target")
             usual |= name == "linear" and key == "pi" and params.get("short") == "scale"

@@ -36,24 +36,20 @@ EARLIER = "org/base+gone@2048,x=1"
     ],
 )
 def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other_name(
-    tmp_path: Path, stored: str, asked: str, found: list[str]
+    tmp_path, stored, asked, found
 ) -> None:
     write_results(tmp_path, stored, {"LongEmbedPasskey": 0.5})
-    results = ResultCache(tmp_path).load_results(models=[asked], include_remote=False).model_results
+    cache = ResultCache(tmp_path)
+    results = cache.load_results(models=[asked], include_remote=False).model_results
     assert [result.model_name for result in results] == found
-    assert bool(ResultCache(tmp_path).get_cache_paths([asked, "org/none"], include_remote=False)) == bool(
-        found
-    )
+    assert bool(cache.get_cache_paths([asked, "org/none"], include_remote=False)) == bool(found)
 
 
 @pytest.mark.parametrize("name", ["mini-rope+ntk@2k", NAME])
 def test_a_description_is_found_by_any_spelling_of_a_name(name: str) -> None:
-    found = mteb.get_model_metas(model_names=[name, "mini-ape", "sentence-transformers/all-MiniLM-L6-v2"])
-    assert {meta.name for meta in found} == {
-        NAME,
-        "mteb-longembed/mini-ape+none@512",
-        "sentence-transformers/all-MiniLM-L6-v2",
-    }
+    stock = "sentence-transformers/all-MiniLM-L6-v2"
+    found = mteb.get_model_metas(model_names=[name, "mini-ape", stock])
+    assert {meta.name for meta in found} == {NAME, "mteb-longembed/mini-ape+none@512", stock}
     assert mteb.get_model_metas(model_names=[name], model_types=["cross-encoder"]) == []
 
 
@@ -153,9 +149,7 @@ def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp
     assert list((tmp_path / "results").glob(f"**/{meta.experiment_name}/LongEmbedPasskey-docs50.json"))
 
 
-def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_without_it(
-    evaluate: Any,
-) -> None:
+def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_without_it(evaluate) -> None:
     low = evaluate(mteb.get_model("mini-rope+ntk@1k"), truncate_dim=4)
     name, revision, score = evaluate(mteb.get_model_meta("mini-rope+ntk@1k"), batch_size=8)
     assert low[:2] == (name, revision) and low[2] < score - 0.2

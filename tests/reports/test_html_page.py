@@ -26,9 +26,8 @@ FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_fold
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
     drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
-    many = Table(
-        "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
-    )
+    rows = tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
+    many = Table("many", "Many", ("Model", "Score"), rows)
     head = overview([], made, written="2026-01-02")
     return html_page.write([*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], head)
 
@@ -133,22 +132,9 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     path.write_text(page.replace("</body>", _PROBE + "</body>"), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    done = subprocess.run(
-        [
-            BROWSER,
-            *flags,
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=420,900",
-            "--dump-dom",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={**os.environ, "HOME": str(tmp_path)},
-    )
-    dom = html.unescape(done.stdout)
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=420,900", "--dump-dom"]
+    env, command = {**os.environ, "HOME": str(tmp_path)}, [BROWSER, *flags, path.as_uri()]
+    dom = html.unescape(subprocess.check_output(command, env=env, text=True, timeout=120))
     assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
     assert 'data-hits="11: 11 of 20 rows"' in dom
     assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll

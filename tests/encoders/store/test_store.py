@@ -104,9 +104,7 @@ def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) ->
     store = EmbeddingStore(tmp_path)
     store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
     overwrite(store, DAMAGE[damage])
-    with pytest.warns(
-        RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded again"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded"):
         assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
     assert get(store) is None  # no second warning: it is gone
     put(store)
@@ -133,9 +131,7 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
     store.close()
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
     again = EmbeddingStore(tmp_path)
-    with pytest.warns(
-        RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
-    ):
+    with pytest.warns(RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded"):
         again.get_many(KEYS)
     again.put_many(KEYS, [ARRAY] * 10)
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
@@ -204,15 +200,13 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
         assert get(store) is None
 
 
-@pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        ("PRAGMA max_page_count = 1", "database or disk is full"),
-        ("PRAGMA query_only = ON", "attempt to write a readonly database"),
-    ],
-)
-def test_a_file_that_cannot_be_written_ends_storing_with_one_warning_and_nothing_half_written(
-    tmp_path: Path, statement: str, reason: str
+FULL = ("PRAGMA max_page_count = 1", "database or disk is full")
+READ_ONLY = ("PRAGMA query_only = ON", "attempt to write a readonly database")
+
+
+@pytest.mark.parametrize(("statement", "reason"), [FULL, READ_ONLY])
+def test_a_file_that_cannot_be_written_ends_storing_and_keeps_nothing_half(
+    tmp_path, statement, reason
 ) -> None:
     store = EmbeddingStore(tmp_path)
     put(store, KEYS[0])

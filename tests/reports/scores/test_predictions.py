@@ -33,13 +33,8 @@ def test_a_file_written_over_by_another_model_is_refused(toy_run, toy_task, tmp_
 
     shutil.copytree(toy_run.good, tmp_path / "shared")
     cache = mteb.ResultCache(tmp_path / "results")
-    mteb.evaluate(
-        ToyEncoder("toy/poor", 5),
-        [ToyPasskey()],
-        cache=cache,
-        prediction_folder=tmp_path / "shared",
-        co2_tracker=False,
-    )
+    options = {"cache": cache, "prediction_folder": tmp_path / "shared", "co2_tracker": False}
+    mteb.evaluate(ToyEncoder("toy/poor", 5), [ToyPasskey()], **options)
     (mixed,), _ = load_predictions([tmp_path / "shared"])
     assert mixed.model == "toy/good+pi@512"
     with pytest.raises(DataError, match="another run has overwritten it"):

@@ -19,12 +19,10 @@ EACH_LANGUAGE = pytest.mark.parametrize("code", ["eng", "deu", "zho"])
 
 def stems(text: str, code: str) -> set[str]:
     """Snowball stems, those of function words too; in Chinese, characters."""
-    words = re.findall(r"\w+" if code != "zho" else r"\w", text.lower())
-    return set(
-        words
-        if code == "zho"
-        else Stemmer.Stemmer({"eng": "english", "deu": "german"}[code]).stemWords(words)
-    )
+    if code == "zho":
+        return set(re.findall(r"\w", text))
+    stemmer = Stemmer.Stemmer({"eng": "english", "deu": "german"}[code])
+    return set(stemmer.stemWords(re.findall(r"\w+", text.lower())))
 
 
 @EACH_LANGUAGE
