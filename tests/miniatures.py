@@ -3,6 +3,7 @@
 Sizes that change positions (table rows, rope parameters, layer kinds) are those of the originals.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,6 +71,9 @@ def llama_bpe() -> PreTrainedTokenizerFast:
     return _trained(raw, trainer, special, "<s> $A", **names)
 
 
+cls_bpe = functools.partial(byte_bpe, cls=True)
+
+
 @dataclass(frozen=True)
 class Miniature:
     """How to build one: configuration, tokenizer, and the modules after the transformer (None: no modules.json)."""
@@ -104,9 +108,7 @@ MINIATURES: dict[str, Miniature] = {
     "e5-mistral": Miniature("mistral", llama_bpe, "lasttoken", max_seq_length=4096, config=MISTRAL),
     "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
     "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=LONG_XLMR),
-    "modernbert-embed": Miniature(
-        "modernbert", lambda: byte_bpe(True), max_seq_length=8192, config=MODERNBERT
-    ),
+    "modernbert-embed": Miniature("modernbert", cls_bpe, max_seq_length=8192, config=MODERNBERT),
     "qwen3-0.6b": Miniature("qwen3", byte_bpe, "lasttoken", max_seq_length=32768, **QWEN),
     "embeddinggemma": Miniature(
         "gemma3_text",

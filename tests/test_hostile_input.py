@@ -137,9 +137,8 @@ def test_a_query_finds_its_own_text_among_odd_equal_and_empty_ones(encoder: Long
     queries = rows("q", [target, "[SEP]", "", tiny.text(12)])  # those without relevant documents do not count
     tables = {"corpus": Dataset.from_list(corpus), "queries": Dataset.from_list(queries)}
     task = LongEmbedPasskey().filter_eval_splits(["test_256"])
-    task.dataset = {
-        "default": {"test_256": {**tables, "relevant_docs": {"q0": {"d0": 1}}, "top_ranked": None}}
-    }
+    split = {**tables, "relevant_docs": {"q0": {"d0": 1}}, "top_ranked": None}
+    task.dataset = {"default": {"test_256": split}}
     task.data_loaded = True
     result = mteb.evaluate(encoder, [task], cache=mteb.ResultCache(tmp_path), show_progress_bar=False)
     assert result.task_results[0].scores["test_256"][0]["ndcg_at_1"] == 1

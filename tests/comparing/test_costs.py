@@ -102,9 +102,7 @@ def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() ->
     assert len(costs.sample([long], "cpu")) == 1
 
 
-def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(
-    base, task, tmp_path, monkeypatch
-) -> None:
+def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(base, task, tmp_path, monkeypatch):
     pytest.importorskip("bm25s")
     calls, measure = [], comparison.speed
 

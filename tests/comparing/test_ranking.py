@@ -163,9 +163,7 @@ def test_a_search_is_loaded_by_search() -> None:
 def test_without_its_base_nothing_is_said_about_a_gain() -> None:
     found = recommend([row("mine+ntk@4096", 80), row("mine+pi@4096", 70, loss=(-10, -20, -3))], [], 50)
     assert found.verdict == "undecided"
-    assert found.sentences[0].startswith(
-        "mine+ntk@4096 has the highest score (80.0). Its base did not take part"
-    )
+    assert found.sentences[0].startswith("mine+ntk@4096 has the highest score (80.0). Its base did not take")
 
 
 BEST = row("mine+ntk@4096", 80, (30, 20, 40), speed=500.0)

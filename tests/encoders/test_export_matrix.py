@@ -19,6 +19,7 @@ from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 from tests.encoders.families.test_rotary_scaling import SCALINGS
+from tests.encoders.test_training import RELATIVE
 
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
@@ -29,40 +30,32 @@ def rope(rope_type: str, **parameters: object) -> dict:
     return {"rope_type": rope_type, "rope_theta": 500.0, **parameters}
 
 
+HALF = {"partial_rotary_factor": 0.5}
+DYNAMIC = rope("dynamic", factor=2.0)
+BY_LAYER = {"full_attention": rope("linear", factor=2.0), "sliding_attention": rope("default")}
+WINDOWS = {"use_sliding_window": True, "sliding_window": LO}
 #: test id -> model type, configuration: every way in which transformers scales or lays out rotary positions,
 #: and one model of each other family
 BASES: dict[str, tuple[str, dict]] = {
     "default": ("llama", {**GQA, "rope_parameters": rope("default")}),
     **{kind: ("llama", {**GQA, "rope_parameters": rope(kind, **more)}) for kind, more in SCALINGS.items()},
-    "proportional": (
-        "llama", {**GQA, "rope_parameters": rope("proportional", partial_rotary_factor=0.5, factor=2.0)}
-    ),
-    "partial": ("stablelm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
-    "partial-linear": ("phi", {"rope_parameters": rope("linear", partial_rotary_factor=0.5, factor=2.0)}),
-    "partial-interleaved": ("glm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
+    "proportional": ("llama", {**GQA, "rope_parameters": rope("proportional", factor=2.0, **HALF)}),
+    "partial": ("stablelm", {**GQA, "rope_parameters": rope("default", **HALF)}),
+    "partial-linear": ("phi", {"rope_parameters": rope("linear", factor=2.0, **HALF)}),
+    "partial-interleaved": ("glm", {**GQA, "rope_parameters": rope("default", **HALF)}),
     "per-layer": ("gemma3_text", GEMMA),
-    "per-layer-linear": (
-        "gemma3_text",
-        {**GEMMA, "rope_parameters": {"full_attention": rope("linear", factor=2.0), "sliding_attention": rope(
-            "default")}},
-    ),
+    "per-layer-linear": ("gemma3_text", {**GEMMA, "rope_parameters": BY_LAYER}),
     "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
     "window-at-lo": ("mistral", {**GQA, "sliding_window": LO}),
-    "windows-by-layer": (
-        "qwen2", {**GQA, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": LO}
-    ),
+    "windows-by-layer": ("qwen2", {**GQA, **WINDOWS, "max_window_layers": 1}),
     "soft-capped": ("gemma2", {**GEMMA2, "layer_types": ["full_attention"] * 2}),
     "soft-capped-window": ("gemma2", {**GEMMA2, **LAYERS, "sliding_window": LO + 4}),
     "bidirectional": ("gemma3_text", {**GEMMA, "use_bidirectional_attention": True}),
-    "dynamic-with-room": (
-        "llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": rope("dynamic", factor=2.0)}
-    ),
+    "dynamic-with-room": ("llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": DYNAMIC}),
     "roformer": ("roformer", {"embedding_size": 32}),
     "absolute": ("bert", {}),
     "absolute-from-padding": ("roberta", {}),
-    "relative": (
-        "t5", {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO}
-    ),
+    "relative": ("t5", {**RELATIVE, "n_positions": LO}),
     "unknown": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
 }  # fmt: skip
 

@@ -92,10 +92,8 @@ def test_windows_are_those_of_a_slow_loop(folder):
         for place, vector in zip(window, features["token_embeddings"][0].detach().numpy(), strict=True):
             sums.setdefault(place, []).append(vector)
     wanted = np.stack([np.mean(sums[place], 0) for place in range(n)])
-    mask = model[2](model.preprocess([long], prompt="[D] ", task="document"), task="document")[
-        "attention_mask"
-    ]
-    wanted = wanted[mask[0].numpy()]
+    features = model[2](model.preprocess([long], prompt="[D] ", task="document"), task="document")
+    wanted = wanted[features["attention_mask"][0].numpy()]
     wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
     same_vectors(wanted, model.encode_document([long])[0])
 

@@ -45,15 +45,6 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
     assert found.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
 
 
-def test_sentence_transformers_loads_it_where_our_package_is_installed(online) -> None:
-    model = push("org/bert+pi@128", "me/by-others")
-    stock = SentenceTransformer("me/by-others", trust_remote_code=True, device="cpu")
-    same_vectors(stock.encode(TEXTS), model.encode(TEXTS))
-    assert "LongTransformer" in str(stock)
-    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
-        SentenceTransformer("me/by-others", device="cpu")
-
-
 def test_several_vectors_a_document_make_the_round_trip(online) -> None:
     model = push("org/bert+pi@128:vectors=8", "me/several")
     found = longembed.load("me/several", device="cpu")
@@ -114,6 +105,8 @@ def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(onl
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     same = mteb.get_model_meta("me/loaded-by-others")
     assert (meta.name, meta.revision, meta.adapted_from) == (same.name, same.revision, "org/bert")
+    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
+        SentenceTransformer("me/loaded-by-others", device="cpu")
 
 
 def test_search_parameters_are_added_to_a_published_name(online) -> None:

@@ -11,13 +11,10 @@ import torch
 from mteb.cache import ResultCache
 from mteb.models import CachedEmbeddingWrapper
 from mteb.models.model_meta import ModelMeta
-from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
-from tests.limits import same_vectors
 
 from .results import write_results
 
@@ -35,9 +32,7 @@ EARLIER = "org/base+gone@2048,x=1"
         (EARLIER, EARLIER, [EARLIER]),
     ],
 )
-def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other_name(
-    tmp_path, stored, asked, found
-) -> None:
+def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other(tmp_path, stored, asked, found) -> None:
     write_results(tmp_path, stored, {"LongEmbedPasskey": 0.5})
     cache = ResultCache(tmp_path)
     results = cache.load_results(models=[asked], include_remote=False).model_results
@@ -56,21 +51,6 @@ def test_a_description_is_found_by_any_spelling_of_a_name(name: str) -> None:
 def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'ntk'"):
         ResultCache(tmp_path).load_results(models=["mini-rope+nkt@2048"], include_remote=False)
-
-
-def test_a_saved_folder_has_its_name_when_sentence_transformers_itself_loads_it(tmp_path: Path) -> None:
-    base = tiny.sentence_transformer("bert", tmp_path / "base")
-    base.model_card_data.model_name = "tiny/bert"
-    extended = longembed.extend(base, "pi", target_len=64)
-    extended.save_pretrained(str(tmp_path / "mine"), create_model_card=False)
-    ours = longembed.load(tmp_path / "mine", device="cpu")
-    theirs = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
-    assert not isinstance(theirs, LongSentenceTransformer)
-    meta = ModelMeta.from_sentence_transformer_model(theirs)
-    expected = ModelMeta.from_sentence_transformer_model(ours)
-    assert (meta.name, meta.revision) == (expected.name, expected.revision)
-    assert (meta.name, meta.revision) == ("local/mine+pi@64", ours.resolved.revision)
-    same_vectors(theirs.encode([tiny.text(40)]), ours.encode([tiny.text(40)]))
 
 
 def test_a_model_that_is_not_ours_keeps_its_name(tmp_path: Path) -> None:

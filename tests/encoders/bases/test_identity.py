@@ -269,7 +269,7 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
     stock = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     ours = longembed.load(tmp_path / "mine").identity()
-    assert (meta.name, meta.revision) == (ours.name, ours.revision)
+    assert (meta.name, meta.revision) == (ours.name, ours.revision) and meta.name == "local/mine+ntk@1024"
     with weight(stock[0].model.embeddings.word_embeddings.weight):
         meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name

@@ -211,13 +211,6 @@ def test_a_revision_of_a_folder_is_refused(folders) -> None:
         resolve(ModelSpec.parse("mini-rope+pi:revision=main"))
 
 
-def test_a_misfit_names_both_sides(folders) -> None:
-    with pytest.raises(
-        IncompatibleError, match=r"^se does not fit local/model, a model with .*fit: none, pcw"
-    ):
-        resolve(ModelSpec(str(folders["bert"]), "se"))
-
-
 def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     folder = Path(shutil.copytree(folders["mistral"], tmp_path / "coded"))
     config = (folder / "config.json").read_text()

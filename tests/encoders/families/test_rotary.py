@@ -137,9 +137,7 @@ def test_full_layers_without_positions_leave_windows_alone(tmp_path):
 @pytest.mark.parametrize("key", ["se", "pi", "ntk"])
 def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than_training(key, tmp_path):
     base = tiny.sentence_transformer("gemma3_text", tmp_path, **{**GEMMA, "sliding_window": LO})
-    with pytest.raises(
-        IncompatibleError, match=r"sliding layers must see fewer tokens than .* 16, got 16; use"
-    ):
+    with pytest.raises(IncompatibleError, match=r"sliding layers must see fewer tokens than .* got 16; use"):
         extended(base, key)
     same_vectors(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
 

@@ -14,19 +14,15 @@ from tests.limits import same_vectors
 from .test_rotary import LO, LT, extended, gap, make
 
 TEXTS = [tiny.text(n) for n in (5, LO, 2 * LO, LT)]
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LONGROPE = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 SCALINGS: dict[str, dict] = {
     "linear": {"factor": 2.0},
     "yarn": {"factor": 2.0, "original_max_position_embeddings": LO},
-    "llama3": {
-        "factor": 2.0, "original_max_position_embeddings": LO, "low_freq_factor": 1.0, "high_freq_factor":
-        4.0,
-    },
+    "llama3": {"factor": 2.0, "original_max_position_embeddings": LO, **LLAMA3},
     "dynamic": {"factor": 2.0},
-    "longrope": {
-        "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0], "factor": 2.0,
-        "original_max_position_embeddings": 8,
-    },
-}  # fmt: skip
+    "longrope": {"factor": 2.0, "original_max_position_embeddings": 8, **LONGROPE},
+}
 
 
 def scaled(kind: str, tmp_path_factory, **config):

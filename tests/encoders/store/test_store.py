@@ -205,9 +205,7 @@ READ_ONLY = ("PRAGMA query_only = ON", "attempt to write a readonly database")
 
 
 @pytest.mark.parametrize(("statement", "reason"), [FULL, READ_ONLY])
-def test_a_file_that_cannot_be_written_ends_storing_and_keeps_nothing_half(
-    tmp_path, statement, reason
-) -> None:
+def test_a_file_that_cannot_be_written_ends_storing_with_nothing_half(tmp_path, statement, reason) -> None:
     store = EmbeddingStore(tmp_path)
     put(store, KEYS[0])
     store._connection().execute(statement)  # SQLite's own error

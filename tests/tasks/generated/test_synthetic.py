@@ -66,7 +66,8 @@ def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> No
 def test_only_the_splits_asked_for_are_made(task: type[SyntheticRetrieval], monkeypatch) -> None:
     made: list[str] = []
     generate = task.generate
-    monkeypatch.setattr(task, "generate", lambda split: made.append(split) or generate(split))
+    counted = staticmethod(lambda split: made.append(split) or generate(split))
+    monkeypatch.setattr(task, "generate", counted)
     loaded = task()
     loaded.filter_eval_splits(["test_512"])
     loaded.load_data()
