@@ -74,13 +74,9 @@ class TextInputs(Transformer):
     def _words(self) -> PreTrainedTokenizerBase:
         return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
 
-    @property
-    def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
-        return super().max_seq_length
-
-    @max_seq_length.setter
+    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
     def max_seq_length(self, value: int | None) -> None:
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
         self._check_length(value)
         if self.tokenizer is not None:
             self.tokenizer.model_max_length = value
@@ -96,7 +92,7 @@ class TextInputs(Transformer):
     @property
     def longest(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
-        length = self.max_seq_length
+        length: int | None = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
         if length is None or length == self.strategy.target_len:

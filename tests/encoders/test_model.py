@@ -11,7 +11,6 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching, running, tokenizing
-from mteb_longembed.encoders.engine.tokenizing import CACHE
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
@@ -83,7 +82,6 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
 
 def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
-    CACHE.clear()
     longembed.extend(base, "pi").encode(texts)
     read: list[int] = []
     monkeypatch.setattr(
@@ -155,7 +153,9 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(base, 
 def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(base, monkeypatch):
     extended = longembed.extend(base, "pi")
     Allocator(extended, 100, monkeypatch)
-    with pytest.raises(CapacityError, match=r"a document of 128 tokens does not fit .* at least 5\.00 GiB"):
+    with pytest.raises(
+        CapacityError, match=r"a document of 128 tokens does not fit .* to allocate 5368709120 bytes"
+    ):
         extended.encode(TEXTS)
 
 
@@ -170,7 +170,6 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
     triton = type("OutOfResources", (Exception,), {})
     assert running.is_out_of_memory(triton("out of resource: shared memory, Required: 163840"))
     assert running.is_out_of_memory(MemoryError())
-    assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------

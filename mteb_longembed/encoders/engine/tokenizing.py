@@ -69,11 +69,6 @@ class IdCache:
             while self.n_bytes > self.max_bytes:
                 self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
 
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.n_bytes = 0
-
 
 #: The cache of this process. With it, several lengths or strategies of one base read each text once.
 CACHE = IdCache()
