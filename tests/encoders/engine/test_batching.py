@@ -1,7 +1,5 @@
 """Batches under a token budget, and blocks of documents that are tokenised ahead of the model."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
@@ -24,9 +22,7 @@ budgets = st.builds(
 
 
 @given(lengths, budgets)
-def test_batches_hold_every_document_once_and_keep_to_their_limits(
-    lengths: list[int], budget: Budget
-) -> None:
+def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, budget) -> None:
     batches = plan(lengths, budget)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:

@@ -1,7 +1,5 @@
 """More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -19,13 +17,7 @@ from torch import Tensor
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.engine import cluster as cluster_module
-from mteb_longembed.encoders.engine.cluster import (
-    WORKERS_VARIABLE,
-    Cluster,
-    ClusterEngine,
-    Workers,
-    cpus_of_a_worker,
-)
+from mteb_longembed.encoders.engine.cluster import WORKERS_VARIABLE, Cluster, ClusterEngine, Workers
 from mteb_longembed.encoders.engine.interface import EncodeSettings
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
@@ -56,11 +48,10 @@ def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_cpu_workers_share_the_cores_of_their_machines() -> None:
     # Ray gives a worker as many threads as CPUs: one CPU each would leave the rest of a machine idle
-    assert cpus_of_a_worker([64, 64], count=2) == 64
-    assert cpus_of_a_worker([64, 64], count=4) == 32
-    assert cpus_of_a_worker([64, 16], count=2) == 16, "the smaller machine must hold its worker too"
-    assert cpus_of_a_worker([64], count=3) == 21
-    assert cpus_of_a_worker([2], count=5) == cpus_of_a_worker([], count=1) == 1
+    cpus = cluster_module.cpus_of_a_worker
+    assert cpus([64, 64], count=2) == 64 and cpus([64, 64], count=4) == 32
+    assert cpus([64, 16], count=2) == 16, "the smaller machine must hold its worker too"
+    assert cpus([64], count=3) == 21 and cpus([2], count=5) == cpus([], count=1) == 1
 
 
 @pytest.fixture(scope="module")
@@ -185,10 +176,9 @@ def test_a_part_that_kills_every_worker_ends_the_run_in_one_sentence(workers, mo
 
 @pytest.mark.ray
 def test_an_error_of_a_worker_is_the_one_that_one_process_raises(workers, model) -> None:
+    engine = ClusterEngine(model, workers, EncodeSettings(collect=never_finite))
     with pytest.raises(NumberError, match="is not finite"):
-        list(
-            ClusterEngine(model, workers, EncodeSettings(collect=never_finite)).encode(TEXTS[:1], show=False)
-        )
+        list(engine.encode(TEXTS[:1], show=False))
 
 
 @pytest.mark.ray
@@ -227,9 +217,8 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(work
 
 
 def test_more_workers_than_gpus_are_refused_and_do_not_wait_without_end(monkeypatch):
-    ray = SimpleNamespace(
-        is_initialized=lambda: True, nodes=lambda: [{"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}]
-    )
+    node = {"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}
+    ray = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: [node])
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(InputError, match=r"asks for 3 workers with a GPU each, .* has 2 GPUs: use ray:2"):
         Cluster(count=3).workers(None)

@@ -1,7 +1,5 @@
 """Results that are read behind the work: the same numbers, the same store, the same errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 
