@@ -107,7 +107,7 @@ class CutTokenizer:
         cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        read = self._read([texts[i] for i in missing.values()], room)
+        read = self._read([texts[i] for i in missing.values()], room) if missing else []
         fresh = dict(zip(missing, read, strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)
