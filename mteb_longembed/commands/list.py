@@ -109,8 +109,7 @@ def fit() -> Part:
     from mteb_longembed.encoders.strategies import STRATEGIES
 
     # families with the same kind of positions have the same strategies
-    families = {family.name: family for family in FAMILIES}
-    fits = {name: [k for k, kind in STRATEGIES.items() if f.fits(kind)] for name, f in families.items()}
+    fits = {f.name: [key for key, kind in STRATEGIES.items() if f.fits(kind)] for f in FAMILIES}
     rows = [(name, *("yes" if key in keys else "-" for key in STRATEGIES)) for name, keys in fits.items()]
     text = "Which strategy fits which models, by the kind of their positions\n"
     data = [{"positions": name, "strategies": keys} for name, keys in fits.items()]

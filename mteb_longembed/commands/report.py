@@ -17,6 +17,7 @@ from rich.console import Console
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
@@ -142,9 +143,6 @@ def main(args: argparse.Namespace) -> int:
         for drawing in drawings:
             print(*drawing.save(request.figures), sep="\n", file=out)
     if request.html:
-        # Imported here, because an ordinary report does not need it.
-        from mteb_longembed.reports import html_page
-
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
         facts, conclusions = overview(rows, public_results() if request.published else None)
         # One's own models come first; the public rows are folded.
