@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mteb_longembed.commands import JSON, Options
 from mteb_longembed.errors import InputError
@@ -116,12 +116,7 @@ def fit() -> Part:
     return text + _table([("positions", *STRATEGIES), *rows]), data
 
 
-_PARTS: dict[str, Callable[[], Part]] = {
-    "strategies": strategies,
-    "models": models,
-    "tasks": tasks,
-    "fit": fit,
-}
+_PARTS = {part.__name__: part for part in (strategies, models, tasks, fit)}
 DESCRIPTION = "Strategies, aliases of models, tasks, and which strategy fits which family of models."
 OPTIONS: Options = {"": [
     ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),

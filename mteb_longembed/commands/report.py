@@ -223,13 +223,11 @@ def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
     return task
 
 
-def _by_query(
-    rows: Sequence[Result], predictions: Sequence[Predictions]
-) -> tuple[list[Result], list[_Depths]]:
+def _by_query(rows: Sequence[Result], rankings: Sequence[Predictions]) -> tuple[list[Result], list[_Depths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
     by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
     depths: list[_Depths] = []
-    for item in predictions:
+    for item in rankings:
         try:
             task = load_task(item.task, tuple(item.rankings))
             points: list[DepthPoint] = []

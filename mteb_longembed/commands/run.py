@@ -51,9 +51,7 @@ def run(arguments: list[str]) -> int:
             stack.enter_context(redirect_stdout(sys.stderr))
         args = _parsed(["run", *rest])
         if not models:
-            raise InputError(
-                "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
-            )
+            raise InputError("run needs a model, got none: -m e5-base+ntk, or another (mteb-longembed list).")
         results, readings, failures = _run_all(models, args, own)
     _print_results(results, readings, failures, str(args.output_folder), own)
     return 2 if failures else 0

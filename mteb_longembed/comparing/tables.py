@@ -24,6 +24,7 @@ from mteb_longembed.reports.figures.drawing import (
     style,
 )
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
+from mteb_longembed.reports.scores.published_numbers import split_length
 from mteb_longembed.reports.tables.table import (
     MISSING,
     Cell,
@@ -301,8 +302,8 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
 
 
 def _by_length(comparison: Comparison, task: str) -> Drawing | None:
-    splits = {s.removeprefix(_LENGTH): s for name, s in comparison.rows[0].by_split if name == task}
-    lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
+    splits = [key for key in comparison.rows[0].by_split if key[0] == task]
+    lengths = {length: key for key in splits if (length := split_length(key[1])) is not None}
     if len(lengths) < 2:
         return None
     title = f"{task}: {_metric(comparison)} by length of the documents, with 95 % intervals"

@@ -86,10 +86,8 @@ def load_results(
     if task is None or result.dataset_revision == task.metadata.revision:
         return result
     logger.warning(
-        "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
-        task_name,
-        result.dataset_revision,
-        task.metadata.revision,
+        f"the results of {task_name} were made with its data at revision {result.dataset_revision}, which is now "
+        f"{task.metadata.revision}: it runs again."
     )
     return None
 

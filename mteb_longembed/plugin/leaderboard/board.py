@@ -47,10 +47,8 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
         ) from error
     for model, tasks in without_complete_task(results, names).items():
         logger.warning(
-            "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
-            "shows them.",
-            model,
-            ", ".join(tasks),
+            f"{model} has results of some splits only ({', '.join(tasks)}), so mteb leaves it out of its tables; "
+            "mteb-longembed report shows them."
         )
     change_function("mteb.benchmarks._create_table", "_split_on_capital", heading_with_digits)
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
