@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from mteb_longembed.reports.scores.predictions import load_predictions
