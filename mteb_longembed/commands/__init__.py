@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
     """Add the arguments and texts of a sub-command to its parser."""
     parser.description, parser.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
     for title, group in command.OPTIONS.items():
-        own = parser.add_argument_group(title) if title else parser
+        target = parser.add_argument_group(title) if title else parser
         for names, settings, meaning in group:
-            own.add_argument(*names.split(), help=meaning, **settings)
+            target.add_argument(*names.split(), help=meaning, **settings)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def register_models(cache: Path) -> None:
     stay. Only extended models have a loader.
     """
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    own = set(registry)
+    entries_of_mteb = set(registry)
     # if a name has several revisions, the newest description is used
     for file in sorted(cache.glob("results/*/*/model_meta.json"), key=lambda file: file.stat().st_mtime):
         try:
@@ -40,7 +40,7 @@ def register_models(cache: Path) -> None:
             name = fields["name"]
             if not isinstance(name, str):
                 raise TypeError(f"the name {name!r}")
-            if name in own:
+            if name in entries_of_mteb:
                 continue
             fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
             ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])
