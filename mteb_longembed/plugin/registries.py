@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,14 +31,12 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
-    new = tuple(task for task in tasks if task.metadata.name not in registry)
-    ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
-        registry.update(ours)
-    else:
-        rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
-    rebind("TASK_LIST", listed, (*listed, *new))
+        return
+    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
+    ours = {task.metadata.name: task for task in tasks if task.metadata.name not in registry}
+    rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
+    rebind("TASK_LIST", listed, (*listed, *ours.values()))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
@@ -137,8 +136,6 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         except KeyError:
             return default
         except LongEmbedError as error:
-            import warnings
-
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
