@@ -1,12 +1,16 @@
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mteb_longembed import __version__, cli
+from mteb_longembed.commands import report
 from mteb_longembed.commands.report import main
-from mteb_longembed.errors import InputError, StorageError
+from mteb_longembed.errors import DataError, InputError, StorageError
+from mteb_longembed.reports.scores.predictions import load_predictions
+from mteb_longembed.reports.scores.results import load_results
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
 
@@ -101,6 +105,51 @@ def test_predictions_give_depth_maps_and_places(toy_run, toy_task, tmp_path, cap
     assert first > 60 and sensitivity == pytest.approx(100 * (1 - last / first), abs=0.1)
     assert low < sensitivity > noise
     assert "depth-LongEmbedPasskey-toy__good+pi@512.png" in {path.name for path in tmp_path.iterdir()}
+
+
+def _by_query(toy_run, folder):
+    return report._by_query(load_results([toy_run.results])[0], load_predictions([folder])[0])
+
+
+def test_scores_a_query_average_to_what_mteb_reports(toy_run, toy_task):
+    rows, _ = _by_query(toy_run, toy_run.good)
+    queries = {row.split: row.queries for row in rows if row.model.name.full == "toy/good+pi@512"}
+    assert set(queries) == {"test_256", "test_512"}
+    # 15 are known; of the five that look alike one comes first by chance.
+    assert queries["test_256"][:15] == (1.0,) * 15 and sum(queries["test_256"]) == 16
+
+
+def test_depth_comes_from_the_document_that_answers(toy_run, toy_task):
+    _, [(_, points)] = _by_query(toy_run, toy_run.poor)
+    assert len(points) == 40
+    assert {0.0, 0.05, 0.1, 0.15, 0.2} <= {point.depth for point in points if point.score == 1}
+    assert {point.length for point in points} == {256, 512}
+
+
+def test_a_file_written_over_by_another_model_is_refused(toy_run, toy_task, tmp_path, capsys):
+    # mteb keeps the first model's name in the file, and the second one's rankings.
+    shutil.copytree(toy_run.good, tmp_path / "shared")
+    (path,) = toy_run.poor.glob("*.json")
+    (mixed,) = (tmp_path / "shared").glob("*.json")
+    both = [json.loads(file.read_text()) for file in (path, mixed)]
+    mixed.write_text(json.dumps({**both[0], "mteb_model_meta": both[1]["mteb_model_meta"]}))
+    rows, depths = _by_query(toy_run, tmp_path / "shared")
+    assert not depths and not any(row.queries for row in rows)
+    assert "the predictions of toy/good+pi@512" in (err := capsys.readouterr().err)
+    assert "another run has overwritten it" in err
+
+
+@pytest.mark.parametrize("ranked", ["[]", '{"q0": [1]}', '{"q0": {"d0": NaN}}', '{"q0": {"d0": "1"}}', "{}"])
+def test_rankings_that_are_not_whole_are_named_and_left_out(ranked, toy_run, toy_task, tmp_path, capsys):
+    text = f'{{"mteb_model_meta": {{"model_name": "a/b"}}, "default": {{"test_256": {ranked}}}}}'
+    (tmp_path / "LongEmbedPasskey_predictions.json").write_text(text)
+    assert _by_query(toy_run, tmp_path)[1] == []
+    assert "split 'test_256' must have a finite score for each ranked document" in capsys.readouterr().err
+
+
+def test_a_task_that_mteb_does_not_know_is_one_sentence():
+    with pytest.raises(DataError, match="the data of task 'NoSuchTask' could not be loaded through mteb"):
+        report.load_task("NoSuchTask", ("test",))
 
 
 @pytest.mark.parametrize("option", ["--output-folder", "--figures", "--html"])

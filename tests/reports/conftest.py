@@ -29,4 +29,4 @@ def toy_task(monkeypatch):
         task.load_data()
         return task
 
-    monkeypatch.setattr("mteb_longembed.reports.scores.predictions.load_task", load)
+    monkeypatch.setattr("mteb_longembed.commands.report.load_task", load)

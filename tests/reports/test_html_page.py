@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import html
 import os
 import re
@@ -9,7 +11,6 @@ import pytest
 
 from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, heat_maps
-from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
@@ -26,10 +27,13 @@ FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_fold
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
     drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
-    rows = tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
-    many = Table("many", "Many", ("Model", "Score"), rows)
-    head = overview([], made, written="2026-01-02")
-    return html_page.write([*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], head)
+    facts = [("Written", "2026-01-02")]
+    many = Table(
+        "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
+    )
+    return html_page.write(
+        [*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], facts, ["a > b"]
+    )
 
 
 class _Ids(HTMLParser):
@@ -69,7 +73,7 @@ def test_ids_are_unique_and_every_reference_has_one(page):
 
 def test_the_page_opens_with_what_follows_and_a_legend(page):
     assert page.index('id="overview"') < page.index('class="legend"') < page.index('id="main-generated"')
-    assert "has the highest average of 3 complete models" in page
+    assert "a &gt; b" in page
     assert "<dt>Written</dt><dd>2026-01-02</dd>" in page
 
 
@@ -132,9 +136,22 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     path.write_text(page.replace("</body>", _PROBE + "</body>"), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=420,900", "--dump-dom"]
-    env, command = {**os.environ, "HOME": str(tmp_path)}, [BROWSER, *flags, path.as_uri()]
-    dom = html.unescape(subprocess.check_output(command, env=env, text=True, timeout=120))
+    done = subprocess.run(
+        [
+            BROWSER,
+            *flags,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--window-size=420,900",
+            "--dump-dom",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    dom = html.unescape(done.stdout)
     assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
     assert 'data-hits="11: 11 of 20 rows"' in dom
     assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll

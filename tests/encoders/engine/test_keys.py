@@ -1,5 +1,7 @@
 """A row is found by everything that determines its embedding, and by nothing else."""
 
+from __future__ import annotations
+
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.keys import RowKeys, row_keys
+from mteb_longembed.encoders.engine.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation
@@ -19,7 +21,9 @@ CPU = torch.device("cpu")
 SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 
-def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs) -> list[bytes]:
+def keys(
+    model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs: Any
+) -> list[bytes]:
     """The keys of a short and of a long document."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -45,8 +49,12 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.resolved)
-    different = ({}, {"form": "vectors"}, {"task": "query"}, {"prompt": "query : "})
-    found = [keys(model, **changed) for changed in different]
+    found = [
+        keys(model),
+        keys(model, form="vectors"),
+        keys(model, task="query"),
+        keys(model, prompt="query : "),
+    ]
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
@@ -66,7 +74,9 @@ def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_pat
 
 
 @pytest.mark.parametrize("change", ["weight", "hook"])
-def test_a_changed_model_never_reads_old_rows_and_says_so(base_folder, tmp_path, change) -> None:
+def test_a_changed_model_never_reads_old_rows_and_says_so(
+    base_folder: Path, tmp_path: Path, change: str
+) -> None:
     model: Any = longembed.extend(base_folder, "pi")
     model.store = EmbeddingStore(tmp_path / "store")
     texts = [tiny.text(10), tiny.text(50)]
@@ -107,10 +117,3 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tm
     with pytest.warns(RuntimeWarning, match="the source of Own cannot be read"):
         assert row_keys(longembed.extend(base_folder, "own"), CPU, "", {}) is None
     assert pi.PositionInterpolation in made["Own"].__mro__
-
-
-def test_pooled_windows_have_one_key_however_they_are_joined(base_folder: Path) -> None:
-    settings = ({"size": 8}, {"size": 8, "vectors": "window"}, {"size": 9})
-    models = [longembed.extend(base_folder, "pcw", short="cut", **each) for each in settings]
-    window = [RowKeys(model, CPU, "", {}).window_keys([LONG], None)[0] for model in models]
-    assert window[0] == window[1] != window[2]

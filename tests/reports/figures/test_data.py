@@ -2,9 +2,10 @@
 
 import pytest
 
+from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
-from mteb_longembed.reports.figures.curves import draw_diagnosis, positions, targets
+from mteb_longembed.reports.figures.curves import positions, targets
 from mteb_longembed.reports.figures.heat_maps import by_depth, by_model
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import published_lines

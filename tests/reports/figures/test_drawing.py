@@ -2,6 +2,7 @@ import sys
 
 import pytest
 
+from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
@@ -35,7 +36,7 @@ def drawings():
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
         *map(bars.draw, bars.tuning(made, pair)),
         *map(curves.draw_positions, curves.positions(made)),
-        curves.draw_diagnosis(curve),
+        draw_diagnosis(curve),
     ]
 
 
