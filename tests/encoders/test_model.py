@@ -81,7 +81,8 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
 def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
-    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", lambda *args: pytest.fail("tokenised again"))
+    again = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
+    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", again)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
 
@@ -221,8 +222,8 @@ def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(base, monkeypat
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
-    assert "26.0/26.0" in terminal.getvalue()
-    assert terminal.getvalue().count("Encoding: 100%") == 1
+    # a slow machine draws it more often
+    assert "26.0/26.0" in terminal.getvalue().splitlines()[-1] and terminal.getvalue().count("\n") == 1
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:
