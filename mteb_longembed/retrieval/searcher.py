@@ -296,8 +296,8 @@ def search(name: str, *, device: str | None = None) -> Searcher:
     them. `protocol` is the same search as mteb's search protocol.
 
     Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
-            folder; or any name that mteb knows. A folder alone means `+none`.
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
+            name that mteb knows. A folder alone means `+none`.
         device: where the model runs; default the best device of this machine.
 
     Raises:
@@ -415,9 +415,8 @@ def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
         inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
     if "fuse" not in settings:
         return inner
-    return FusedSearch(
-        inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if similarity_of(encoder) == "cosine" else None
-    )
+    lowest = -1.0 if similarity_of(encoder) == "cosine" else None
+    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), lowest, settings.get("how"))
 
 
 def search_revision(settings: Mapping[str, Any]) -> str:

@@ -36,8 +36,8 @@ OF_EVERY_NAME = (
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    The fields are those of `extend`, and those of search (`center`, `fuse`, `weight`, `index`). `base` is an alias, a
-    hub id or a folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
+    The fields are those of `extend`, and those of search (`SEARCH_PARAMETERS`). `base` is an alias, a hub id or a
+    folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
     """
 
     base: str
@@ -51,6 +51,7 @@ class ModelSpec:
     max_vectors: int | str | None = None
     center: Literal["corpus", "corpus+queries"] | None = None
     fuse: Literal["bm25"] | None = None
+    how: Literal["rrf"] | None = None
     weight: float | str | None = None
     index: Literal["flat", "ivf"] | None = None
     params: Settings = field(default_factory=dict)
@@ -71,7 +72,7 @@ class ModelSpec:
         for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
         self._check_vectors()
-        self._check_weight()
+        self._check_fusion()
 
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # the instance is frozen for others
@@ -88,7 +89,10 @@ class ModelSpec:
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
 
-    def _check_weight(self) -> None:
+    def _check_fusion(self) -> None:
+        if self.how is not None and (self.fuse is None or self.weight is not None):
+            wrong = "no fuse=bm25" if self.fuse is None else f"weight={spell(self.weight)}"
+            raise InputError(f"how={self.how} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         if self.weight is None:
             return
         weight = float(self.weight)
