@@ -13,9 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
+from .boundaries import without_starts
 from .engine.tokenizing import cutter_of
 from .families import Family
-from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
+from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
 
 #: The length of inputs that are not cut, in tokens.
@@ -53,6 +54,11 @@ class TextInputs(Transformer):
     def cuts(self) -> bool:
         """Whether long documents run in parts: the windows of `pcw`, or the segments of `past_target=read`."""
         return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
+
+    @property
+    def split(self) -> str:
+        """Where windows end: `token`, `sentence` or `paragraph`."""
+        return getattr(self.strategy, "split", "token")
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -108,7 +114,7 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
-        cutter = cutter_of(self.tokenizer) if plain else None
+        cutter = cutter_of(self.tokenizer, self.split) if plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
@@ -122,11 +128,15 @@ class TextInputs(Transformer):
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         input_ids = torch.full(mask.shape, self._words.pad_token_id)
-        for row, values in zip(input_ids, ids, strict=True):
-            row[: len(values)] = torch.from_numpy(values)
+        starts = torch.zeros_like(mask, dtype=torch.bool)
+        for number, values in enumerate(ids):
+            input_ids[number, : len(values)] = torch.from_numpy(without_starts(values))
+            starts[number, : len(values)] = torch.from_numpy(values < 0)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
         if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
+        if self.split != "token":
+            features[WINDOW_STARTS] = starts
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
         self._add_content_bounds(features, prompt)
@@ -160,7 +170,7 @@ class TextInputs(Transformer):
         if not prompt:
             return torch.full((len(input_ids),), prefix)
         read = self.token_ids([prompt])
-        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+        ids = torch.tensor(self._words(prompt)["input_ids"] if read is None else without_starts(read[0]))
         alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
         return same.clamp(min=prefix)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
 import warnings
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
+from mteb_longembed.encoders.boundaries import without_starts
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 
@@ -43,9 +43,7 @@ class RowKeys:
         common = (ALGORITHM, files, _how_it_runs(device))
         vectors = resolved.vectors, resolved.spec.max_vectors
         self._short = _digest("rows", *common, vectors, form, sorted(kwargs.items()))
-        self._long = _digest(
-            self._short, _source(strategy), _source(self.first.family), dataclasses.asdict(strategy)
-        )
+        self._long = _digest(self._short, _source(strategy), _source(self.first.family), strategy.values())
         # the pooled vector of a window comes from the base, whatever happens to it then
         pooling = [(key, getattr(model.pooling, key, None)) for key in Pooling.config_keys]
         self._window = _digest("windows", *common, pooling)
@@ -53,7 +51,9 @@ class RowKeys:
     def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids, which contain special tokens and the prompt."""
         return [
-            _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
+            _key(self._short, settings, without_starts(row))
+            if self.first.family.leaves_unchanged(len(row))
+            else _key(self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
 
@@ -62,9 +62,9 @@ class RowKeys:
         keys = []
         for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
             length, prefix, suffix = settings
-            windows = self.first.strategy.windows(len(row), prefix, suffix).numpy()
+            windows = self.first.strategy.windows_at(row < 0, len(row), prefix, suffix).numpy()
             layout = (length, windows.shape, np.ascontiguousarray(windows, "<i4").tobytes())
-            keys.append(_key(self._window, layout, row))
+            keys.append(_key(self._window, layout, without_starts(row)))
         return keys
 
 
