@@ -24,23 +24,15 @@ _SENTENCE = rf"""
 """
 #: A blank line, or Unicode's own sign.
 _PARAGRAPH = r"\r?\n [^\S\n]* \n \s* | \u2029"
-_ENDS = {
-    "sentence": regex.compile(_SENTENCE, regex.VERBOSE | regex.VERSION1),
-    "paragraph": regex.compile(_PARAGRAPH, regex.VERBOSE | regex.VERSION1),
-}
+_FLAGS = regex.VERBOSE | regex.VERSION1
+_ENDS = {"sentence": regex.compile(_SENTENCE, _FLAGS), "paragraph": regex.compile(_PARAGRAPH, _FLAGS)}
 
 
 def with_starts(ids: Ids, offsets: Sequence[tuple[int, int]], text: str, split: str) -> Ids:
     """Token ids in which `~id` stands for a token that starts a new sentence or paragraph of the text.
 
-    So all that finds or makes embeddings by ids knows the boundaries too. Boundaries depend on the text alone, and
-    not on how much of it is read. A token belongs to the sentence of its last character.
-
-    Args:
-        ids: of the first tokens of a text.
-        offsets: start and end of each of these tokens, in characters.
-        text: all of it.
-        split: `sentence` or `paragraph`.
+    So all that finds or makes embeddings by ids knows the boundaries too. `ids` and `offsets` (in characters) are of
+    the first tokens of the `text`. A token belongs to the sentence of its last character.
     """
     last = np.array([end for _, end in offsets], int) - 1
     ends: list[int] = []

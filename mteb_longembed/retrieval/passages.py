@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from mteb_longembed.encoders.spans import document_prompt, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
+#: A text -> its passages.
+CutText = Callable[[str], list[Passage]]
 
 
 def passages_of(model: Any, text: str) -> list[Passage]:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from mteb_longembed.encoders.boundaries import without_starts
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 
@@ -51,9 +50,7 @@ class RowKeys:
     def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids, which contain special tokens and the prompt."""
         return [
-            _key(self._short, settings, without_starts(row))
-            if self.first.family.leaves_unchanged(len(row))
-            else _key(self._long, settings, row)
+            _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
 
@@ -64,7 +61,7 @@ class RowKeys:
             length, prefix, suffix = settings
             windows = self.first.strategy.windows_at(row < 0, len(row), prefix, suffix).numpy()
             layout = (length, windows.shape, np.ascontiguousarray(windows, "<i4").tobytes())
-            keys.append(_key(self._window, layout, without_starts(row)))
+            keys.append(_key(self._window, layout, row))
         return keys
 
 

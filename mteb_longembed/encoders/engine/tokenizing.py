@@ -83,9 +83,9 @@ CACHE = IdCache()
 class CutTokenizer:
     """A plain fast tokenizer (see `cutter_of`) that reads no more of a text than the needed tokens require.
 
-    Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
+    With `split` the ids tell where sentences or paragraphs start (`with_starts`).
 
-    With `split` the ids tell where sentences or paragraphs start (see `with_starts`).
+    Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
     def __init__(
@@ -225,9 +225,8 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
     return prefix, suffix
 
 
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[tuple[int, str], CutTokenizer | None]] = (
-    WeakKeyDictionary()
-)
+#: By tokenizer: the cutters by its size, because added tokens change the ids of a text, and by `split`.
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, CutTokenizer | None]] = WeakKeyDictionary()
 
 
 def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -> CutTokenizer | None:
@@ -239,8 +238,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -
         or getattr(tokenizer, "split_special_tokens", False)
     ):
         return None
-    known = _CUTTERS.setdefault(tokenizer, {})
-    key = len(tokenizer), split  # added tokens change the ids of a text
+    known, key = _CUTTERS.setdefault(tokenizer, {}), (len(tokenizer), split)
     if key not in known:
         cutter = CutTokenizer(tokenizer, split=split)
         known[key] = cutter if cutter.can_cut else None

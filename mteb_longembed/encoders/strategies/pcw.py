@@ -84,7 +84,12 @@ class ParallelContextWindows(Strategy):
 
     def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
-        room = self._room(prefix, suffix)
+        room = self.size - prefix - suffix
+        if room < 1:
+            raise InputError(
+                f"prompt and special tokens must be shorter than the window of {self.size} tokens, "
+                f"got {prefix + suffix}; use a shorter prompt."
+            )
         if self.overlap >= room:
             raise InputError(
                 f"pcw's overlap must be below the {room} content tokens of a window of {self.size} tokens "
@@ -94,30 +99,19 @@ class ParallelContextWindows(Strategy):
 
     def windows_at(self, starts: Any, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows_at`. InputError also if `split` has to know where sentences start, and does not."""
+        full_windows = self.windows(n, prefix, suffix)
         if self.split == "token":
-            return self.windows(n, prefix, suffix)
+            return full_windows
         if starts is None:
             raise InputError(
                 f"split={self.split} needs texts and a tokenizer that gives offsets, got token ids: use split=token."
             )
-        room, stop = self._room(prefix, suffix), n - suffix
-        edges = [prefix]
-        while edges[-1] + room < stop:
-            full = edges[-1] + room
+        edges, stop = [prefix], n - suffix
+        while (full := edges[-1] + self.size - prefix - suffix) < stop:
             edges.append(next((i for i in range(full, edges[-1], -1) if starts[i]), full))
         head, tail = torch.arange(prefix), torch.arange(stop, n)
         windows = [torch.cat([head, torch.arange(*edge), tail]) for edge in pairwise([*edges, stop])]
         return torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=-1)
-
-    def _room(self, prefix: int, suffix: int) -> int:
-        """Content tokens of a window."""
-        room = self.size - prefix - suffix
-        if room < 1:
-            raise InputError(
-                f"prompt and special tokens must be shorter than the window of {self.size} tokens, "
-                f"got {prefix + suffix}; use a shorter prompt."
-            )
-        return room
 
 
 def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:
