@@ -113,12 +113,9 @@ def count(
     model: LongModel | None,
     corpora: Mapping[Key, Sequence[Dataset]],
     target_len: int | None,
-    cut: CutText | None,
+    cut: CutText | None = None,
 ) -> Cost:
-    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding.
-
-    With `cut` each chunk is read on its own and has one vector.
-    """
+    """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again."""
     has_ids = model is not None and model.first.token_ids(["a"]) is not None
     cutter = cutter_of(model.first.tokenizer) if model is not None and has_ids else None
     words = counter_of(model, "")
@@ -141,10 +138,7 @@ def count(
                 read = [len(row) for row in rows]
                 n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
             lengths += contents
-            content_read = [max(n - n_added, 0) for n in read]
-            if cut:  # chunks may overlap
-                content_read, contents = [sum(content_read)], [sum(contents)]
-            n_read += sum(map(min, content_read, contents))
+            n_read += min(sum(max(n - n_added, 0) for n in read), sum(contents))
             tokens["/".join(key)] += sum(read)
     total = sum(lengths)
     enough_len = 1

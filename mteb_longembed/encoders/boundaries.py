@@ -35,15 +35,10 @@ def with_starts(ids: Ids, offsets: Sequence[tuple[int, int]], text: str, split: 
     the first tokens of the `text`. A token belongs to the sentence of its last character.
     """
     last = np.array([end for _, end in offsets], int) - 1
-    ends: list[int] = []
+    limit, ends = last.max(initial=0), [0]
     for match in _ENDS[split].finditer(text):
         ends.append(match.end())
-        if match.end() > last.max(initial=0):
+        if ends[-1] > limit:
             break
     number = np.searchsorted(ends, last, side="right")
     return np.where(np.diff(number, prepend=number[:1]) > 0, ~ids, ids)
-
-
-def without_starts(ids: Ids) -> Ids:
-    """The ids of the tokens alone."""
-    return np.where(ids < 0, ~ids, ids)

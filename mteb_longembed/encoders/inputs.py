@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
-from .boundaries import without_starts
 from .engine.tokenizing import cutter_of
 from .families import Family
 from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
@@ -128,10 +127,10 @@ class TextInputs(Transformer):
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         input_ids = torch.full(mask.shape, self._words.pad_token_id)
-        starts = torch.zeros_like(mask, dtype=torch.bool)
-        for number, values in enumerate(ids):
-            input_ids[number, : len(values)] = torch.from_numpy(without_starts(values))
-            starts[number, : len(values)] = torch.from_numpy(values < 0)
+        for row, values in zip(input_ids, ids, strict=True):
+            row[: len(values)] = torch.from_numpy(values)
+        starts = input_ids < 0
+        input_ids = torch.where(starts, ~input_ids, input_ids)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
         if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
@@ -170,7 +169,8 @@ class TextInputs(Transformer):
         if not prompt:
             return torch.full((len(input_ids),), prefix)
         read = self.token_ids([prompt])
-        ids = torch.tensor(self._words(prompt)["input_ids"] if read is None else without_starts(read[0]))
+        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+        ids = torch.where(ids < 0, ~ids, ids)
         alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
         return same.clamp(min=prefix)

@@ -27,16 +27,15 @@ from .vector_search import VectorSearch, similarity_of
 
 
 class TextSplitter(Protocol):
-    """LangChain's splitters have this method, and need `add_start_index=True`."""
+    """LangChain's splitters, which need `add_start_index=True`."""
 
     def create_documents(self, texts: list[str]) -> Iterable[Any]: ...
 
 
-#: A splitter, or a function from a text to `(start, end)` in characters or to objects with `start_index` and
-#: `end_index` (Chonkie's chunkers); alone or with a version.
-Chunker = (
-    Callable[[str], Iterable[Any]] | TextSplitter | tuple[Callable[[str], Iterable[Any]] | TextSplitter, str]
-)
+#: A splitter, or a function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's).
+Cutter = Callable[[str], Iterable[Any]] | TextSplitter
+#: It may have a version.
+Chunker = Cutter | tuple[Cutter, str]
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 
@@ -59,18 +58,18 @@ class ChunkEncoder(DescribedNow):
 
     def _encode(self, inputs: Any, *, prompt_type: PromptType, **kwargs: Any) -> list[np.ndarray]:
         """One matrix `[chunks, d]` for each document, and one `[1, d]` for each query."""
-        texts, counts = [text for batch in inputs for text in batch["text"]], [1] * len(inputs.dataset)
+        texts = [[text] for batch in inputs for text in batch["text"]]
         if prompt_type == PromptType.document:
-            chunks = [[text[start:end] for start, end in self.passages(text)] for text in texts]
-            texts, counts = [chunk for parts in chunks for chunk in parts], [len(parts) for parts in chunks]
-        loader: Any = DataLoader(Dataset.from_dict({"text": texts}), batch_size=inputs.batch_size or 1)
+            texts = [[text[start:end] for start, end in self.passages(text)] for (text,) in texts]
+        table = Dataset.from_dict({"text": [chunk for chunks in texts for chunk in chunks]})
+        loader: Any = DataLoader(table, batch_size=inputs.batch_size or 1)
         rows = torch.as_tensor(self._encoder.encode(loader, prompt_type=prompt_type, **kwargs)).float().cpu()
         if self.similarity_name == "cosine":
             rows = torch.nn.functional.normalize(rows, dim=1)
-        return [part.numpy() for part in rows.split(counts)]
+        return [part.numpy() for part in rows.split(list(map(len, texts)))]
 
 
-def cut(chunker: Callable[[str], Iterable[Any]] | TextSplitter, text: str) -> list[Passage]:
+def cut(chunker: Cutter, text: str) -> list[Passage]:
     """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
     first, text = len(text) - len(text.lstrip()), text.strip()  # as mteb hands it to encoders
     if hasattr(chunker, "create_documents"):
@@ -78,9 +77,8 @@ def cut(chunker: Callable[[str], Iterable[Any]] | TextSplitter, text: str) -> li
         starts = [document.metadata.get("start_index", -1) for document in documents]
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
-        chunks = [
-            (c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in chunker(text)
-        ]
+        found = chunker(text)
+        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in found]
     for start, end in chunks:
         if not 0 <= start < end <= len(text):
             raise InputError(
@@ -92,11 +90,7 @@ def cut(chunker: Callable[[str], Iterable[Any]] | TextSplitter, text: str) -> li
 
 
 def register(name: str, chunker: Chunker, key: str = "") -> str:
-    """Make mteb know the search that cuts documents with a chunker; the name under which mteb knows it.
-
-    Its revision has the chunker's version, because nobody can see what a function does. Without one it has a random
-    part, so that no result is found again.
-    """
+    """Make mteb know a search with a chunker; its name. Without a version its revision is a random one."""
     chunker, version = chunker if isinstance(chunker, tuple) else (chunker, "")
     key = key or getattr(chunker, "__name__", type(chunker).__name__).strip("<>")
     if not re.fullmatch(r"[\w.-]+", f"{key}{version}"):
@@ -104,9 +98,8 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
             f"a chunker's name and version must have letters, digits and _.- only, got {key!r} and {version!r}."
         )
     if not version:
-        version = uuid.uuid4().hex
-        again = f'the chunker {key} has no version, so no result of it is found again: give (chunker, "v1").'
-        warnings.warn(again, stacklevel=3)
+        version, advice = uuid.uuid4().hex, 'so no result of it is found again: give (chunker, "v1").'
+        warnings.warn(f"the chunker {key} has no version, {advice}", stacklevel=3)
     known = mteb.get_model_meta(name)
     tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
     passages = lru_cache(10_000)(partial(cut, chunker))  # a chunker may take as long as the model
@@ -115,9 +108,8 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
         "revision": f"{known.revision}{CHUNKS}{key}.{version}",
         "adapted_from": known.name,
         "loader_kwargs": {},
-        "loader": lambda *_, device=None, **__: _load(
-            name, passages, device
-        ),  # mteb copies what is no function
+        # mteb copies what is no function
+        "loader": lambda *_, device=None, **__: _load(name, passages, device),
     }
     MODEL_REGISTRY[fields["name"]] = known.model_copy(update=fields)
     return str(fields["name"])
