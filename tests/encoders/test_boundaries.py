@@ -27,10 +27,8 @@ ENDS = {"sentence": ("! ", "? ", ".\n", "\n"), "paragraph": ("\n\n", "\n \n", "\
 def parts(seed: int, ends: tuple[str, ...]) -> list[str]:
     """Sentences or paragraphs of 1 to 40 words."""
     draw = random.Random(seed)
-    return [
-        " ".join(draw.choices(tiny.WORDS[:200], k=draw.choice([1, 3, 5, 40]))) + draw.choice(ends)
-        for _ in range(9)
-    ]
+    lengths = draw.choices([1, 3, 5, 40], k=9)
+    return [" ".join(draw.choices(tiny.WORDS[:200], k=n)) + draw.choice(ends) for n in lengths]
 
 
 def slow_windows(tokens: list[list[int]], room: int) -> list[list[int]]:
@@ -80,11 +78,12 @@ def test_texts_with_equal_tokens_and_other_boundaries_have_rows_of_their_own(tmp
     tiny.sentence_transformer("bert", tmp_path)
     lines = "\n".join(tiny.text(9, seed) for seed in range(8))
     model = longembed.load(f"{tmp_path / 'model'}+pcw:size=12,split=sentence", device="cpu")
-    alone = [model.encode(text) for text in (lines, lines.replace("\n", " "))]
+    texts = (lines, lines.replace("\n", " "))
+    alone = [model.encode(text) for text in texts]
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
     model.store = EmbeddingStore(tmp_path / "store")
     for _ in range(2):
-        same_vectors([model.encode(text) for text in (lines, lines.replace("\n", " "))], alone)
+        same_vectors(np.stack([model.encode(text) for text in texts]), np.stack(alone))
     assert model.store.counts.rows_read == 2
 
 
