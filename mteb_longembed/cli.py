@@ -59,10 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            f"mteb-longembed: {INTERRUPTED if arguments[:1] and arguments[0] in _RESUME else 'interrupted.'}",
-            file=sys.stderr,
-        )
+        resumes = arguments[:1] and arguments[0] in _RESUME
+        print(f"mteb-longembed: {INTERRUPTED if resumes else 'interrupted.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
@@ -103,7 +101,7 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     """The parser of all commands, and that of the chosen one."""
     from .commands import add_arguments
 
-    found = parser = argparse.ArgumentParser(
+    chosen_parser = parser = argparse.ArgumentParser(
         prog="mteb-longembed",
         description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",
         epilog=_EXAMPLES,
@@ -116,5 +114,5 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
         own = commands.add_parser(name, help=help_line)
         if name == chosen:
             add_arguments(own, _module(name))
-            found = own
-    return parser, found
+            chosen_parser = own
+    return parser, chosen_parser

@@ -1,7 +1,5 @@
 """Damaged structures end in a result or in one of our errors, and never in another exception."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -34,9 +32,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_structures_damaged_at_random_give_a_result_or_one_of_our_errors(targets: Targets, name: str) -> None:
     outcomes = fuzz(targets, name, CASES)
     assert outcomes["our error"] + outcomes["result"] >= CASES // 2
-    assert (
-        outcomes["our error"] > 0 or name == "rows of the store"
-    )  # which are damaged or not, and raise nothing
+    # a row of the store is damaged or not, and raises nothing
+    assert outcomes["our error"] > 0 or name == "rows of the store"
 
 
 @pytest.mark.long
@@ -47,9 +44,7 @@ def test_thousands_of_damaged_structures_do_too(targets: Targets, name: str) -> 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '{"a": 1}', '[{"type": 3}]', "", "nope", DEEP, "[]"])
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(
-    targets: Targets, text: str, saved: bool
-) -> None:
+def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(targets: Targets, text, saved) -> None:
     good = targets.saved if saved else targets.base
     with pytest.raises(LongEmbedError):
         targets.load(good, "modules.json", text)

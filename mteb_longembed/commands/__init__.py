@@ -11,7 +11,7 @@ import importlib
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -45,17 +45,15 @@ def silence() -> Iterator[None]:
     # a module without types
     transformers_logging: ModuleType = importlib.import_module("transformers.utils.logging")
     logger = logging.getLogger("mteb")
-    level = logger.level
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), ExitStack() as after:
         warnings.simplefilter("ignore", FutureWarning)
+        after.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.ERROR)
-        datasets.disable_progress_bars()
-        disable_progress_bars()
-        transformers_logging.disable_progress_bar()
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
-            datasets.enable_progress_bars()
-            enable_progress_bars()
-            transformers_logging.enable_progress_bar()
+        for switch_off, switch_on in (
+            (datasets.disable_progress_bars, datasets.enable_progress_bars),
+            (disable_progress_bars, enable_progress_bars),
+            (transformers_logging.disable_progress_bar, transformers_logging.enable_progress_bar),
+        ):
+            switch_off()
+            after.callback(switch_on)
+        yield

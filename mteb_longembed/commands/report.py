@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 
@@ -19,15 +22,9 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
 from mteb_longembed.reports.scores.base_groups import group_by_base, shortened
-from mteb_longembed.reports.scores.predictions import (
-    DepthPoint,
-    Predictions,
-    depth_points,
-    load_predictions,
-    query_scores,
-)
+from mteb_longembed.reports.scores.predictions import DepthPoint, Predictions, load_predictions
 from mteb_longembed.reports.scores.public_results import public_results
-from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of, split_length
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
 from mteb_longembed.reports.tables.paper_tables import (
@@ -43,6 +40,11 @@ from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTaskRetrieval
+
+# Result files have five decimals.
+_ROUNDING = 2e-5
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
@@ -120,10 +122,8 @@ def main(args: argparse.Namespace) -> int:
     for problem in problems:
         _warn(problem)
     if request.results and not rows:
-        folders = ", ".join(map(str, request.results))
-        raise InputError(
-            f"no results of LongEmbed tasks were found in {folders}; compare writes its own page."
-        )
+        paths = ", ".join(map(str, request.results))
+        raise InputError(f"no results of LongEmbed tasks were found in {paths}; compare writes its own page.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {shortened(line.model.name.full) for line in lines}
@@ -146,11 +146,13 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.reports import html_page
 
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
-        public = public_results() if request.published else None
-        head = overview(rows, lines, written=written, public=public)
+        facts, conclusions = overview(rows, public_results() if request.published else None)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
-        write_file(request.html, html_page.write(ordered, drawings, problems, head))
+        write_file(
+            request.html,
+            html_page.write(ordered, drawings, problems, [("Written", written), *facts], conclusions),
+        )
         print(request.html, file=out)
     return 0
 
@@ -159,11 +161,8 @@ def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    folders = {
-        "--output-folder": request.output_folder,
-        "--figures": request.figures,
-        "--html": request.html and request.html.parent,
-    }
+    page_folder = request.html and request.html.parent
+    folders = {"--output-folder": request.output_folder, "--figures": request.figures, "--html": page_folder}
     for option, folder in folders.items():
         if folder is not None:
             make_folder(f"what {option} writes into", folder)
@@ -202,13 +201,28 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _places(depths: Sequence[_Depths]) -> Table:
-    scored = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in depths)
-    measured = (
-        (item, len(scores), position_sensitivity(scores, positions)) for item, scores, positions in scored
-    )
-    return places_table(
-        (item.model, item.task, n, sensitivity) for item, n, sensitivity in measured if sensitivity
-    )
+    rows = []
+    for item, points in depths:
+        sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
+        if sensitivity is not None:
+            rows.append((item.model, item.task, len(points), sensitivity))
+    return places_table(rows)
+
+
+@lru_cache(maxsize=4)
+def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
+    """An mteb retrieval task with its data; a `DataError` if mteb cannot load it."""
+    # To import mteb takes seconds, and most reports do not need it.
+    import mteb
+
+    try:
+        task = cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits)))
+        task.load_data()
+        task.convert_v1_dataset_format_to_v2(None)
+    except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
+    return task
 
 
 def _by_query(
@@ -219,14 +233,50 @@ def _by_query(
     depths: list[_Depths] = []
     for item in predictions:
         try:
-            scores = query_scores(item, rows)
-            for split, by_query in scores.items():
-                by_row[item.model, item.revision, item.task, split] = tuple(by_query.values())
+            task = load_task(item.task, tuple(item.rankings))
+            points: list[DepthPoint] = []
+            for split in item.rankings:
+                scores = _query_scores(item, task, split, rows)
+                by_row[item.model, item.revision, item.task, split] = tuple(scores.values())
+                points += _depth_points(task, split, scores)
             if metric_of(item.task) == "ndcg_at_1":
-                depths.append((item, depth_points(item, scores)))
+                if not points:
+                    raise DataError("the task does not keep the depth of its answers.")
+                depths.append((item, points))
         except DataError as error:
             _warn(f"the predictions of {item.model} on {item.task}: {error}")
     return [replace(row, queries=by_row.get(row.key, ())) for row in rows], depths
+
+
+def _query_scores(
+    item: Predictions, task: AbsTaskRetrieval, split: str, rows: Sequence[Result]
+) -> dict[str, float]:
+    """The score of every query, from 0 to 1; a `DataError` if their mean is not that of the model's results."""
+    from mteb_longembed.tasks.scoring import is_complete, read_metric, score_queries
+
+    rankings = {"default": item.rankings[split]}
+    if split not in task.dataset["default"] or not is_complete(task, split, rankings):
+        raise DataError(
+            f"{item.path}: split {split!r} must have a finite score for each ranked document of each of the task's "
+            "queries, but it does not."
+        )
+    scores = score_queries(task, split, rankings, read_metric(metric_of(item.task)))
+    mean, key = fmean(scores.values()), (item.model, item.revision, item.task, split)
+    for row in rows:
+        if row.key == key and abs(row.score - mean) > _ROUNDING:
+            raise DataError(
+                f"{item.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says {row.score:.5f}: another "
+                "run has overwritten it; give every model its own folder."
+            )
+    return scores
+
+
+def _depth_points(task: AbsTaskRetrieval, split: str, scores: Mapping[str, float]) -> list[DepthPoint]:
+    from mteb_longembed.tasks.scoring import answer_depths
+
+    length = split_length(split)
+    depths = answer_depths(task, split, "default") if length else {}
+    return [DepthPoint(length or 0, depth, scores[query]) for query, depth in depths.items()]
 
 
 def _write_tables(request: Request, tables: Sequence[Table]) -> None:

@@ -35,7 +35,11 @@ def run(arguments: list[str]) -> int:
 
     It is 2 if something could not run; a sentence on standard error then says what.
     """
-    own, rest = _own_parser().parse_known_args(arguments[1:])
+    parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
+    parser.add_argument("-m", "--model", action="extend", nargs="+")
+    parser.add_argument("-v", "--verbosity", type=int)
+    parser.add_argument("--json", action="store_true")
+    own, rest = parser.parse_known_args(arguments[1:])
     models = list(dict.fromkeys(own.model or ()))
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
@@ -53,14 +57,6 @@ def run(arguments: list[str]) -> int:
         results, readings, failures = _run_all(models, args, own)
     _print_results(results, readings, failures, str(args.output_folder), own)
     return 2 if failures else 0
-
-
-def _own_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
-    parser.add_argument("-m", "--model", action="extend", nargs="+")
-    parser.add_argument("-v", "--verbosity", type=int)
-    parser.add_argument("--json", action="store_true")
-    return parser
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -135,30 +131,19 @@ def _tasks(args: argparse.Namespace) -> list[Any]:
 
     if args.benchmarks:
         return [task for each in mteb.get_benchmarks(names=args.benchmarks) for task in each.tasks]
-    tasks = mteb.get_tasks(
-        categories=args.categories,
-        task_types=args.task_types,
-        languages=args.languages,
-        tasks=args.tasks,
-        eval_splits=args.eval_splits,
-    )
-    return list(tasks)
+    names = ("categories", "task_types", "languages", "tasks", "eval_splits")
+    return list(mteb.get_tasks(**{name: getattr(args, name) for name in names}))
 
 
 def _reading(model: Any, task: str, cache: Any) -> str:
     """One line about how much of a task's documents was read. It is kept beside the results for later runs."""
     from mteb_longembed.plugin.results_on_disk import keep_lines
 
-    lines = {
-        split: str(reading)
-        for (name, split), reading in getattr(model, "readings", {}).items()
-        if name == task
-    }
+    readings = getattr(model, "readings", {}).items()
+    lines = {split: str(reading) for (name, split), reading in readings if name == task}
     if cache is not None:
         path = cache.get_task_result_path(task, model.mteb_model_meta)
         lines = keep_lines(path.with_suffix(".read.txt"), lines)
-    if not lines:
-        return ""
     if len(set(lines.values())) == 1:
         return f"{task}: {next(iter(lines.values()))}"
     return "\n".join(f"{task}, {split}: {line}" for split, line in lines.items())

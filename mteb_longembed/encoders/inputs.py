@@ -43,11 +43,28 @@ class TextInputs(Transformer):
         return features
 
     def _add_content_bounds(self, features: Features, prompt: str | None) -> None:
-        """Add the number of leading and trailing tokens that are not content, if a later module needs it."""
-        if self.tells_content or self.cuts:
-            features[WINDOW_PREFIX] = self._prompt_tokens(features["input_ids"], prompt)
+        """Add the numbers of leading `[b]` and trailing tokens that are not content, if a later module needs them.
+
+        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
+        unchanged in the document.
+        """
+        if not (self.tells_content or self.cuts):
+            return
+        prefix, suffix = special_counts(self._words)
+        input_ids: Tensor = features["input_ids"]
+        prefixes = torch.full((len(input_ids),), prefix)
+        if prompt:
+            read = self.token_ids([prompt])
+            ids = (
+                torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+            )
+            ids = torch.where(ids < 0, ~ids, ids)
+            alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
+            same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
+            prefixes = same.clamp(min=prefix)
+        features[WINDOW_PREFIX] = prefixes
         if self.tells_content:
-            features[SPECIAL_SUFFIX] = special_counts(self._words)[1]
+            features[SPECIAL_SUFFIX] = suffix
 
     @property
     def cuts(self) -> bool:
@@ -158,22 +175,6 @@ class TextInputs(Transformer):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, suffix)
         return settings
-
-    def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
-        """`[b]` numbers of leading tokens of each document that are special tokens or part of the prompt.
-
-        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
-        unchanged in the document.
-        """
-        prefix, suffix = special_counts(self._words)
-        if not prompt:
-            return torch.full((len(input_ids),), prefix)
-        read = self.token_ids([prompt])
-        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
-        ids = torch.where(ids < 0, ~ids, ids)
-        alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
-        same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
-        return same.clamp(min=prefix)
 
 
 def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:

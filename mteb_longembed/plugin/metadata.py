@@ -173,7 +173,7 @@ def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
     base = resolved.base
     file_facts = facts(base)
     card, similarity = file_facts.pop("card", {}), file_facts.pop("similarity", None)
-    local = base.files.local
+    local, functions = base.files.local, {function.value: function for function in ScoringFunction}
     return {
         **file_facts,
         "license": _licence(card),
@@ -181,9 +181,7 @@ def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": {function.value: function for function in ScoringFunction}.get(
-            similarity or "cosine"
-        ),
+        "similarity_fn_name": functions.get(similarity or "cosine"),
     }
 
 
@@ -200,5 +198,5 @@ def _languages(codes: object) -> list[str] | None:
     from mteb.languages import iso_mappings
 
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
-    languages = None if convert is None or not isinstance(codes, (str, list)) else convert(codes)
+    languages = convert(codes) if convert and isinstance(codes, (str, list)) else None
     return list(languages) if languages else None

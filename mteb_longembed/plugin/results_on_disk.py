@@ -83,12 +83,10 @@ def load_results(
     mteb compares the revision of a task's data only if splits are missing.
     """
     result = load(cache, task_name, *args, **kwargs)
-    task = (
-        part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
-        if task_name.startswith("LongEmbed")
-        else None
-    )
-    if result is None or task is None or result.dataset_revision == task.metadata.revision:
+    if result is None or not task_name.startswith("LongEmbed"):
+        return result
+    task = part("mteb.get_tasks", "_TASKS_REGISTRY").get(task_name)
+    if task is None or result.dataset_revision == task.metadata.revision:
         return result
     logger.warning(
         "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
@@ -131,10 +129,9 @@ def _with_splits_of_others(result: TaskResult, path: Path) -> TaskResult:
     scores = dict(result.scores)
     for split, entries in saved.scores.items():
         subsets = {entry["hf_subset"] for entry in scores.get(split, ())}
-        others = [entry for entry in entries if entry["hf_subset"] not in subsets]
-        if others:
+        if others := [entry for entry in entries if entry["hf_subset"] not in subsets]:
             scores[split] = [*scores.get(split, ()), *others]
-    return result if scores == result.scores else result.model_copy(update={"scores": scores})
+    return result.model_copy(update={"scores": scores})
 
 
 @contextmanager

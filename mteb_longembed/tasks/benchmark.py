@@ -23,14 +23,12 @@ _MEANS = (
 )
 
 
-def _benchmark(
-    name: str, kind: str, tasks: Iterable[AbsTask], description: str, *more: CustomGrouping
-) -> Benchmark:
+def _benchmark(name: str, kind: str, tasks: Iterable[AbsTask], text: str, *more: CustomGrouping) -> Benchmark:
     return Benchmark(
         name=name,
         display_name=f"Long-context Retrieval, {kind}",
         tasks=tuple(tasks),
-        description=description,
+        description=text,
         reference=PAPER,
         citation=CITATION,
         aggregations=(*_MEANS, *more),
@@ -43,12 +41,11 @@ def make_benchmark() -> Benchmark:
     Source: LongEmbed, table 2 (https://arxiv.org/abs/2404.12096).
     Differs: mteb's own `LongEmbed` uses the published Passkey and Needle data. Ours are generated.
     """
+    generated = LongEmbedPasskey, LongEmbedNeedle
     lengths = tuple(
         CustomGroup(
             label=f"{length // 1024}K" if length >= 1024 else str(length),
-            tasks=[
-                task().filter_eval_splits([f"test_{length}"]) for task in (LongEmbedPasskey, LongEmbedNeedle)
-            ],
+            tasks=[task().filter_eval_splits([f"test_{length}"]) for task in generated],
             description=f"Passkey and needle accuracy at {length:,} tokens.",
         )
         for length in LENGTHS

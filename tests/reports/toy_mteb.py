@@ -1,7 +1,5 @@
 """A tiny Passkey task and two encoders that really run in mteb."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`LongEmbed++`: what it is made of, by mteb's own statistics; and it runs on copies of the real schema."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -105,23 +103,19 @@ def serve(hub: LoopbackHub) -> None:
                 {"id": f"q{i}", "query": text(i, 60), "gold_ids_long": [f"d{i}"], "excluded_ids": ["N/A"]}
                 for i in range(N)
             ]
-            hub.add(
-                data["path"], published_data.repository(bright), repo_type="dataset", sha=data["revision"]
-            )
+            served = published_data.repository(bright)
+            hub.add(data["path"], served, repo_type="dataset", sha=data["revision"])
             continue
         kinds = {"corpus": "corpus", "queries": "queries", "default": "qrels"}
-        if TASKS[name]:
-            kinds = {
-                f"{s}-{k}": k for s in TASKS[name] or () for k in ("corpus", "queries", "qrels", "top_ranked")
-            }
+        if subsets := TASKS[name]:
+            names = ("corpus", "queries", "qrels", "top_ranked")
+            kinds = {f"{subset}-{kind}": kind for subset in subsets for kind in names}
         served = published_data.repository({config: {"test": rows(kind)} for config, kind in kinds.items()})
         hub.add(data["path"], served, repo_type="dataset", sha=data["revision"])
 
 
 @pytest.mark.parametrize("name", ["LegalQuAD", "MultiLongDocReranking", "BrightEconomicsLongRetrieval"])
-def test_a_task_loads_through_mtebs_own_loader(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_loads_through_mtebs_own_loader(name: str, tmp_path: Path, monkeypatch) -> None:
     (task,) = [task for task in make_wider_benchmark().tasks if task.metadata.name == name]
     with LoopbackHub() as hub:
         serve(hub)

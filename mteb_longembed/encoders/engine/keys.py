@@ -10,7 +10,6 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
-from sentence_transformers.sentence_transformer.modules import Pooling
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
@@ -43,9 +42,6 @@ class RowKeys:
         vectors = resolved.vectors, resolved.spec.max_vectors
         self._short = _digest("rows", *common, vectors, form, sorted(kwargs.items()))
         self._long = _digest(self._short, _source(strategy), _source(self.first.family), strategy.values())
-        # the pooled vector of a window comes from the base, whatever happens to it then
-        pooling = [(key, getattr(model.pooling, key, None)) for key in Pooling.config_keys]
-        self._window = _digest("windows", *common, pooling)
 
     def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         """The keys of rows with these token ids, which contain special tokens and the prompt."""
@@ -53,16 +49,6 @@ class RowKeys:
             _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
             for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
         ]
-
-    def window_keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
-        """The keys of the pooled windows of documents that are all cut, however these are joined then."""
-        keys = []
-        for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True):
-            length, prefix, suffix = settings
-            windows = self.first.strategy.windows_at(row < 0, len(row), prefix, suffix).numpy()
-            layout = (length, windows.shape, np.ascontiguousarray(windows, "<i4").tobytes())
-            keys.append(_key(self._window, layout, row))
-        return keys
 
 
 def row_keys(

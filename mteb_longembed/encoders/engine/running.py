@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -101,8 +99,6 @@ def in_fp32(model: nn.Module) -> Iterator[None]:
             parameter.data = parameter.data.to(dtypes[name])
 
 
-T = TypeVar("T")
-
 #: How many later batches an accelerator runs while the host waits for the results of a batch.
 AHEAD = 2
 
@@ -114,17 +110,11 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        # arrays of one shape need only one operator
-        same = len({array.shape for array in arrays}) == 1
-        flat = torch.stack(arrays).flatten() if same else torch.cat([array.reshape(-1) for array in arrays])
-        finite = torch.isfinite(flat)
-        if same:
-            self._finite = finite.view(len(arrays), -1).all(1)
-        else:
-            # a few operators for all arrays, whatever their sizes
-            ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
-            wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
-            self._finite = wrong[to_device(ends, flat.device)].diff() == 0
+        # a few operators for all arrays, whatever their sizes
+        flat = torch.cat([array.reshape(-1) for array in arrays])
+        ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
+        wrong = torch.nn.functional.pad(flat.isfinite().logical_not().cumsum(0), (1, 0))
+        self._finite = wrong[to_device(ends, flat.device)].diff() == 0
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return
@@ -144,16 +134,6 @@ class Results:
             self._host = None
         finite = self._finite.tolist()
         return self._arrays, [i for i, fine in enumerate(finite) if not fine]
-
-
-def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order. Each item is yielded after `ahead` later items have been drawn."""
-    waiting: deque[T] = deque()
-    for item in items:
-        waiting.append(item)
-        if len(waiting) > ahead:
-            yield waiting.popleft()
-    yield from waiting
 
 
 #: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.

@@ -97,13 +97,10 @@ def without_complete_task(results: Path, benchmarks: Sequence[str]) -> dict[str,
     complete: set[str] = set()
     incomplete: dict[str, set[str]] = {}
     for file in results.glob("results/*/*/*.json"):
-        if file.stem not in splits:
-            continue
-        model = file.parts[-3].replace("__", "/", 1)
-        run = splits_in(file)
-        if splits[file.stem] <= run:
+        model, run = file.parts[-3].replace("__", "/", 1), splits_in(file)
+        if file.stem in splits and splits[file.stem] <= run:
             complete.add(model)
-        elif run:
+        elif file.stem in splits and run:
             incomplete.setdefault(model, set()).add(file.stem)
     return {model: sorted(incomplete[model]) for model in sorted(incomplete) if model not in complete}
 
@@ -121,10 +118,9 @@ def style_without_experiments(style: Callable[..., Any], frame: Any, *args: Any,
     if _EXPERIMENT not in frame.columns:
         return style(frame, *args, **kwargs)
     frame = frame.copy()
-    experiments = frame.pop(_EXPERIMENT)
+    experiments = frame.pop(_EXPERIMENT).fillna("").astype(str)
     if "Model" in frame.columns:
-        texts = experiments.fillna("").astype(str)
-        frame["Model"] = frame["Model"].where(texts == "", frame["Model"] + " (" + texts + ")")
+        frame["Model"] = frame["Model"].where(experiments == "", frame["Model"] + " (" + experiments + ")")
     return style(frame, *args, **kwargs)
 
 

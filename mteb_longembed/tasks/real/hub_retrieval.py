@@ -66,7 +66,7 @@ class HubRetrieval(AbsTaskRetrieval):
         Raises:
             UnknownNameError: `eval_splits` has a split that is not the task's only split.
             HubError: the repository or a file cannot be downloaded.
-            DataError: a file is damaged, incomplete or not the published data.
+            DataError: a file is damaged, incomplete or not the published data, or a query has no relevant document.
         """
         if self.data_loaded:
             return
@@ -75,7 +75,16 @@ class HubRetrieval(AbsTaskRetrieval):
             if asked != split:
                 raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
         folder = self.metadata.dataset["name"]
-        corpus, queries, judged = read_folder(folder)
+        corpus = read_documents(*locate(folder, "corpus"))
+        queries = read_queries(*locate(folder, "queries"))
+        path, shown = locate(folder, "qrels")
+        judged = read_judgements(path, queries, corpus, shown)
+        unanswered = [query for query in queries if not any(judged.get(query, {}).values())]
+        if unanswered:
+            raise DataError(
+                f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
+                f"the first one is {unanswered[0]!r}."
+            )
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
         data = RetrievalSplitData(
@@ -83,26 +92,6 @@ class HubRetrieval(AbsTaskRetrieval):
         )
         self.dataset = {"default": {split: data}}
         self.data_loaded = True
-
-
-def read_folder(folder: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-    """Documents and queries by id, and for each query its relevant documents with score 1.
-
-    Raises:
-        HubError: the repository or a file cannot be downloaded.
-        DataError: a damaged line, a duplicate or unknown id, or a query without a relevant document.
-    """
-    corpus = read_documents(*locate(folder, "corpus"))
-    queries = read_queries(*locate(folder, "queries"))
-    path, shown = locate(folder, "qrels")
-    qrels = read_judgements(path, queries, corpus, shown)
-    unanswered = [qid for qid in queries if not any(qrels.get(qid, {}).values())]
-    if unanswered:
-        raise DataError(
-            f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
-            f"the first one is {unanswered[0]!r}."
-        )
-    return corpus, queries, qrels
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:
