@@ -14,6 +14,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strateg
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.retrieval.chunks import Chunker, register
 
 BM25 = "bm25"
 #: Candidates besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
@@ -39,6 +40,8 @@ class Candidate:
     target_len: int | None = None  # how many tokens of a document it reads, None for all
     #: whether the user wrote this name, and not only its base.
     is_named: bool = field(default=False, compare=False)
+    #: with one's own chunker, the name of the model that encodes each chunk.
+    chunks_of: str = ""
 
     @property
     def encoder(self) -> str:
@@ -89,8 +92,15 @@ def candidates_of(
     return candidates
 
 
+def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
+    """The model of a candidate on each chunk of a document."""
+    return Candidate(register(candidate.name, chunker, key), candidate.base, chunks_of=candidate.name)
+
+
 def fused(best: Candidate) -> Candidate | None:
     """The candidate with BM25's scores added, None if that is not possible."""
+    if best.chunks_of:
+        return None
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
         return _candidate(f"{best.name}{sign}{_FUSED}")
