@@ -100,6 +100,30 @@ def test_bad_input_gets_one_sentence(base, call, error, message):
     assert isinstance(caught.value, LongEmbedError) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("vectors", [None, 8])
+def test_load_takes_what_sentence_transformers_takes(folder, vectors):
+    plain = load(f"{folder}+gp", vectors=vectors)
+    same = load(
+        f"{folder}+gp", vectors=vectors, prompts={"query": "query : "}, model_kwargs={"torch_dtype": torch.float32}
+    )
+    assert same.identity() == plain.identity()
+    cut = load(f"{folder}+gp", vectors=vectors, truncate_dim=4)
+    same_vectors(cut.encode(TEXTS, normalize_embeddings=True)[4], _cut(plain.encode(TEXTS)[4]))
+    given = load(f"{folder}+gp", vectors=vectors, prompts={"document": "", "fact": "fact : "})
+    stock = SentenceTransformer(str(folder), prompts={"document": "", "fact": "fact : "})
+    assert given.prompts == stock.prompts and given.identity().name == f"local/{plain.identity().name[6:]}"
+    assert given.identity().revision != plain.identity().revision
+    assert load(f"{folder}+gp", model_kwargs={"dtype": "bfloat16"}).identity().name.endswith("dtype=bf16")
+    eager = load(f"{folder}+none", model_kwargs={"attn_implementation": "eager"})
+    assert eager.identity().changed_from and load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
+    with pytest.raises(InputError, match=r"^backend must be torch, got 'onnx': mteb_longembed\.export"):
+        load(f"{folder}+gp", backend="onnx")
+
+
+def _cut(vectors):
+    return torch.nn.functional.normalize(torch.as_tensor(vectors)[..., :4], dim=-1).numpy()
+
+
 def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})
