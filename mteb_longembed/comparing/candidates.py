@@ -171,7 +171,7 @@ def fitting(base: str) -> str:
     evidence_note = "We measured no model with such positions."
     if measured:
         evidence_note = (
-            f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
+            f"Measured on {measured['model']}, not on your model ({measured['measured']}; its base has "
             f"{measured['base']})."
         )
     lines.append(f"{evidence_note} To measure yours: `mteb-longembed compare {base} -t TASK`.")
@@ -180,4 +180,4 @@ def fitting(base: str) -> str:
 
 def _measured_score(measured: str) -> float:
     number = measured.partition(" ")[0]
-    return float(number) if number.isdigit() else -1.0
+    return float(number) if number[:1].isdigit() else -1.0
