@@ -148,6 +148,7 @@ def _typed(spec: ModelSpec) -> str:
 
 def fitting(base: str) -> str:
     """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
+    base = ModelSpec.parse(base).base
     resolved = resolve(ModelSpec(base))
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
