@@ -17,12 +17,12 @@ from tests.loopback_hub import LoopbackHub
 
 KINDS = {
     "alias": "mini-ape",
-    "hub id": "mteb/tiny",
+    "hub id": "mteb/named",
     "folder": "FOLDER",
     "saved": "SAVED",
     "none": "FOLDER+none",
     "vectors": "FOLDER+pi@64:vectors=8",
-    "extended": "mteb/tiny+pi@64",
+    "extended": "mteb/named+pi@64",
 }
 COMMANDS = {
     "list": "list fit NAME",
@@ -71,7 +71,7 @@ def hub(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     handlers = logging.getLogger().handlers[:]
     with LoopbackHub() as server:
         server.patch(monkeypatch, tmp_path / "hub")
-        server.add("mteb/tiny", shelf / "base/model")
+        server.add("mteb/named", shelf / "base/model")
         yield
     logging.getLogger().handlers[:] = handlers
 
