@@ -85,8 +85,6 @@ class Measurements:
         model, meta = mteb.get_model(name, device="cpu"), mteb.get_model_meta(name)
         encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
         store = getattr(encoder, "store", None)
-        if store is not None:
-            store.keeps_windows = True  # if several cells join the same windows, these are encoded once
         began = time.process_time()
         (found,) = self.cells.run(model, meta, task, split).values()
         seconds = time.process_time() - began

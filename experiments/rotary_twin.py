@@ -46,7 +46,7 @@ BATCH_TOKENS = 4096
 LENGTHS = {12: 2, 24: 2, 48: 2, 96: 2, 128: 3, 192: 2, 254: 3}
 HELD_OUT_LENGTHS = (30, 120, 250)
 HELD_OUT_TEXTS = 16
-CHECKPOINT_STEPS = 20
+CHECKPOINT_TOKENS = 80_000
 SHARED_TOKENS = 500_000  # 1.5 kB each on disk
 PEAK_RATE = 3e-4
 WARM_UP = 0.065  # share of the steps, at least 20
@@ -198,7 +198,7 @@ class Training:
         """Learn to the end, with a checkpoint now and then."""
         began = time.process_time() - self.seconds
         while self.step < self.steps:
-            if self.step % CHECKPOINT_STEPS == 0:
+            if self.step % (CHECKPOINT_TOKENS // self.recipe.batch_tokens) == 0:
                 self._save(time.process_time() - began)
             self._learn()
         self._save(time.process_time() - began)

@@ -3,9 +3,9 @@
     LONGEMBED_QMSUM=FOLDER python -m experiments.twin_decision measure TEACHER TWIN --books books.jsonl.gz
     python -m experiments.twin_decision decide TEACHER TWIN
 
-Each side takes part with the best of its CANDIDATES, chosen on one half of the queries and compared on the other: every
-second query of meetings and chapters; of needles, whose documents are drawn with a seed, seed 0 chooses and further
-seeds compare. The same command goes on after an interruption.
+Each side takes part with the best of its CANDIDATES, chosen at 2,048 tokens on one half of the queries and compared on
+the other at all lengths: every second query of meetings and chapters; of needles, whose documents have a seed,
+seed 0 chooses and further seeds compare. The same command goes on after an interruption.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import logging
 import random
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -75,27 +76,41 @@ class Decision:
         tails = [tail for tail in CANDIDATES[side] if task in NEEDLES or "read" not in tail]
         return [f"{self.sides[side]}+{tail.replace('@', f'@{length}')}" for tail in tails]
 
-    def tasks(self, length: int) -> Iterator[tuple[str, str]]:
-        """Task and split."""
-        yield self.chapter_task, "test"
-        yield QMSUM, "test"
-        yield from ((task, f"test_{length}") for task in NEEDLES)
+    def chosen(self, side: str, task: str, length: int) -> str | None:
+        """A side's best candidate for a task, at a length: chosen at the first length, on the half that chooses.
+
+        None if its candidates are not all measured.
+        """
+        known = self.measurements.lines
+        names = self.names(side, task, LENGTHS[0])
+        keys = [(Path(name).name, Path(task).name, _split(task, LENGTHS[0])) for name in names]
+        if not all(key in known for key in keys):
+            return None
+        best = np.argmax([self._half(known[key], 0).mean() for key in keys])
+        return self.names(side, task, length)[best]
 
     def measure(self) -> None:
         """Measure what the decision needs."""
         for side in CANDIDATES:
             self.measurements.measure(f"{self.sides[side]}+none", QMSUM, "test")
-        cells = [(*task, length) for length in LENGTHS for task in self.tasks(length)]
         # without a gain on meetings or chapters the answer is no, whatever the needles say
-        for task, split, length in sorted(cells, key=lambda cell: cell[0] in NEEDLES):
-            chosen = {}
+        for task in (self.chapter_task, QMSUM, *NEEDLES):
             for side in CANDIDATES:
-                names = self.names(side, task, length)
-                lines = {name: self.measurements.measure(name, task, split) for name in names}
-                chosen[side] = max(lines, key=lambda name: self._half(lines[name], 0).mean())
-            for seed in SEEDS if task in NEEDLES else ():
-                for name in chosen.values():
-                    self.measurements.measure(name, task.replace("-queries", f"-seed{seed}-queries"), split)
+                for name in self.names(side, task, LENGTHS[0]):
+                    self.measurements.measure(name, task, _split(task, LENGTHS[0]))
+            for side, length in product(CANDIDATES, LENGTHS):
+                name = str(self.chosen(side, task, length))
+                for part in self._compared_tasks(task):
+                    self.measurements.measure(name, part, _split(task, length))
+
+    @staticmethod
+    def _compared_tasks(task: str) -> list[str]:
+        """The tasks whose queries compare: of needles those with further seeds."""
+        return (
+            [task.replace("-queries", f"-seed{seed}-queries") for seed in SEEDS]
+            if task in NEEDLES
+            else [task]
+        )
 
     def _half(self, line: Line, half: int) -> np.ndarray:
         """The scores that choose (0) or compare (1) a cell; all of a needle's seed 0 choose."""
@@ -110,25 +125,18 @@ class Decision:
         short = [known.get((f"{Path(self.sides[side]).name}+none", QMSUM, "test")) for side in CANDIDATES]
         if None not in short:
             yield self._row("QMSum", 256, dict.fromkeys(CANDIDATES, "none"), [scores(line) for line in short])
-        for length in LENGTHS:
-            for task, split in self.tasks(length):
-                label, chosen, compared = Path(task).name, {}, []
-                for side in CANDIDATES:
-                    keys = [(Path(name).name, label, split) for name in self.names(side, task, length)]
-                    if not all(key in known for key in keys):
-                        break
-                    chosen[side] = max(keys, key=lambda key: self._half(known[key], 0).mean())[0]
-                    compared.append(self._compared(chosen[side], label, split))
-                if len(compared) == 2 and min(map(len, compared)) == max(map(len, compared)) > 0:
-                    tails = {side: name.partition("+")[2] for side, name in chosen.items()}
-                    yield self._row(label, length, tails, compared)
+        for length, task in product(LENGTHS, (self.chapter_task, QMSUM, *NEEDLES)):
+            chosen = {side: self.chosen(side, task, length) for side in CANDIDATES}
+            names = {side: Path(name).name for side, name in chosen.items() if name}
+            compared = [self._compared(name, task, _split(task, length)) for name in names.values()]
+            if len(compared) == 2 and min(map(len, compared)) == max(map(len, compared)) > 0:
+                tails = {side: name.partition("+")[2] for side, name in names.items()}
+                yield self._row(Path(task).name, length, tails, compared)
 
     def _compared(self, name: str, task: str, split: str) -> np.ndarray:
-        if task not in NEEDLES:
-            return self._half(self.measurements.lines[name, task, split], 1)
-        keys = [(name, task.replace("-queries", f"-seed{seed}-queries"), split) for seed in SEEDS]
-        found = [scores(self.measurements.lines[key]) for key in keys if key in self.measurements.lines]
-        return np.concatenate(found) if found else np.array([])
+        keys = [(name, Path(part).name, split) for part in self._compared_tasks(task)]
+        lines = [self.measurements.lines[key] for key in keys if key in self.measurements.lines]
+        return np.concatenate([self._half(line, 1) for line in lines]) if lines else np.array([])
 
     @staticmethod
     def _row(task: str, length: int, tails: dict[str, str], sides: list[np.ndarray]) -> str:
@@ -140,6 +148,10 @@ class Decision:
         p = randomisation_test([first], [second])
         ends = f"{gap.mean:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
         return f"| {task}, {len(first)} queries | {length:,} | {' | '.join(cells)} | {ends} | {p:.3f} |"
+
+
+def _split(task: str, length: int) -> str:
+    return f"test_{length}" if task in NEEDLES else "test"
 
 
 def main() -> None:

@@ -48,11 +48,9 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
         HfHubHTTPError: if the hub has no such file or repository (`hf_hub_download` raises it).
     """
     if revision and len(revision) == 40:  # a commit never changes: a file in the cache needs no network
-        known = try_to_load_from_cache(
-            repository, name, revision=revision, repo_type=options.get("repo_type")
-        )
-        if isinstance(known, str):
-            return Path(known)
+        path = try_to_load_from_cache(repository, name, revision=revision, repo_type=options.get("repo_type"))
+        if isinstance(path, str):
+            return Path(path)
     answers = hub_answers()
     try:
         with translate_hub_errors() if answers else contextlib.nullcontext():

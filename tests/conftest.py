@@ -1,7 +1,5 @@
 """Settings and environments that all tests share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

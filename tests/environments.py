@@ -1,7 +1,5 @@
 """Temporary virtual environments with our package installed. They also see the packages of this environment."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -13,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _SOURCES = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+CAPTURED = {"capture_output": True, "text": True, "timeout": 600}
 
 
 @dataclass(frozen=True)
@@ -36,25 +35,14 @@ class Environment:
         return done.stdout
 
     def attempt(
-        self, *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+        self, *arguments: str | Path, env=None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         kept = {k: v for k, v in (env or os.environ).items() if not k.startswith("PYTHON")}
-        return subprocess.run(
-            [self.executable, *arguments],
-            env=kept,
-            cwd=cwd or self.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        return subprocess.run([self.executable, *arguments], env=kept, cwd=cwd or self.folder, **CAPTURED)
 
     def pip(self, *arguments: str | Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "--python", self.executable, *arguments, "--quiet"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        command = [sys.executable, "-m", "pip", "--python", self.executable, *arguments, "--quiet"]
+        done = subprocess.run(command, **CAPTURED)
         assert done.returncode == 0, done.stderr[-4000:]
 
     def install(self, *arguments: str | Path) -> None:
@@ -80,7 +68,7 @@ def build(sources: Path, folder: Path) -> Path:
     """The wheel of some sources, in a folder."""
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
     command = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder, sources]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, **CAPTURED)
     assert done.returncode == 0, done.stderr
     (wheel,) = folder.glob("*.whl")
     return wheel

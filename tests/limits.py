@@ -5,8 +5,6 @@ or padded) other numbers are rounded. The roundings go up and down, so the diffe
 their number (Higham & Mary 2019, doi:10.1137/18M1226312), and not as in the worst case with the number itself.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -53,9 +51,7 @@ def same_vectors(got: np.ndarray | Tensor, want: np.ndarray | Tensor, layers: in
     assert got.shape == want.shape and gap < allowed, f"{gap:.1e} apart, rounding explains {allowed:.1e}"
 
 
-def same_attention(
-    got: Tensor, want: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, gradients: int = 1
-) -> None:
+def same_attention(got: Tensor, want: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, gradients=1):
     """Two ways of computing attention give the same numbers. `gradients`: how often a sum goes into another."""
     gap = float((got.double() - want.double()).abs().max())
     allowed = gradients * of_attention(q, k, v, scale)

@@ -135,9 +135,7 @@ class LoopbackHub:
             found = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
             contents: dict[str, Content] = dict(found)
         else:
-            contents = {
-                name: data.encode() if isinstance(data, str) else data for name, data in files.items()
-            }
+            contents = {p: data.encode() if isinstance(data, str) else data for p, data in files.items()}
         repository = Repository(repo_id, repo_type, "", contents)
         listing = "".join(f"{path} {repository.oid(path)}\n" for path in sorted(contents))
         sha = sha or hashlib.sha1(f"{repo_id}\n{listing}".encode()).hexdigest()
@@ -149,12 +147,10 @@ class LoopbackHub:
     def create(self, repo_id: str, repo_type: str) -> None:
         """Create a repository without files. Raises _Refused if it exists already."""
         if (repo_type, repo_id) in self.repositories:
-            raise _Refused(
-                409, f"You already created this {repo_type} repo: {repo_id}", url=f"{self.url}/{repo_id}"
-            )
-        self.add(
-            repo_id, {".gitattributes": "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"}, repo_type
-        )
+            told = f"You already created this {repo_type} repo: {repo_id}"
+            raise _Refused(409, told, url=f"{self.url}/{repo_id}")
+        large = "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"
+        self.add(repo_id, {".gitattributes": large}, repo_type)
 
     def branch(self, repo_type: str, repo_id: str, name: str) -> None:
         """Let a new branch start where `main` is."""
@@ -192,10 +188,8 @@ class LoopbackHub:
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
         }
-        drop = re.compile(
-            r"(HF_|HUGGING|TRANSFORMERS_|SENTENCE_TRANSFORMERS_HOME|MTEB_).*|.*_proxy", re.IGNORECASE
-        )
-        kept = {name: value for name, value in os.environ.items() if not drop.fullmatch(name)}
+        drop = r"(?i)(HF_|HUGGING|TRANSFORMERS_|SENTENCE_TRANSFORMERS_HOME|MTEB_).*|.*_proxy"
+        kept = {name: value for name, value in os.environ.items() if not re.fullmatch(drop, name)}
         return kept | own | extra
 
     def patch(self, monkeypatch: Any, home: str | Path) -> None:
@@ -323,21 +317,16 @@ class _Handler(BaseHTTPRequestHandler):
                 return repository.info()
 
     def _file(self, path: str) -> None:
-        found = re.fullmatch(
-            r"(?:(datasets|spaces)/)?(.+?)/(?:resolve|raw)/(refs/[^/]+/[^/]+|[^/]+)/(.+)", path
-        )
-        if found is None:
+        route = r"(?:(datasets|spaces)/)?(.+?)/(?:resolve|raw)/(refs/[^/]+/[^/]+|[^/]+)/(.+)"
+        if (found := re.fullmatch(route, path)) is None:
             raise _NotFound("EntryNotFound", f"no such page: {path}", None)
         kind, repo_id, revision, name = found.groups()
         repository = self.hub.find(_KINDS[kind or "models"], repo_id, revision)
         if name not in repository.files:
             raise _NotFound("EntryNotFound", f"no file {name}", repository.sha)
         content = repository.read(name)
-        headers = {
-            "X-Repo-Commit": repository.sha,
-            "ETag": f'"{repository.oid(name)}"',
-            "Accept-Ranges": "bytes",
-        }
+        headers = {"X-Repo-Commit": repository.sha, "ETag": f'"{repository.oid(name)}"'}
+        headers["Accept-Ranges"] = "bytes"
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if not wanted:
             return self._send(200, content, headers)
@@ -356,10 +345,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.create(repo_id, asked.get("type") or "model")
             return {"url": f"{self.hub.url}/{repo_id}", "id": repo_id}
         if found := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
-            return {
-                "transfer": "basic",
-                "objects": [self._wanted_upload(o) for o in json.loads(body)["objects"]],
-            }
+            objects = [self._wanted_upload(one) for one in json.loads(body)["objects"]]
+            return {"transfer": "basic", "objects": objects}
         if found := re.fullmatch(r"lfs/([0-9a-f]{64})", path):
             self.hub.uploaded[found[1]] = body
             return {}

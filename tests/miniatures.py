@@ -3,8 +3,7 @@
 Sizes that change positions (table rows, rope parameters, layer kinds) are those of the originals.
 """
 
-from __future__ import annotations
-
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,6 +71,9 @@ def llama_bpe() -> PreTrainedTokenizerFast:
     return _trained(raw, trainer, special, "<s> $A", **names)
 
 
+cls_bpe = functools.partial(byte_bpe, cls=True)
+
+
 @dataclass(frozen=True)
 class Miniature:
     """How to build one: configuration, tokenizer, and the modules after the transformer (None: no modules.json)."""
@@ -91,6 +93,8 @@ LONG_XLMR = XLMR | {"max_position_embeddings": 8194}
 MODERNBERT = {"max_position_embeddings": 8192, "num_hidden_layers": 4, "local_attention": 128}
 T5 = BERT | {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
 CAUSAL = {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 32768}
+MISTRAL = CAUSAL | {"sliding_window": 4096}
+QWEN = {"prompts": {"query": "Instruct: find it\nQuery:", "document": ""}, "config": CAUSAL}
 GEMMA = CAUSAL | {"sliding_window": 512, "num_hidden_layers": 6}
 EMBEDDING_GEMMA = GEMMA | {"max_position_embeddings": 2048, "use_bidirectional_attention": True}
 
@@ -101,22 +105,11 @@ MINIATURES: dict[str, Miniature] = {
     "bge-base": Miniature("bert", pooling="cls", config=BERT),
     "contriever": Miniature("bert", pooling=None, config=BERT),
     "gtr-base": Miniature("t5", lambda: unigram(cls=None), dense=(24,), config=T5),
-    "e5-mistral": Miniature(
-        "mistral", llama_bpe, "lasttoken", max_seq_length=4096, config=CAUSAL | {"sliding_window": 4096}
-    ),
+    "e5-mistral": Miniature("mistral", llama_bpe, "lasttoken", max_seq_length=4096, config=MISTRAL),
     "nomic-v1": Miniature("nomic_bert", max_seq_length=8192, config={"max_position_embeddings": 8192}),
     "bge-m3": Miniature("xlm-roberta", unigram, "cls", max_seq_length=8192, config=LONG_XLMR),
-    "modernbert-embed": Miniature(
-        "modernbert", lambda: byte_bpe(cls=True), max_seq_length=8192, config=MODERNBERT
-    ),
-    "qwen3-0.6b": Miniature(
-        "qwen3",
-        byte_bpe,
-        "lasttoken",
-        max_seq_length=32768,
-        prompts={"query": "Instruct: find it\nQuery:", "document": ""},
-        config=CAUSAL,
-    ),
+    "modernbert-embed": Miniature("modernbert", cls_bpe, max_seq_length=8192, config=MODERNBERT),
+    "qwen3-0.6b": Miniature("qwen3", byte_bpe, "lasttoken", max_seq_length=32768, **QWEN),
     "embeddinggemma": Miniature(
         "gemma3_text",
         llama_bpe,
@@ -140,9 +133,8 @@ MINIATURES["gte-modernbert"] = MINIATURES["granite-r2"] = replace(MINIATURES["md
 def build(alias: str, folder: Path) -> Path:
     """Save the miniature of an alias in the form of its hub repository."""
     mini = MINIATURES[alias]
-    inner_folder = tiny.transformer(
-        mini.model_type, folder / "inner", tokens=mini.tokenizer(), initializer_range=0.2, **mini.config
-    )
+    config = {"tokens": mini.tokenizer(), "initializer_range": 0.2, **mini.config}
+    inner_folder = tiny.transformer(mini.model_type, folder / "inner", **config)
     if mini.model_type == "t5":  # its repository holds the encoder alone
         T5EncoderModel.from_pretrained(inner_folder).save_pretrained(inner_folder)
     if mini.pooling is None:

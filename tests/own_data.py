@@ -1,7 +1,5 @@
 """Own data on the disk, and BM25's result on a task."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The four real tasks get exactly as many documents and queries as the published d
 `LongEmbed+` runs on them, and its check for the published size passes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -51,16 +49,12 @@ def _text(number: int, n_chars: float) -> str:
 
 
 def _rows(size: Size, mark: str = "", **also: object) -> dict[str, Rows]:
-    documents = range(size.n_documents)
-    asked = [i % size.n_documents for i in range(size.n_queries)]
+    documents = [{"doc_id": f"d{mark}{i}", **also} for i in range(size.n_documents)]
+    asked = [(i % size.n_documents, {"qid": f"q{mark}{i}", **also}) for i in range(size.n_queries)]
     return {
-        "corpus": [
-            {"doc_id": f"d{mark}{i}", "text": _text(i, size.document_chars), **also} for i in documents
-        ],
-        "queries": [
-            {"qid": f"q{mark}{i}", "text": _text(j, size.query_chars), **also} for i, j in enumerate(asked)
-        ],
-        "qrels": [{"qid": f"q{mark}{i}", "doc_id": f"d{mark}{j}", **also} for i, j in enumerate(asked)],
+        "corpus": [{**row, "text": _text(i, size.document_chars)} for i, row in enumerate(documents)],
+        "queries": [{**row, "text": _text(j, size.query_chars)} for j, row in asked],
+        "qrels": [{**row, "doc_id": f"d{mark}{j}"} for j, row in asked],
     }
 
 
@@ -76,9 +70,8 @@ def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dic
     for config, splits in configs.items():
         paths = {split: f"{config}/{split}.jsonl" for split in splits}
         files |= {paths[split]: _lines(found) for split, found in splits.items()}
-        known.append(
-            {"config_name": config, "data_files": [{"split": s, "path": p} for s, p in paths.items()]}
-        )
+        listed = [{"split": split, "path": path} for split, path in paths.items()]
+        known.append({"config_name": config, "data_files": listed})
     # YAML includes JSON
     return files | {"README.md": f"---\n{json.dumps({'configs': known, **card})}\n---\n"}
 
@@ -105,9 +98,7 @@ def _passkey() -> dict[str, str]:
     kinds: dict[str, Rows] = {
         "corpus": [{"_id": row["doc_id"], "text": row["text"]} for row in made["corpus"]],
         "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
-        "default": [
-            {"query-id": row["qid"], "corpus-id": row["doc_id"], "score": 1} for row in made["qrels"]
-        ],
+        "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
     return repository({kind: {f"test_{n}": found for n in LENGTHS} for kind, found in kinds.items()})
 

@@ -1,7 +1,5 @@
 """The hook against a stand-in for mteb, each claim in an interpreter of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The hub serves stand-ins of the published data under their real names, as many a
 nothing is switched off, neither the check for the published size nor a split.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -52,9 +50,8 @@ def results(stock, tmp_path_factory) -> Path:
 
 def read(results: Path) -> dict[str, TaskResult]:
     files = [file for file in results.rglob("*.json") if file.name != "model_meta.json"]
-    assert {"/".join(file.parts[-3:-1]) for file in files} == {
-        f"{MODEL.replace('/', '__')}/{REVISION}-{ALGORITHM}"
-    }
+    folder = f"{MODEL.replace('/', '__')}/{REVISION}-{ALGORITHM}"
+    assert {"/".join(file.parts[-3:-1]) for file in files} == {folder}
     return {file.stem: TaskResult.from_disk(file) for file in files}
 
 

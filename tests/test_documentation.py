@@ -1,7 +1,5 @@
 """What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import pkgutil
@@ -11,6 +9,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import grimp
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -21,7 +20,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS, PACKAGE = ROOT / "docs", ROOT / "mteb_longembed"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 PAGES += sorted((ROOT / "experiments").glob("*.md"))
@@ -46,9 +45,14 @@ def module(path: Path):
 @pytest.mark.parametrize("key", STRATEGIES)
 def test_a_picture_is_what_the_strategy_draws(key) -> None:
     drawn = module(DOCS / "pictures.py").draw(key)
-    assert (DOCS / "images" / f"{key}.svg").read_text(encoding="utf-8") == drawn, (
-        "run python docs/pictures.py"
-    )
+    assert page(f"images/{key}.svg") == drawn, "run python docs/pictures.py"
+
+
+@pytest.mark.parametrize("name", ["rooms", "by_length"])
+def test_a_picture_says_what_is_drawn_today(name) -> None:
+    pictures = page(f"images/{name.replace('_', '-')}.svg"), getattr(module(DOCS / "pictures.py"), name)()
+    there, now = (re.findall(r">([^<>]+)</text>", svg) for svg in pictures)
+    assert there == now != [], "run python docs/pictures.py"
 
 
 def test_a_picture_shows_the_strategy_s_own_definition() -> None:
@@ -67,6 +71,30 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
         assert f"(images/{key}.svg)" in section
 
 
+# ---- architecture: `.importlinter`, from which the floors are drawn, lists every room -----------------------------
+
+
+def test_every_arrow_of_the_picture_is_an_import_that_goes_down() -> None:
+    pictures = module(DOCS / "pictures.py")
+    graph = grimp.build_graph("mteb_longembed", exclude_type_checking_imports=True, cache_dir=None)
+    rows = {room: place for place, row in enumerate(pictures.floors("floors")) for room in row}
+    for place, row in enumerate(pictures.floors("encoders")):
+        rows |= {f"encoders.{room}": place for room in row}
+    for importer, imported in pictures.ARROWS:
+        assert rows[importer] < rows[imported], (importer, imported)
+        names = {"importer": f"mteb_longembed.{importer}", "imported": f"mteb_longembed.{imported}"}
+        assert graph.direct_import_exists(**names, as_packages=True), names
+
+
+def test_the_table_names_every_room_and_every_step_of_the_walk_exists() -> None:
+    rooms = set(re.findall(r"^\| `([\w/]+)/` \|", page("architecture.md"), re.MULTILINE))
+    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("**/__init__.py")}
+    known = {path.as_posix() for path in folders if len(path.parts) == 1 or path.parent.name == "encoders"}
+    assert rooms == known
+    steps = re.findall(r"^\d\. `((?:plugin|encoders)\.[\w.]+)`", page("architecture.md"), re.MULTILINE)
+    assert steps and all(callable(pkgutil.resolve_name(f"mteb_longembed.{step}")) for step in steps)
+
+
 # ---- which strategy --------------------------------------------------------------------------------------------
 
 
@@ -82,10 +110,9 @@ def test_the_table_of_measurements_is_the_evidence() -> None:
     assert "\n".join(rows) in page("which-strategy.md"), "the table must be\n" + "\n".join(rows)
 
 
-@pytest.mark.parametrize(
-    ("row", "name"), [("learned", "absolute"), ("rotary", "rotary"), ("relative", "relative")]
-)
-def test_the_table_of_families_is_what_fits(row, name) -> None:
+@pytest.mark.parametrize("name", ["absolute", "rotary", "relative"])
+def test_the_table_of_families_is_what_fits(name) -> None:
+    row = "learned" if name == "absolute" else name
     (line,) = re.findall(rf"^\| {row}.*$", page("which-strategy.md"), re.MULTILINE)
     cells = line.split("|")
     (family,) = [f for f in families.FAMILIES if f.name == name and f.__name__ != "RoFormer"]

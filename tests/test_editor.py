@@ -1,7 +1,5 @@
 """What an editor and a type checker know about our functions."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Runs that are killed, or run out of memory, lose nothing and end in the same numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -91,9 +89,7 @@ def test_runs_killed_hundreds_of_times_end_in_the_same_bits(base: Path, tmp_path
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
-def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(
-    base: Path, tmp_path: Path
-) -> None:
+def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(base, tmp_path) -> None:
     lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()
     assert lines[0] == "halved True True"
     assert lines[1].startswith("refused a document of 262144 tokens does not fit into memory even alone")

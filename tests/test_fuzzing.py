@@ -1,7 +1,5 @@
 """Damaged structures end in a result or in one of our errors, and never in another exception."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -34,9 +32,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_structures_damaged_at_random_give_a_result_or_one_of_our_errors(targets: Targets, name: str) -> None:
     outcomes = fuzz(targets, name, CASES)
     assert outcomes["our error"] + outcomes["result"] >= CASES // 2
-    assert (
-        outcomes["our error"] > 0 or name == "rows of the store"
-    )  # which are damaged or not, and raise nothing
+    # a row of the store is damaged or not, and raises nothing
+    assert outcomes["our error"] > 0 or name == "rows of the store"
 
 
 @pytest.mark.long
@@ -47,9 +44,7 @@ def test_thousands_of_damaged_structures_do_too(targets: Targets, name: str) -> 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '{"a": 1}', '[{"type": 3}]', "", "nope", DEEP, "[]"])
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(
-    targets: Targets, text: str, saved: bool
-) -> None:
+def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(targets: Targets, text, saved) -> None:
     good = targets.saved if saved else targets.base
     with pytest.raises(LongEmbedError):
         targets.load(good, "modules.json", text)
@@ -67,8 +62,8 @@ def test_a_module_without_path_or_of_an_unknown_class_is_told_in_one_sentence(ta
     without = [modules[0], {key: value for key, value in modules[1].items() if key != "path"}]
     with pytest.raises(ModelError, match="must list modules with a type and a path each"):
         targets.load(targets.saved, "modules.json", json.dumps(without))
-    unknown = [modules[0], {**modules[1], "type": "sentence_transformers.models.Nonsense"}]
-    with pytest.raises(ModelError, match=r"asks for the class sentence_transformers\.models\.Nonsense"):
+    unknown = [modules[0], {**modules[1], "type": "sentence_transformers.sentence_transformer.Nonsense"}]
+    with pytest.raises(ModelError, match=r"asks for the class sentence_transformers\..*\.Nonsense"):
         targets.load(targets.saved, "modules.json", json.dumps(unknown))
 
 

@@ -1,9 +1,6 @@
 """Texts and data sets that nobody expects: none may crash, hang, or change another document's embedding."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import mteb
 import numpy as np
@@ -80,24 +77,18 @@ def test_every_nasty_text_is_encoded_as_if_it_were_alone(model: SentenceTransfor
 
 @settings(max_examples=25)
 @given(st.lists(document, min_size=1, max_size=8), prompts, st.integers(1, 9))
-def test_no_document_changes_another(
-    model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int
-) -> None:
+def test_no_document_changes_another(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)
 
 
 @pytest.mark.long
 @settings(max_examples=1200)
 @given(st.lists(document, min_size=3, max_size=6), prompts, st.integers(1, 9))
-def test_no_document_changes_another_in_ten_thousand_cases(
-    model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int
-) -> None:
+def test_no_document_changes_another_in_ten_thousand_cases(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)  # three models, 1,200 examples, at least three documents each
 
 
-@pytest.mark.parametrize(
-    "n", [3, tiny.TRAINED - 1, tiny.TRAINED, tiny.TRAINED + 1, TARGET - 1, TARGET, TARGET + 1]
-)
+@pytest.mark.parametrize("n", [3, *(edge + i for edge in (tiny.TRAINED, TARGET) for i in (-1, 0, 1))])
 def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceTransformer, n: int) -> None:
     for key in ("pi", "pcw", "gp", "rp", "ntk"):
         check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
@@ -105,9 +96,7 @@ def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceT
 
 @pytest.mark.parametrize("n_bytes", [500_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_megabytes_of_text_are_encoded_like_their_beginning(
-    base: SentenceTransformer, piece: str, n_bytes: int
-) -> None:
+def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str, n_bytes: int) -> None:
     text = piece * (n_bytes // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
     found = model.encode([text, "aa"])
@@ -131,27 +120,6 @@ def test_every_kind_of_tokenizer_takes_every_nasty_text(kind: str, tmp_path: Pat
 # ---- data sets ---------------------------------------------------------------------------------------------
 
 
-def evaluate(
-    encoder: LongEncoder, folder: Path, corpus: list, queries: list, relevant: dict
-) -> dict[str, Any]:
-    """Scores of a retrieval task with this data."""
-
-    class Odd(LongEmbedPasskey):
-        def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
-            split = {
-                "corpus": Dataset.from_list(corpus),
-                "queries": Dataset.from_list(queries),
-                "relevant_docs": relevant,
-                "top_ranked": None,
-            }
-            self.dataset = {"default": {"test_256": split}}
-            self.data_loaded = True
-
-    task = Odd().filter_eval_splits(["test_256"])
-    result = mteb.evaluate(encoder, [task], cache=mteb.ResultCache(folder), show_progress_bar=False)
-    return result.task_results[0].scores["test_256"][0]
-
-
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
@@ -162,14 +130,18 @@ def rows(prefix: str, texts: list[str]) -> list[dict[str, str]]:
     return [{"id": f"{prefix}{i}", "text": text, "title": ""} for i, text in enumerate(texts)]
 
 
-def test_a_query_finds_its_own_text_among_odd_equal_and_empty_ones(
-    encoder: LongEncoder, tmp_path: Path
-) -> None:
+def test_a_query_finds_its_own_text_among_odd_equal_and_empty_ones(encoder: LongEncoder, tmp_path) -> None:
     texts = [text for text in NASTY if text not in BROKEN]  # a data set cannot hold a lone surrogate
     target = tiny.text(40, 3)
     corpus = rows("d", [target, "", "", tiny.text(40, 4), *texts])
     queries = rows("q", [target, "[SEP]", "", tiny.text(12)])  # those without relevant documents do not count
-    assert evaluate(encoder, tmp_path, corpus, queries, {"q0": {"d0": 1}})["ndcg_at_1"] == 1
+    tables = {"corpus": Dataset.from_list(corpus), "queries": Dataset.from_list(queries)}
+    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
+    split = {**tables, "relevant_docs": {"q0": {"d0": 1}}, "top_ranked": None}
+    task.dataset = {"default": {"test_256": split}}
+    task.data_loaded = True
+    result = mteb.evaluate(encoder, [task], cache=mteb.ResultCache(tmp_path), show_progress_bar=False)
+    assert result.task_results[0].scores["test_256"][0]["ndcg_at_1"] == 1
 
 
 def test_no_texts_give_an_empty_array_of_the_models_width(encoder: LongEncoder) -> None:

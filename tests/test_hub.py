@@ -1,7 +1,5 @@
 """A hub that does not answer is found out once, quickly, and what is in the cache still loads."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path
@@ -84,10 +82,8 @@ def test_a_hub_that_stops_answering_is_remembered(tmp_path: Path, monkeypatch) -
     assert not hub.hub_answers()
 
 
-def refuse(status: int, **headers: str):
-    return lambda handler: handler._send(
-        status, b"no", {name.replace("_", "-"): v for name, v in headers.items()}
-    )
+def refuse(status: int, headers: dict[str, str]):
+    return lambda handler: handler._send(status, b"no", headers)
 
 
 def login_page(handler: Any) -> None:
@@ -107,9 +103,9 @@ def cut_off(handler: Any) -> None:
 
 
 FAULTS = {
-    "500": (refuse(500), "500"),
-    "429": (refuse(429, Retry_After="60"), "429 .*wait 60 seconds"),
-    "429 without a time": (refuse(429), "429"),
+    "500": (refuse(500, {}), "500"),
+    "429": (refuse(429, {"Retry-After": "60"}), "429 .*wait 60 seconds"),
+    "429 without a time": (refuse(429, {}), "429"),
     "a redirect loop": (lambda handler: handler._send(307, b"", {"Location": handler.path}), "redirects"),
     "a login page": (login_page, "web page"),
     "a cut-off file": (cut_off, "cut off"),

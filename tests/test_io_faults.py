@@ -1,7 +1,5 @@
 """Whatever call of the disk fails, a clean run afterwards ends in the same bits and leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -43,22 +41,15 @@ class SmallRun:
 
     def evaluate(self, folder: Path) -> None:
         self.encoder.model.store = EmbeddingStore(folder / "store")
-        mteb.evaluate(
-            self.encoder,
-            [self.task],
-            cache=mteb.ResultCache(folder),
-            prediction_folder=folder / "predictions",
-            show_progress_bar=False,
-        )
+        kept = {"cache": mteb.ResultCache(folder), "prediction_folder": folder / "predictions"}
+        mteb.evaluate(self.encoder, [self.task], **kept, show_progress_bar=False)
 
     def outcome(self, folder: Path) -> tuple[str, str]:
         """Scores and predictions, as text."""
         [result] = folder.glob("results/*/*/LongEmbedPasskey.json")
-        scores = json.loads(result.read_text())["scores"]
         [predictions] = folder.glob("predictions/*.json")
-        return json.dumps(scores, sort_keys=True), json.dumps(
-            json.loads(predictions.read_text()), sort_keys=True
-        )
+        parts = (json.loads(result.read_text())["scores"], json.loads(predictions.read_text()))
+        return tuple(json.dumps(part, sort_keys=True) for part in parts)
 
     def files(self, folder: Path) -> set[str]:
         """All that lies there but the store, whose files the tests of the store watch."""
@@ -142,10 +133,5 @@ def test_every_fault_ends_in_the_same_bits_and_leaves_nothing(run: SmallRun, tmp
 def test_a_clean_run_leaves_results_predictions_store_and_locks_alone(run: SmallRun, tmp_path: Path) -> None:
     run.evaluate(tmp_path)
     names = {Path(name).name for name in run.files(tmp_path) if (tmp_path / name).is_file()}
-    results = {
-        "LongEmbedPasskey.json",
-        "LongEmbedPasskey_predictions.json",
-        "model_meta.json",
-        "run_settings.jsonl",
-    }
-    assert names == results | {LOCK}
+    results = {"LongEmbedPasskey.json", "LongEmbedPasskey_predictions.json"}
+    assert names == results | {"model_meta.json", "run_settings.jsonl", LOCK}

@@ -1,7 +1,5 @@
 """The limits of other tests: another order of summation stays inside, a position off by one does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Wheel, editable install and uninstall, in environments made for it."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os
@@ -109,11 +107,8 @@ def test_the_wheel_holds_every_file_of_the_package(wheel) -> None:
     files = [path for path in (sources / "mteb_longembed").rglob("*") if path.is_file()]
     wanted = {path.relative_to(sources).as_posix() for path in files}
     assert wanted <= held
-    assert {name.split("/")[0] for name in held} == {
-        "mteb_longembed",
-        *STARTUP,
-        next(name for name in held if name.endswith("/RECORD")).split("/")[0],
-    }
+    described = next(name for name in held if name.endswith("/RECORD")).split("/")[0]
+    assert {name.split("/")[0] for name in held} == {"mteb_longembed", *STARTUP, described}
 
 
 def test_the_sdist_holds_the_tests_with_their_data_and_all_that_they_read(tmp_path) -> None:
@@ -141,9 +136,8 @@ def test_a_module_that_an_earlier_build_left_behind_stays_behind(tmp_path) -> No
 
 def test_the_tested_set_lies_within_the_ranges(described) -> None:
     requirements = [Requirement(text) for text in described.requires or ()]
-    pins = [
-        Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"
-    ]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line[0] != "#"]
     pinned = {pin.name.lower().replace("_", "-"): next(iter(pin.specifier)).version for pin in pins}
     assert pinned["torch"] == "2.13.0"
     for requirement in requirements:
@@ -158,9 +152,8 @@ def test_version_and_address_are_the_same_everywhere() -> None:
     settings.read(ROOT / "setup.cfg")
     url = settings["metadata"]["url"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert (
-        f"\nversion: {mteb_longembed.__version__}\n" in citation and f"\nrepository-code: {url}\n" in citation
-    )
+    assert f"\nversion: {mteb_longembed.__version__}\n" in citation
+    assert f"\nrepository-code: {url}\n" in citation
     releases = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert releases[0] == mteb_longembed.__version__
 

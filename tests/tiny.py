@@ -1,7 +1,5 @@
 """Tiny random models of real architectures, with a real tokenizer: for shape and equality tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -11,12 +11,18 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import JSON, Options
+from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
+    from mteb_longembed.reports.figures.drawing import Drawing
     from mteb_longembed.reports.tables.table import Table
     from mteb_longembed.tasks.diagnose import Diagnosis
 
 _SHARE = 0.95
+# The colours of models, apart also for readers who see few colours; grey is for the task's documents.
+_COLOURS, _GREY = (1, 5, 4, 6, 3, 2, 0), "#999999"
+# Half the width of a bar, as a factor. Neighbouring bars differ by a factor of two.
+_HALF_BAR = 2**0.35
 
 
 def _lengths(text: str) -> list[int]:
@@ -59,58 +65,112 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.reports.writers import show
     from mteb_longembed.tasks.diagnose import BM25, LENGTHS, diagnose
 
-    found = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.eval_splits)
+    diagnosis = diagnose(args.task, args.models or [BM25], args.lengths or LENGTHS, args.eval_splits)
     if args.json:
-        print(json.dumps(asdict(found), indent=1))
+        print(json.dumps(asdict(diagnosis), indent=1))
     else:
-        show([to_table(found)], Console())
+        show([to_table(diagnosis)], Console())
     if args.figures:
-        from mteb_longembed.reports.figures.curves import draw_diagnosis
-
-        for path in draw_diagnosis(found).save(args.figures):
+        for path in draw(diagnosis).save(args.figures):
             print(path, file=sys.stderr if args.json else sys.stdout)
     return 0
 
 
-def to_table(found: Diagnosis) -> Table:
+def to_table(diagnosis: Diagnosis) -> Table:
     """The scores by tokens read, the share of longer documents, and the conclusion."""
     from mteb_longembed.reports.tables.table import Table, interval_cell, number_cell, text_cell
 
-    lengths = sorted({length for curve in found.curves.values() for length in curve})
     rows = [
         (
             text_cell(f"{length:,}"),
-            *(interval_cell(curve.get(length)) for curve in found.curves.values()),
-            number_cell(found.longer_than(length), 0),
+            *(interval_cell(curve.get(length)) for curve in diagnosis.curves.values()),
+            number_cell(diagnosis.longer_than(length), 0),
         )
-        for length in lengths
+        for length in _tried(diagnosis)
     ]
-    everything = "as many as it reads" if found.stops_at else "all"
-    rows.append((text_cell(everything), *map(interval_cell, found.whole.values()), number_cell(0.0, 0)))
-    lens = found.document_lens
-    spread = f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
+    everything = "as many as it reads" if diagnosis.stops_at else "all"
+    rows.append((text_cell(everything), *map(interval_cell, diagnosis.whole.values()), number_cell(0.0, 0)))
     notes = [
         "[low,high]: 95 % interval over queries.",
-        f"{len(lens):,} documents: {spread} ({next(iter(found.counted_by.values()))}).",
+        f"{len(diagnosis.document_lens):,} documents: {_spread(diagnosis)} "
+        f"({next(iter(diagnosis.counted_by.values()))}).",
     ]
     return Table(
         key="diagnosis",
-        title=f"{found.task}: {found.score} (%) by tokens read of each document",
-        header=("tokens read", *found.curves, "longer documents (%)"),
+        title=_title(diagnosis),
+        header=("tokens read", *diagnosis.curves, "longer documents (%)"),
         rows=tuple(rows),
-        notes=(*notes, *found.counted, *(_verdict(found, model) for model in found.curves)),
+        notes=(*notes, *diagnosis.counted, *(_verdict(diagnosis, model) for model in diagnosis.curves)),
     )
 
 
-def _verdict(found: Diagnosis, model: str) -> str:
-    enough = found.enough(model, _SHARE)
-    score = found.whole[model].mean
-    most = found.stops_at.get(model)
+def draw(diagnosis: Diagnosis) -> Drawing:
+    """Draw the scores by tokens read above, and below them how many documents are longer."""
+    from mteb_longembed.reports.figures.drawing import draw_lines, ends, length_axis, new_drawing, style
+    from mteb_longembed.reports.tables.table import rounded
+
+    lengths, n_documents = _tried(diagnosis), len(diagnosis.document_lens)
+    if not lengths or not n_documents or not all(diagnosis.curves.values()):
+        raise InputError(
+            "a figure needs at least one score of each model and one document, the diagnosis of "
+            f"{diagnosis.task!r} has {len(diagnosis.curves)} models and {n_documents} documents."
+        )
+    title = _title(diagnosis)
+    drawing, (above, below) = new_drawing(f"diagnosis-{diagnosis.task}", title, 6.4, 5.2, n_rows=2)
+    series = []
+    for number, (model, curve) in enumerate(diagnosis.curves.items()):
+        look, uncut = style(_COLOURS[number % len(_COLOURS)]), diagnosis.whole[model]
+        tips = {n: f"{model}, {n:,} tokens read: {rounded(v.mean)}{ends(v)}" for n, v in curve.items()}
+        series.append((model, curve, tips, look))
+        line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
+        drawing.tip(line, f"{model}, not cut by us: {rounded(uncut.mean)}{ends(uncut)}")
+        if uncut.is_known:
+            above.axhspan(uncut.low, uncut.high, color=look.colour, alpha=0.08, lw=0)
+    draw_lines(drawing, above, series)
+    above.set_ylim(0, 102)
+    above.set_ylabel(f"{diagnosis.score} (%)")
+    above.set_xlabel("Tokens read of each document (dotted: as many as it reads; bars and bands: 95 %)")
+    for length in lengths:
+        share = diagnosis.longer_than(length)
+        # The axis is logarithmic, as for the curves above. These widths look equal on it.
+        width = length * (_HALF_BAR - 1 / _HALF_BAR)
+        (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
+        drawing.tip(bar, f"{rounded(share)} % of {n_documents:,} documents are longer than {length:,} tokens")
+        text, point = str(rounded(share, 0)), (length, share)
+        below.annotate(text, point, (0, 2), textcoords="offset points", ha="center", fontsize=8)
+    length_axis(below, lengths)
+    for axes in (above, below):
+        axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)
+    below.set_ylim(0, 112)
+    below.set_ylabel("Longer documents (%)")
+    below.set_xlabel(f"Tokens ({n_documents:,} documents, {_spread(diagnosis)})")
+    drawing.figure.suptitle(title, fontsize=10)
+    drawing.legend(above)
+    return drawing
+
+
+def _tried(diagnosis: Diagnosis) -> list[int]:
+    return sorted({length for curve in diagnosis.curves.values() for length in curve})
+
+
+def _title(diagnosis: Diagnosis) -> str:
+    return f"{diagnosis.task}: {diagnosis.score} (%) by tokens read of each document"
+
+
+def _spread(diagnosis: Diagnosis) -> str:
+    lens = diagnosis.document_lens
+    return f"median {median(lens):,.0f}, longest {max(lens):,} tokens"
+
+
+def _verdict(diagnosis: Diagnosis, model: str) -> str:
+    enough = diagnosis.enough(model, _SHARE)
+    score = diagnosis.whole[model].mean
+    most = diagnosis.stops_at.get(model)
     what = "whole documents" if most is None else f"the {most:,} tokens that it reads at most"
-    said = "." if most is None else f"; it says nothing about what comes after {most:,} tokens."
+    end = "." if most is None else f"; it says nothing about what comes after {most:,} tokens."
     if score == 0:
         return f"{model} finds nothing even in {what}, so it says nothing about the task."
     if enough is None:
-        tried = max(found.curves[model], default=0)
-        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on {what}{said}"
-    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on {what} ({score:.1f}){said}"
+        tried = max(diagnosis.curves[model], default=0)
+        return f"{model} needs more than {tried:,} tokens for {_SHARE:.0%} of its score on {what}{end}"
+    return f"{model} needs {enough:,} tokens for {_SHARE:.0%} of its score on {what} ({score:.1f}){end}"

@@ -57,9 +57,9 @@ def main(args: argparse.Namespace) -> int:
     problems = [str(section.pop("problem")) for section in sections.values() if "problem" in section]
     if args.json:
         print(json.dumps({**sections, "problems": problems}, indent=2))
-        return 1 if problems else 0
-    _print(sections)
-    print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
+    else:
+        _print(sections)
+        print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
     return 1 if problems else 0
 
 
@@ -92,13 +92,9 @@ def autoload_state() -> Section:
     """Whether this package registers with mteb by itself in a new Python."""
     code = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
     # from another folder, so that a checkout in the working folder does not look like an installed package
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=Path(sys.executable).parent,
-        check=False,
-    )
+    folder = Path(sys.executable).parent
+    command = [sys.executable, "-c", code]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     watching = process.stdout.strip() == "True"
     files = [Path(folder) / "mteb_longembed.pth" for folder in sys.path if folder]
     section: Section = {
@@ -145,18 +141,15 @@ def _paths(device: str) -> dict[str, Any]:
         except (RuntimeError, NotImplementedError) as error:
             paths[name] = {"fails": str(error).splitlines()[0]}
             continue
-        blocks = (
-            "FlexAttention" if facts.has_flex(q.device) else "scaled_dot_product_attention, biases in blocks"
-        )
+        has_flex, why = facts.has_flex(q.device), facts.why_padded(q.device, dtype)
+        blocks = "FlexAttention" if has_flex else "scaled_dot_product_attention, biases in blocks"
         paths[name] = {
             "absolute and rotary": facts.path(q.device, dtype),
             "mpnet and roformer": facts.path(q.device, dtype, packs_documents=False),
             "t5": f"padded batches, {blocks}",
             "se, rerope and dca": facts.path(q.device, dtype, planned=True),
+            **({"why padded": why} if why else {}),
         }
-        why = facts.why_padded(q.device, dtype)
-        if why:
-            paths[name]["why padded"] = why
     return paths
 
 

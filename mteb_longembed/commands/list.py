@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mteb_longembed.commands import JSON, Options
 from mteb_longembed.errors import InputError
@@ -109,20 +109,14 @@ def fit() -> Part:
     from mteb_longembed.encoders.strategies import STRATEGIES
 
     # families with the same kind of positions have the same strategies
-    families = {family.name: family for family in FAMILIES}
-    fits = {name: [k for k, kind in STRATEGIES.items() if f.fits(kind)] for name, f in families.items()}
+    fits = {f.name: [key for key, kind in STRATEGIES.items() if f.fits(kind)] for f in FAMILIES}
     rows = [(name, *("yes" if key in keys else "-" for key in STRATEGIES)) for name, keys in fits.items()]
     text = "Which strategy fits which models, by the kind of their positions\n"
     data = [{"positions": name, "strategies": keys} for name, keys in fits.items()]
     return text + _table([("positions", *STRATEGIES), *rows]), data
 
 
-_PARTS: dict[str, Callable[[], Part]] = {
-    "strategies": strategies,
-    "models": models,
-    "tasks": tasks,
-    "fit": fit,
-}
+_PARTS = {part.__name__: part for part in (strategies, models, tasks, fit)}
 DESCRIPTION = "Strategies, aliases of models, tasks, and which strategy fits which family of models."
 OPTIONS: Options = {"": [
     ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),

@@ -7,27 +7,25 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
 from mteb_longembed.reports.scores.base_groups import group_by_base, shortened
-from mteb_longembed.reports.scores.predictions import (
-    DepthPoint,
-    Predictions,
-    depth_points,
-    load_predictions,
-    query_scores,
-)
+from mteb_longembed.reports.scores.predictions import DepthPoint, Predictions, load_predictions
 from mteb_longembed.reports.scores.public_results import public_results
-from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of
+from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of, split_length
 from mteb_longembed.reports.scores.results import Result, load_results
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
 from mteb_longembed.reports.tables.paper_tables import (
@@ -43,6 +41,11 @@ from mteb_longembed.reports.tables.table import Table, places_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTaskRetrieval
+
+# Result files have five decimals.
+_ROUNDING = 2e-5
 _SCORES = (AVERAGE, *(column.key for column in COLUMNS))
 DESCRIPTION = (
     "Make the tables and figures of the LongEmbed paper from MTEB result folders, also beside mteb's public results. "
@@ -120,10 +123,8 @@ def main(args: argparse.Namespace) -> int:
     for problem in problems:
         _warn(problem)
     if request.results and not rows:
-        folders = ", ".join(map(str, request.results))
-        raise InputError(
-            f"no results of LongEmbed tasks were found in {folders}; compare writes its own page."
-        )
+        paths = ", ".join(map(str, request.results))
+        raise InputError(f"no results of LongEmbed tasks were found in {paths}; compare writes its own page.")
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {shortened(line.model.name.full) for line in lines}
@@ -142,15 +143,14 @@ def main(args: argparse.Namespace) -> int:
         for drawing in drawings:
             print(*drawing.save(request.figures), sep="\n", file=out)
     if request.html:
-        # Imported here, because an ordinary report does not need it.
-        from mteb_longembed.reports import html_page
-
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
-        public = public_results() if request.published else None
-        head = overview(rows, lines, written=written, public=public)
+        facts, conclusions = overview(rows, public_results() if request.published else None)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
-        write_file(request.html, html_page.write(ordered, drawings, problems, head))
+        write_file(
+            request.html,
+            html_page.write(ordered, drawings, problems, [("Written", written), *facts], conclusions),
+        )
         print(request.html, file=out)
     return 0
 
@@ -159,11 +159,8 @@ def _check(request: Request) -> None:
     """Refuse what cannot work, and make the folders, before anything is read."""
     if not request.results and not request.published:
         raise InputError("there is nothing to report: give RESULTS folders, or --published, or both.")
-    folders = {
-        "--output-folder": request.output_folder,
-        "--figures": request.figures,
-        "--html": request.html and request.html.parent,
-    }
+    page_folder = request.html and request.html.parent
+    folders = {"--output-folder": request.output_folder, "--figures": request.figures, "--html": page_folder}
     for option, folder in folders.items():
         if folder is not None:
             make_folder(f"what {option} writes into", folder)
@@ -202,31 +199,77 @@ _Depths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _places(depths: Sequence[_Depths]) -> Table:
-    scored = ((item, [p.score for p in points], [p.depth for p in points]) for item, points in depths)
-    measured = (
-        (item, len(scores), position_sensitivity(scores, positions)) for item, scores, positions in scored
-    )
-    return places_table(
-        (item.model, item.task, n, sensitivity) for item, n, sensitivity in measured if sensitivity
-    )
+    rows = []
+    for item, points in depths:
+        sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
+        if sensitivity is not None:
+            rows.append((item.model, item.task, len(points), sensitivity))
+    return places_table(rows)
 
 
-def _by_query(
-    rows: Sequence[Result], predictions: Sequence[Predictions]
-) -> tuple[list[Result], list[_Depths]]:
+@lru_cache(maxsize=4)
+def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
+    """An mteb retrieval task with its data; a `DataError` if mteb cannot load it."""
+    import mteb
+
+    try:
+        task = cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits)))
+        task.load_data()
+        task.convert_v1_dataset_format_to_v2(None)
+    except Exception as error:  # mteb, datasets and the hub raise many kinds of errors: all mean no data.
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the data of task {name!r} could not be loaded through mteb: {reason}") from error
+    return task
+
+
+def _by_query(rows: Sequence[Result], rankings: Sequence[Predictions]) -> tuple[list[Result], list[_Depths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
+    if not rankings:
+        return list(rows), []
+    # To import mteb takes seconds, and most reports do not need it.
+    from mteb_longembed.tasks.scoring import answer_depths
+
     by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
     depths: list[_Depths] = []
-    for item in predictions:
+    for item in rankings:
         try:
-            scores = query_scores(item, rows)
-            for split, by_query in scores.items():
-                by_row[item.model, item.revision, item.task, split] = tuple(by_query.values())
+            task = load_task(item.task, tuple(item.rankings))
+            points: list[DepthPoint] = []
+            for split in item.rankings:
+                scores = _query_scores(item, task, split, rows)
+                by_row[item.model, item.revision, item.task, split] = tuple(scores.values())
+                depth_of, length = answer_depths(task, split, "default"), split_length(split)
+                points += [DepthPoint(length or 0, depth, scores[query]) for query, depth in depth_of.items()]
             if metric_of(item.task) == "ndcg_at_1":
-                depths.append((item, depth_points(item, scores)))
+                if not points:
+                    raise DataError("the task does not keep the depth of its answers.")
+                depths.append((item, points))
         except DataError as error:
             _warn(f"the predictions of {item.model} on {item.task}: {error}")
     return [replace(row, queries=by_row.get(row.key, ())) for row in rows], depths
+
+
+def _query_scores(
+    item: Predictions, task: AbsTaskRetrieval, split: str, rows: Sequence[Result]
+) -> dict[str, float]:
+    """The score of every query, from 0 to 1; a `DataError` if their mean is not that of the model's results."""
+    from mteb_longembed.tasks.scoring import is_complete, read_metric, score_queries
+
+    rankings = {"default": item.rankings[split]}
+    if split not in task.dataset["default"] or not is_complete(task, split, rankings):
+        raise DataError(
+            f"{item.path}: split {split!r} must have a finite score for each ranked document of each of the task's "
+            "queries, but it does not."
+        )
+    scores = score_queries(task, split, rankings, read_metric(metric_of(item.task)))
+    mean, key = fmean(scores.values()), (item.model, item.revision, item.task, split)
+    for row in rows:
+        if row.key == key and abs(row.score - mean) > _ROUNDING:
+            raise DataError(
+                f"{item.path}: split {split!r} has a mean of {mean:.5f}, but {row.path} says {row.score:.5f}: another "
+                "run has overwritten it; give every model its own folder."
+            )
+    return scores
 
 
 def _write_tables(request: Request, tables: Sequence[Table]) -> None:

@@ -35,7 +35,11 @@ def run(arguments: list[str]) -> int:
 
     It is 2 if something could not run; a sentence on standard error then says what.
     """
-    own, rest = _own_parser().parse_known_args(arguments[1:])
+    parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
+    parser.add_argument("-m", "--model", action="extend", nargs="+")
+    parser.add_argument("-v", "--verbosity", type=int)
+    parser.add_argument("--json", action="store_true")
+    own, rest = parser.parse_known_args(arguments[1:])
     models = list(dict.fromkeys(own.model or ()))
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
@@ -47,20 +51,10 @@ def run(arguments: list[str]) -> int:
             stack.enter_context(redirect_stdout(sys.stderr))
         args = _parsed(["run", *rest])
         if not models:
-            raise InputError(
-                "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
-            )
+            raise InputError("run needs a model, got none: -m e5-base+ntk, or another (mteb-longembed list).")
         results, readings, failures = _run_all(models, args, own)
     _print_results(results, readings, failures, str(args.output_folder), own)
     return 2 if failures else 0
-
-
-def _own_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mteb-longembed run", add_help=False, allow_abbrev=False)
-    parser.add_argument("-m", "--model", action="extend", nargs="+")
-    parser.add_argument("-v", "--verbosity", type=int)
-    parser.add_argument("--json", action="store_true")
-    return parser
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -114,15 +108,15 @@ def _run_all(
             failures[name] = str(error)
             continue
         for task in tasks:
-            which = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
+            label = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
             lines = own.verbosity is None and not sys.stderr.isatty()
             try:
-                with one_bar(None, which, show=lines) if lines else nullcontext():
+                with one_bar(None, label, show=lines) if lines else nullcontext():
                     results.append(mteb.evaluate(model, [task], **options))
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:
                     raise
-                failures[which] = str(error)
+                failures[label] = str(error)
                 continue
             if line := _reading(model, task.metadata.name, options["cache"]):
                 readings.append(f"{name} on {line}" if len(models) > 1 else line)
@@ -134,31 +128,20 @@ def _tasks(args: argparse.Namespace) -> list[Any]:
     import mteb
 
     if args.benchmarks:
-        return [task for each in mteb.get_benchmarks(names=args.benchmarks) for task in each.tasks]
-    tasks = mteb.get_tasks(
-        categories=args.categories,
-        task_types=args.task_types,
-        languages=args.languages,
-        tasks=args.tasks,
-        eval_splits=args.eval_splits,
-    )
-    return list(tasks)
+        return [task for benchmark in mteb.get_benchmarks(names=args.benchmarks) for task in benchmark.tasks]
+    names = ("categories", "task_types", "languages", "tasks", "eval_splits")
+    return list(mteb.get_tasks(**{name: getattr(args, name) for name in names}))
 
 
 def _reading(model: Any, task: str, cache: Any) -> str:
     """One line about how much of a task's documents was read. It is kept beside the results for later runs."""
     from mteb_longembed.plugin.results_on_disk import keep_lines
 
-    lines = {
-        split: str(reading)
-        for (name, split), reading in getattr(model, "readings", {}).items()
-        if name == task
-    }
+    readings = getattr(model, "readings", {}).items()
+    lines = {split: str(reading) for (name, split), reading in readings if name == task}
     if cache is not None:
         path = cache.get_task_result_path(task, model.mteb_model_meta)
         lines = keep_lines(path.with_suffix(".read.txt"), lines)
-    if not lines:
-        return ""
     if len(set(lines.values())) == 1:
         return f"{task}: {next(iter(lines.values()))}"
     return "\n".join(f"{task}, {split}: {line}" for split, line in lines.items())

@@ -25,8 +25,7 @@ def main(args: argparse.Namespace) -> int:
     results = check_submission(args.results)
     if args.json:
         print(json.dumps([asdict(checked) for checked in results], indent=2))
-        return 1 if any(checked.missing for checked in results) else 0
-    for checked in results:
+    for checked in results if not args.json else ():
         lines = [f"{checked.model} at {checked.revision}"]
         if checked.ready:
             lines.append(f"  accepted as they are: {', '.join(checked.ready)}")

@@ -15,7 +15,7 @@ from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row, Scores
 from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
-from mteb_longembed.tasks.scoring import Rankings, ranked, read_metric, score_queries
+from mteb_longembed.tasks.scoring import Rankings, answer_depths, ranked, read_metric, score_queries
 
 #: So many queries are shown, with so many characters.
 N_QUERIES = 10
@@ -80,21 +80,20 @@ def sensitivities(
     """
     table = []
     for task in tasks:
-        keys = [(split, subset) for split in task.eval_splits for subset in task.hf_subsets]
-        corpora = [task.dataset[subset][split]["corpus"] for split, subset in keys]
-        if not all("depth" in corpus.column_names for corpus in corpora):
-            continue
-        depth_of = [dict(zip(corpus["id"], corpus["depth"], strict=True)) for corpus in corpora]
-        for row in rows:
-            scores: list[float] = []
-            depths: list[float] = []
-            for (split, subset), depth in zip(keys, depth_of, strict=True):
+        depths = {
+            (split, subset): answer_depths(task, split, subset)
+            for split in task.eval_splits
+            for subset in task.hf_subsets
+        }
+        for row in rows if all(depths.values()) else ():
+            pairs = []
+            for (split, subset), by_query in depths.items():
                 rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
-                for query, score in score_queries(task, split, rankings, read_metric("nDCG@1")).items():
-                    scores.append(score)
-                    depths.append(float(depth[_relevant(task.dataset[subset][split], query)[0]]))
-            if (sensitivity := position_sensitivity(scores, depths)) is not None:
-                table.append((row.name, task.metadata.name, len(scores), sensitivity))
+                scores = score_queries(task, split, rankings, read_metric("nDCG@1"))
+                pairs += [(score, by_query[query]) for query, score in scores.items()]
+            points, places = zip(*pairs, strict=True)
+            if (sensitivity := position_sensitivity(points, places)) is not None:
+                table.append((row.name, task.metadata.name, len(pairs), sensitivity))
     return table
 
 

@@ -188,8 +188,6 @@ class Work:
         if name in self.loaded:
             return self.loaded[name]
         model = mteb.get_model(name, device=self.device)
-        if (store := getattr(_encoder(model), "store", None)) is not None:
-            store.keeps_windows = True
         encoders = [_encoder(each) for each in (model, *self.loaded.values())]
         if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
             self.loaded[name] = model

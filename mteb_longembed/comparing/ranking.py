@@ -23,8 +23,6 @@ from mteb_longembed.statistics.intervals import Interval
 
 #: (task, split) -> query id -> score from 0 to 1.
 Scores = Mapping[tuple[str, str], Mapping[str, float]]
-
-
 #: With fewer queries, half of them say too little.
 LEAST_QUERIES = 40
 
@@ -159,11 +157,9 @@ def expected(scores: Mapping[Candidate, Scores]) -> Expected | None:
 def _others(
     scores: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], weights: list[float]
 ) -> dict[str, Interval]:
-    def groups(name: str) -> list[NDArray[np.float64]]:
-        return _groups({key: by_metric[name] for key, by_metric in scores.items()})
-
     names = list(next(iter(scores.values()), {}))[1:]
-    return {name: mean_of_means_interval(groups(name), weights).scaled(100) for name in names}
+    by_name = {name: {key: by_metric[name] for key, by_metric in scores.items()} for name in names}
+    return {name: mean_of_means_interval(_groups(by), weights).scaled(100) for name, by in by_name.items()}
 
 
 def _groups(scores: Scores) -> list[NDArray[np.float64]]:
@@ -225,9 +221,7 @@ def recommend(
     if untried:
         first += f" {untried} were not tried: --budget was too short."
     if expected is not None and len(set(expected.choices)) > 1:
-        first += (
-            f" But half of the queries choose {expected.choices[0]}, the other half {expected.choices[1]}."
-        )
+        first += " But half of the queries choose {}, the other half {}.".format(*expected.choices)
     sentences = [
         first,
         f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
@@ -299,12 +293,9 @@ def _cheaper(best: Row, fastest: Row, smallest: Row) -> list[str]:
 
 
 def _against(loss: Interval) -> str:
-    if not loss.is_known:
-        return f"{loss.mean:+.1f} points against"
-    ends = f"{loss.low:+.1f} to {loss.high:+.1f}"
-    if loss.low <= 0 <= loss.high:
-        return f"{loss.mean:+.1f} points ({ends}), so these queries cannot tell it from"
-    return f"{loss.mean:+.1f} points ({ends}) against"
+    ends = f" ({loss.low:+.1f} to {loss.high:+.1f})" if loss.is_known else ""
+    same = loss.low <= 0 <= loss.high
+    return f"{loss.mean:+.1f} points{ends}{', so these queries cannot tell it from' if same else ' against'}"
 
 
 def _speed(row: Row) -> str:
@@ -316,8 +307,6 @@ def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:
     if corpus is not None:
         return f'Type next: mteb-longembed search {row.name} --corpus {shlex.quote(corpus)} "YOUR QUESTION".'
     run = f"mteb run -m {row.name} -t {' '.join(tasks)}"
-    if row.is_bm25:
-        return f"Type next: {run}."
-    return (
-        f'Type next: mteb_longembed.{"search" if row.searches else "load"}("{row.name}") in Python, or {run}.'
-    )
+    call = "search" if row.searches else "load"
+    python = "" if row.is_bm25 else f'mteb_longembed.{call}("{row.name}") in Python, or '
+    return f"Type next: {python}{run}."

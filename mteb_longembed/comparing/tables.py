@@ -14,7 +14,17 @@ from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
+from mteb_longembed.reports import html_page
+from mteb_longembed.reports.figures.drawing import (
+    COLOURS,
+    Drawing,
+    draw_interval,
+    draw_lines,
+    new_drawing,
+    style,
+)
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
+from mteb_longembed.reports.scores.published_numbers import split_length
 from mteb_longembed.reports.tables.table import (
     MISSING,
     Cell,
@@ -28,8 +38,6 @@ from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from mteb_longembed.reports.figures.drawing import Drawing
 
 _LENGTH = "test_"
 #: Directions in which a number may stand beside its point, the usual one first.
@@ -93,7 +101,7 @@ def _base(comparison: Comparison) -> str:
 
 
 def _labels(comparison: Comparison) -> dict[str, str]:
-    """What tables call the candidates: with one base only what follows it, as `+gp@1024`."""
+    """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
     return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
 
 
@@ -120,11 +128,9 @@ def split_table(comparison: Comparison) -> Table | None:
         (text_cell(labels[row.name]), *(interval_cell(row.by_split[key]) for key in keys))
         for row in comparison.rows
     )
-    header = (
-        "candidate",
-        *(f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys),
-    )
-    return Table("splits", f"{_metric(comparison)} by task and split, in percent", header, rows)
+    titles = (f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys)
+    title = f"{_metric(comparison)} by task and split, in percent"
+    return Table("splits", title, ("candidate", *titles), rows)
 
 
 def passage_table(comparison: Comparison) -> Table | None:
@@ -132,14 +138,11 @@ def passage_table(comparison: Comparison) -> Table | None:
     if not comparison.passages:
         return None
     labels, scores = _labels(comparison), comparison.passages
-    rows = tuple(
-        (
-            text_cell(labels[row.name]),
-            *(interval_cell(at) for at in scores[row.name].at.values()),
-            _tokens(scores[row.name].tokens),
-        )
-        for row in comparison.rows
-    )
+    rows = []
+    for name in (row.name for row in comparison.rows):
+        tokens = scores[name].tokens
+        read = Cell(f"{tokens.mean:,.0f} [{tokens.low:,.0f},{tokens.high:,.0f}]", tokens.mean)
+        rows.append((text_cell(labels[name]), *map(interval_cell, scores[name].at.values()), read))
     notes = (
         f"Passage@k: percent of queries for which, among the best passage of each of the first k documents, one covers "
         f"at least {COVERED:.0%} of a passage that answers.",
@@ -147,11 +150,7 @@ def passage_table(comparison: Comparison) -> Table | None:
         f"words are one token; inf: not among the first {DEPTH} documents.",
     )
     header = ("candidate", "passage@1", "passage@5", "tokens read")
-    return Table("passages", "Passages that answer", header, rows, notes)
-
-
-def _tokens(tokens: Interval) -> Cell:
-    return Cell(f"{tokens.mean:,.0f} [{tokens.low:,.0f},{tokens.high:,.0f}]", tokens.mean)
+    return Table("passages", "Passages that answer", header, tuple(rows), notes)
 
 
 def query_tables(comparison: Comparison) -> list[Table]:
@@ -162,29 +161,17 @@ def query_tables(comparison: Comparison) -> list[Table]:
         f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1. "
         f"There: the same for the other one. {MISSING}: not in the ranking that is kept.",
     )
-    return [
-        Table(
-            f"queries-{other}",
-            f"Query by query: {best} against {other}",
-            header,
-            tuple(
-                (
-                    text_cell(query.text),
-                    number_cell(query.points),
-                    *(
-                        cell
-                        for side in (query.best, query.other)
-                        for cell in (text_cell(side.rank), text_cell(side.relevant), text_cell(side.first))
-                    ),
-                )
-                for query in queries
-            ),
-            notes,
-            is_folded=True,
-        )
-        for other, queries in comparison.queries.items()
-        if queries
-    ]
+    shown = []
+    for other, queries in comparison.queries.items():
+        rows = []
+        for query in queries:
+            sides = [(side.rank, side.relevant, side.first) for side in (query.best, query.other)]
+            cells = (text_cell(value) for side in sides for value in side)
+            rows.append((text_cell(query.text), number_cell(query.points), *cells))
+        if rows:
+            title = f"Query by query: {best} against {other}"
+            shown.append(Table(f"queries-{other}", title, header, tuple(rows), notes, is_folded=True))
+    return shown
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -214,9 +201,7 @@ def as_json(comparison: Comparison) -> str:
         "queries": comparison.n_queries,
         "recommendation": asdict(comparison.recommendation),
         "candidates": [_plain_row(row, comparison.seconds.get(row.name)) for row in comparison.rows],
-        "by_query": {
-            other: [asdict(query) for query in queries] for other, queries in comparison.queries.items()
-        },
+        "by_query": {other: list(map(asdict, queries)) for other, queries in comparison.queries.items()},
         "passages": {
             name: {
                 **{f"passage@{k}": _ends(share) for k, share in scores.at.items()},
@@ -243,8 +228,8 @@ def as_json(comparison: Comparison) -> str:
 
 def drawings(comparison: Comparison) -> list[Drawing]:
     """The figures: score by length for each task, and score against speed."""
-    by_length = [_by_length(comparison, task) for task in dict.fromkeys(comparison.tasks)]
-    return [drawing for drawing in (*by_length, _cost(comparison)) if drawing is not None]
+    shown = [*(_by_length(comparison, task) for task in comparison.tasks), _cost(comparison)]
+    return [drawing for drawing in shown if drawing is not None]
 
 
 def page(
@@ -255,9 +240,6 @@ def page(
     problems: Sequence[str] = (),
 ) -> str:
     """One self-contained HTML page; `command` is the line that made it."""
-    from mteb_longembed.reports import html_page
-    from mteb_longembed.reports.overview import Overview
-
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
         ("Written", comparison.written),
@@ -267,38 +249,33 @@ def page(
         *([("Command", command)] if command else []),
         ("Versions", versions),
     )
-    head = Overview(facts, comparison.recommendation.sentences)
     shown = [*tables(comparison), *query_tables(comparison)]
-    return html_page.write(
-        shown, pictures, [*comparison.left_out, *comparison.skipped, *problems], head, "Comparison", links
-    )
+    left_out = [*comparison.left_out, *comparison.skipped, *problems]
+    sentences = comparison.recommendation.sentences
+    return html_page.write(shown, pictures, left_out, facts, sentences, "Comparison", links)
 
 
 def _documents(comparison: Comparison) -> str:
     """How many documents there are, and how long they are."""
-    for row in comparison.rows:
-        if row.cost.length_quartiles:
-            low, median, high = row.cost.length_quartiles
-            return (
-                f"{comparison.n_documents:,}; half of them have {low:,.0f} to {high:,.0f} tokens of "
-                f"{row.candidate.base}, the median is {median:,.0f}"
-            )
-    return f"{comparison.n_documents:,}"
+    row = next((row for row in comparison.rows if row.cost.length_quartiles), None)
+    if row is None:
+        return f"{comparison.n_documents:,}"
+    low, median, high = row.cost.length_quartiles
+    return (
+        f"{comparison.n_documents:,}; half of them have {low:,.0f} to {high:,.0f} tokens of {row.candidate.base}, the "
+        f"median is {median:,.0f}"
+    )
 
 
 def _p_value(value: float | None) -> Cell:
-    if value is None:
-        return Cell("-")
-    return Cell("<0.001" if value < 0.001 else f"{value:.3f}", value)
+    return Cell(MISSING) if value is None else Cell("<0.001" if value < 0.001 else f"{value:.3f}", value)
 
 
 def _difference(interval: Interval | None) -> Cell:
     if interval is None:
         return Cell("-")
-    shown = f"{interval.mean:+.1f}"
-    if interval.is_known:
-        shown += f" [{interval.low:+.0f},{interval.high:+.0f}]"
-    return Cell(shown, interval.mean)
+    ends = f" [{interval.low:+.0f},{interval.high:+.0f}]" if interval.is_known else ""
+    return Cell(f"{interval.mean:+.1f}{ends}", interval.mean)
 
 
 def _plain_row(row: Row, seconds: float | None) -> dict[str, Any]:
@@ -325,25 +302,22 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
 
 
 def _by_length(comparison: Comparison, task: str) -> Drawing | None:
-    from mteb_longembed.reports.figures.drawing import draw_lines, new_drawing, style
-
-    splits = {s.removeprefix(_LENGTH): s for name, s in comparison.rows[0].by_split if name == task}
-    lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
+    splits = [key for key in comparison.rows[0].by_split if key[0] == task]
+    lengths = {length: key for key in splits if (length := split_length(key[1])) is not None}
     if len(lengths) < 2:
         return None
     title = f"{task}: {_metric(comparison)} by length of the documents, with 95 % intervals"
     drawing, (axes,) = new_drawing(f"by-length-{task}", title, 7, 4)
-    series = []
+    labels, series = _labels(comparison), []
     for number, row in enumerate(comparison.rows[:7]):
         look = style(number)
         parts = {length: row.by_split[lengths[length]] for length in sorted(lengths)}
         lows, highs = ([getattr(part, end) for part in parts.values()] for end in ("low", "high"))
         axes.fill_between(list(parts), lows, highs, color=look.colour, alpha=0.12, lw=0)
         tips = {length: f"{row.name}, {length} tokens: {part.mean:.1f}" for length, part in parts.items()}
-        means = {
-            length: Interval(part.mean, math.nan, math.nan) for length, part in parts.items()
-        }  # the band is the interval
-        series.append((short(row.name), means, tips, look))
+        # without ends, because the band is the interval
+        means = {length: Interval(part.mean, math.nan, math.nan) for length, part in parts.items()}
+        series.append((labels[row.name], means, tips, look))
     draw_lines(drawing, axes, series)
     axes.set_xlabel("tokens of a document")
     axes.set_ylabel(f"{_metric(comparison)} (%)")
@@ -354,14 +328,11 @@ def _by_length(comparison: Comparison, task: str) -> Drawing | None:
 
 def _cost(comparison: Comparison) -> Drawing | None:
     """Score against speed. The numbers at the points are those of the table's rows; BM25 is a line."""
-    from mteb_longembed.reports.figures.drawing import COLOURS, draw_interval, new_drawing
-
     if sum(row.cost.tokens_per_second is not None for row in comparison.rows) < 2:
         return None
-    drawing, (axes,) = new_drawing(
-        "cost", f"{_metric(comparison)} against speed: up and to the right is better", 7, 4.6
-    )
-    points = []
+    title = f"{_metric(comparison)} against speed: up and to the right is better"
+    drawing, (axes,) = new_drawing("cost", title, 7, 4.6)
+    labels, points = _labels(comparison), []
     for number, row in enumerate(comparison.rows, start=1):
         tip = f"{row.name}: {row.score.mean:.1f}"
         if row.is_bm25:
@@ -374,7 +345,7 @@ def _cost(comparison: Comparison) -> Drawing | None:
             axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
             (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
             drawing.tip(point, f"{tip}, {x:,.0f} tokens a second")
-            axes.plot([], [], " ", label=f"{number} {short(row.name)}")
+            axes.plot([], [], " ", label=f"{number} {labels[row.name]}")
             points.append((str(number), x, y))
     axes.margins(0.1)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -396,16 +367,6 @@ def _number(drawing: Drawing, axes: Axes, points: Sequence[tuple[str, float, flo
         taken.append(next(free, tried[0]))
         where: Any = {"textcoords": "offset points", "xytext": taken[-1] - at, "ha": "center", "va": "center"}
         axes.annotate(text, (x, y), fontsize=7, **where)
-
-
-def short(name: str) -> str:
-    """A candidate's name without its organisation, for figures.
-
-    >>> short("intfloat/e5-base-v2+ntk@4096")
-    'e5-base-v2+ntk@4096'
-    """
-    base, plus, rest = name.partition("+")
-    return base.rsplit("/", 1)[-1] + plus + rest
 
 
 #: The folder of all comparisons inside the output folder.

@@ -23,7 +23,5 @@ WINDOW_PREFIX, SPECIAL_SUFFIX = "window_prefix", "special_suffix"
 WINDOW_COUNTS, WINDOW_TOKENS = "window_counts", "window_tokens"
 #: How windows become one vector, and the `attention_mask` `[b, n]` of the texts that were cut.
 WINDOW_AGG, DOCUMENT_MASK = "window_agg", "document_mask"
-#: Whether the pooled windows are asked for, and those of each text `[windows, d]`.
-KEEP_WINDOWS, POOLED_WINDOWS = "keep_windows", "pooled_windows"
 #: Vectors of each text `[b]`, on the host.
 VECTOR_COUNTS = "vector_counts"

@@ -43,11 +43,27 @@ class TextInputs(Transformer):
         return features
 
     def _add_content_bounds(self, features: Features, prompt: str | None) -> None:
-        """Add the number of leading and trailing tokens that are not content, if a later module needs it."""
-        if self.tells_content or self.cuts:
-            features[WINDOW_PREFIX] = self._prompt_tokens(features["input_ids"], prompt)
+        """Add the numbers of leading `[b]` and trailing tokens that are not content, if a later module needs them.
+
+        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
+        unchanged in the document.
+        """
+        if not (self.tells_content or self.cuts):
+            return
+        prefix, suffix = special_counts(self._words)
+        input_ids: Tensor = features["input_ids"]
+        prefixes = torch.full((len(input_ids),), prefix)
+        if prompt:
+            read = self.token_ids([prompt])
+            ids = (
+                torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
+            )
+            alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
+            same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
+            prefixes = same.clamp(min=prefix)
+        features[WINDOW_PREFIX] = prefixes
         if self.tells_content:
-            features[SPECIAL_SUFFIX] = special_counts(self._words)[1]
+            features[SPECIAL_SUFFIX] = suffix
 
     @property
     def cuts(self) -> bool:
@@ -58,13 +74,9 @@ class TextInputs(Transformer):
     def _words(self) -> PreTrainedTokenizerBase:
         return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
 
-    @property
-    def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
-        return super().max_seq_length
-
-    @max_seq_length.setter
+    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
     def max_seq_length(self, value: int | None) -> None:
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
         self._check_length(value)
         if self.tokenizer is not None:
             self.tokenizer.model_max_length = value
@@ -80,7 +92,7 @@ class TextInputs(Transformer):
     @property
     def longest(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
-        length = self.max_seq_length
+        length: int | None = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
         if length is None or length == self.strategy.target_len:
@@ -149,21 +161,6 @@ class TextInputs(Transformer):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, suffix)
         return settings
-
-    def _prompt_tokens(self, input_ids: Tensor, prompt: str | None) -> Tensor:
-        """`[b]` numbers of leading tokens of each document that are special tokens or part of the prompt.
-
-        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
-        unchanged in the document.
-        """
-        prefix, suffix = special_counts(self._words)
-        if not prompt:
-            return torch.full((len(input_ids),), prefix)
-        read = self.token_ids([prompt])
-        ids = torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
-        alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
-        same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
-        return same.clamp(min=prefix)
 
 
 def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
+import numpy as np
 import torch
 from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -26,11 +27,10 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, Pool, cores_shared, encode_in_pool, engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, cores_shared, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
-from mteb_longembed.encoders.features import Features
-from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
+from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.span_pooling import RaggedVectors
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError, LongEmbedError
@@ -78,7 +78,7 @@ class Embedder(BaseModel):
     @property
     def dimensions(self) -> int | None:
         """To how many dimensions embeddings are cut, None if they are not."""
-        raise NotImplementedError
+        return getattr(self, "truncate_dim", None)
 
     @property
     def first(self) -> LongTransformer:
@@ -94,19 +94,6 @@ class Embedder(BaseModel):
     def pooling(self) -> nn.Module:
         """The module after the transformer."""
         return self[1]
-
-    @property
-    def shares_windows(self) -> bool:
-        """Whether the vectors of documents that are cut depend only on their pooled windows."""
-        return isinstance(self.pooling, WindowPooling) and not self.pooling.needs_tokens
-
-    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, for documents whose windows `[windows, d]` `WindowPooling` has pooled."""
-        pooling = cast("WindowPooling", self.pooling)
-        features = pooling.from_windows(windows, getattr(self.first.strategy, "agg", "mean"), task)
-        for module in list(self)[2:]:
-            features = module(features)
-        return features
 
     @torch.inference_mode()
     def _inference(
@@ -202,22 +189,15 @@ def settings_of(model: BaseModel) -> dict[str, Any]:
 
 def check_hooks(stock: type, ours: type[Embedder]) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
-    wanted = {"_inference": ours.OF_CALL | {"inputs", "device"}}
-    if "_multi_process" in vars(ours):
-        wanted["_multi_process"] = _arguments(ours._multi_process)
-    for name, arguments in wanted.items():
-        present = _arguments(getattr(stock, name, lambda: None))
-        if present != arguments:
-            what = f"other arguments ({', '.join(sorted(present ^ arguments))}) of" if present else "no"
-            raise LongEmbedError(
-                f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}.{name}, which "
-                "mteb-longembed needs to run its models: install another version of one of the two."
-            )
-
-
-def _arguments(method: Callable[..., object]) -> frozenset[str]:
-    parameters = inspect.signature(method).parameters.values()
-    return frozenset(p.name for p in parameters if p.kind is not p.VAR_KEYWORD) - {"self"}
+    parameters = inspect.signature(getattr(stock, "_inference", lambda: None)).parameters.values()
+    present = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
+    wanted = ours.OF_CALL | {"inputs", "device"}
+    if present != wanted:
+        what = f"other arguments ({', '.join(sorted(present ^ wanted))}) of" if present else "no"
+        raise LongEmbedError(
+            f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}._inference, which "
+            "mteb-longembed needs to run its models: install another version of one of the two."
+        )
 
 
 class LongSentenceTransformer(Embedder, SentenceTransformer):
@@ -227,10 +207,6 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
         "truncate_dim",
     ))  # fmt: skip
-
-    @property
-    def dimensions(self) -> int | None:
-        return self.truncate_dim
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
@@ -248,39 +224,19 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
 
     # ---- several processes --------------------------------------------------------------------------------
 
-    def start_multi_process_pool(self, target_devices: list[str] | None = None) -> Pool:
+    def start_multi_process_pool(
+        self, target_devices: list[str] | None = None
+    ) -> dict[Literal["input", "output", "processes"], Any]:
         """Start workers as sentence-transformers does. Workers on CPUs share the cores; they do not each use all."""
         with cores_shared(target_devices):
             return super().start_multi_process_pool(target_devices)
 
-    def _multi_process(
-        self,
-        inputs: Sequence[Any],
-        show_progress_bar: bool | None = True,
-        pool: Pool | None = None,
-        device: Any = None,
-        chunk_size: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Encode in several processes, in parts of equal cost in tokens instead of equal numbers of texts."""
-        if chunk_size is not None or not all(isinstance(text, str) for text in inputs) or not inputs:
-            return super()._multi_process(inputs, show_progress_bar, pool, device, chunk_size, **kwargs)
-        if pool is None:
-            pool = self.start_multi_process_pool(device)
-            try:
-                return self._multi_process(inputs, show_progress_bar, pool, **kwargs)
-            finally:
-                self.stop_multi_process_pool(pool)
-        embeddings = encode_in_pool(
-            self.first,
-            inputs,
-            pool,
-            self._get_worker_result,
-            show=bool(show_progress_bar),
-            batch_size=kwargs["batch_size"],
-            kwargs={**kwargs, "show_progress_bar": False},
-        )
-        return torch.stack(embeddings) if kwargs["output_value"] == "sentence_embedding" else embeddings
+    def _multi_process(self, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Encode in several processes. Texts are shuffled, so that all parts cost about the same."""
+        order = np.random.default_rng(0).permutation(len(inputs))
+        embeddings = super()._multi_process([inputs[i] for i in order], *args, **kwargs)
+        indices = order.argsort()
+        return embeddings[indices] if isinstance(embeddings, Tensor) else [embeddings[i] for i in indices]
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
@@ -324,8 +280,5 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-for _stock, _ours in (
-    (SentenceTransformer, LongSentenceTransformer),
-    (MultiVectorEncoder, LongMultiVectorEncoder),
-):
-    check_hooks(_stock, _ours)
+check_hooks(SentenceTransformer, LongSentenceTransformer)
+check_hooks(MultiVectorEncoder, LongMultiVectorEncoder)

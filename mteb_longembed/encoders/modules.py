@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Self, cast
 
@@ -31,7 +30,7 @@ from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
-from .int8 import has_int8
+from .int8 import Int8Linear
 from .strategies import Strategy
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
@@ -202,7 +201,7 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        if has_int8(self.model):
+        if any(isinstance(module, Int8Linear) for module in self.model.modules()):
             raise InputError(
                 "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
             )
@@ -219,11 +218,7 @@ class LongTransformer(TextInputs):
 
     @classmethod
     def load(  # type: ignore[override]  # the strategy is in its own file
-        cls,
-        model_name_or_path: str,
-        subfolder: str = "",
-        revision: str | None = None,
-        **kwargs: Any,
+        cls, model_name_or_path: str, subfolder: str = "", revision: str | None = None, **kwargs: Any
     ) -> Self:
         """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
         source: dict[str, Any] = {"subfolder": subfolder, "revision": revision}
@@ -257,26 +252,16 @@ def check_all_loaded(model: PreTrainedModel, path: str) -> None:
 
 
 class WindowPooling(Pooling):
-    """Pools each window with the base's own mode and averages the windows of a document.
-
-    With `KEEP_WINDOWS` in the features, a batch with a cut document also gets `POOLED_WINDOWS`: `[windows, d]` of each
-    document. `from_windows` continues from them.
-    """
-
-    #: Whether the vectors of a document depend on more than its pooled windows.
-    needs_tokens = False
+    """Pools each window with the base's own mode and averages the windows of a document."""
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         features = super().forward(features, **kwargs)
-        keep = features.pop(keys.KEEP_WINDOWS, False)
         if keys.WINDOW_COUNTS not in features:
             return features
         counts, index = features.pop(keys.WINDOW_COUNTS), features.pop(keys.WINDOW_TOKENS)
         mask = features.pop(keys.DOCUMENT_MASK)
-        pooled = features["sentence_embedding"]
-        if keep:
-            features[keys.POOLED_WINDOWS] = list(pooled.split(counts.tolist()))
-        features["sentence_embedding"] = aggregated(pooled, counts, features.pop(keys.WINDOW_AGG))
+        agg = features.pop(keys.WINDOW_AGG)
+        features["sentence_embedding"] = aggregated(features["sentence_embedding"], counts, agg)
         tokens = features["token_embeddings"]
         if tokens.shape[1] == index.shape[1]:
             features["token_embeddings"] = joined_tokens(tokens, index, counts, mask.shape)
@@ -284,11 +269,6 @@ class WindowPooling(Pooling):
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
         return features
-
-    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> Features:
-        """The features that this module returns for documents whose pooled windows `[windows, d]` are known."""
-        counts = torch.tensor(list(map(len, windows)))
-        return {"sentence_embedding": aggregated(torch.cat(list(windows)), counts, agg)}
 
 
 def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:

@@ -7,7 +7,6 @@ in the form that sentence-transformers' `MultiVectorEncoder` reads. `FewerVector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -41,19 +40,6 @@ class SpanPooling(WindowPooling):
     def __init__(self, *args: Any, vectors: int | Literal["window"] = "window", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.vectors = vectors
-
-    @property
-    def needs_tokens(self) -> bool:  # type: ignore[override]
-        """Whether vectors are made from spans of tokens, so that pooled windows are not enough."""
-        return self.vectors != "window"
-
-    def from_windows(self, windows: Sequence[Tensor], agg: str, task: str | None = None) -> Features:
-        """The features from pooled windows: a document keeps its windows, a query becomes one vector."""
-        if task == "query":
-            counts = torch.ones(len(windows), dtype=torch.long)
-            return {**super().from_windows(windows, agg), keys.VECTOR_COUNTS: counts}
-        counts = torch.tensor(list(map(len, windows)))
-        return {"sentence_embedding": torch.cat(list(windows)), keys.VECTOR_COUNTS: counts}
 
     def on_model_ready(self, model: BaseModel) -> None:
         """Make the transformer report which tokens are content."""

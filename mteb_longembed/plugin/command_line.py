@@ -87,9 +87,8 @@ def check_benchmarks(names: Collection[str]) -> None:
             mteb.get_benchmark(name)
         except KeyError:
             known = [benchmark.name for benchmark in mteb.get_benchmarks()]
-            raise unknown(
-                "benchmark", name, known, ["LongEmbed+", "LongEmbed-quick", "LongEmbed++"]
-            ) from None
+            ours = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
+            raise unknown("benchmark", name, known, ours) from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str], ours: Iterable[str]) -> InputError:

@@ -137,22 +137,20 @@ def describe_saved(
         return meta
     from mteb_longembed.encoders.encoder import current_meta
 
-    fields: dict[str, object] = {
+    origin = getattr(model[0], "origin", None)
+    fields = {
         "embed_dim": meta.embed_dim,
         "max_tokens": meta.max_tokens,
         "loader": meta.loader,
+        "name": identity.name,
+        "revision": identity.revision,
+        "adapted_from": origin.name if origin else None,
     }
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
 
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         meta = model_meta(resolved, functools.partial(dict.get, registry))
-    origin = getattr(model[0], "origin", None)
-    fields |= {
-        "name": identity.name,
-        "revision": identity.revision,
-        "adapted_from": origin.name if origin else None,
-    }
     return current_meta(meta.model_copy(update=fields), model, identity)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,14 +31,12 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
-    new = tuple(task for task in tasks if task.metadata.name not in registry)
-    ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
-        registry.update(ours)
-    else:
-        rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
-    rebind("TASK_LIST", listed, (*listed, *new))
+        return
+    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
+    ours = {task.metadata.name: task for task in tasks if task.metadata.name not in registry}
+    rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
+    rebind("TASK_LIST", listed, (*listed, *ours.values()))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
@@ -80,9 +79,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         self._asked: dict[tuple[str, str | None], _Made | None] = {}
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (
-            isinstance(name, str) and (name in self._made or _is_ours(name))
-        )
+        return isinstance(name, str) and (super().__contains__(name) or name in self._made or _is_ours(name))
 
     def __missing__(self, name: str) -> ModelMeta:
         known = self._made.get(name)
@@ -90,9 +87,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             return known.meta
         if not isinstance(name, str) or not _is_ours(name):
             raise KeyError(name)
-        entry = ZOO.get(name)
-        if entry is not None and entry.kind == "mteb":
-            return self[entry.hub_id]
+        if name in ZOO and ZOO[name].kind == "mteb":
+            return self[ZOO[name].hub_id]
         from mteb_longembed.encoders.bases.spec import ModelSpec
 
         made = self._make(ModelSpec.parse(name))
@@ -110,11 +106,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             return None
         if (name, revision) not in self._asked:
             self._asked[name, revision] = self._find_on_hub(name, revision)
-        made = self._asked[name, revision]
-        if made is None:
-            return None
-        self._made[name] = made
-        return made.meta
+        if (made := self._asked[name, revision]) is not None:
+            self._made[name] = made
+        return made and made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
         from mteb_longembed.encoders.bases.model_files import Files
@@ -122,8 +116,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
 
-        if revision is not None:
-            revision = revision.removesuffix(f"-{ALGORITHM}")
+        revision = revision and revision.removesuffix(f"-{ALGORITHM}")
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
@@ -143,8 +136,6 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         except KeyError:
             return default
         except LongEmbedError as error:
-            import warnings
-
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 

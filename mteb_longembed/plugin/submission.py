@@ -7,11 +7,12 @@ Source: the tests of github.com/embeddings-benchmark/results (folder structure, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import mteb
+from mteb.results import TaskResult
 from packaging.version import InvalidVersion, Version
 
 from mteb_longembed.errors import DataError, InputError
@@ -65,24 +66,27 @@ def check_submission(folder: str | Path) -> list[Checked]:
     """Check all results of a folder, by model and revision."""
     results = cache_folder(folder) / "results"
     models = [_check(path) for path in sorted(results.glob("*/*")) if any(path.glob("*.json"))]
-    _check_duplicates(models)
+    by_task: dict[tuple[str, str], list[Checked]] = defaultdict(list)
+    for checked in models:
+        for task in checked.ready:
+            by_task[checked.model, task].append(checked)
+    for (_, task), same_task in by_task.items():
+        for checked in same_task if len(same_task) > 1 else ():
+            others = ", ".join(other.revision for other in same_task if other is not checked)
+            sentence = f"{task} must have results at only one revision, got results at {others} too."
+            checked.missing.append(sentence)
     return models
 
 
 def _check(folder: Path) -> Checked:
     """Check the folder of one model at one revision."""
     checked = Checked(folder.parent.name, folder.name)
-    meta = _read_meta(folder / _META, checked)
-    if meta is not None:
-        _check_meta(meta, folder, checked)
+    checked.missing += _check_meta(folder, checked)
     settings = _read_settings(folder / _SETTINGS, checked)
-    from mteb_longembed.tasks.quick import TASKS
-
-    ours = {task.metadata.name for task in TASKS}
     for file in sorted(folder.glob("*.json")):
         if file.name == _META:
             continue
-        if file.stem in ours or file.stem.startswith("LongEmbed"):  # variants too
+        if file.stem.startswith("LongEmbed"):
             checked.local.append(file.stem)
             continue
         wrong = list(_check_result(file, settings))
@@ -98,55 +102,42 @@ def _check(folder: Path) -> Checked:
     return checked
 
 
-def _read_meta(file: Path, checked: Checked) -> dict[str, Any] | None:
+def _check_meta(folder: Path, checked: Checked) -> Iterator[str]:
+    """One sentence for each thing that is wrong with the description of the model, whose name is taken from it."""
     try:
-        meta = read_json(file)
+        meta = read_json(folder / _META)
     except FileNotFoundError:
-        checked.missing.append(f"{_META}: every folder of results must have one, as `mteb run` writes it.")
-        return None
+        yield f"{_META}: every folder of results must have one, as `mteb run` writes it."
+        return
     except (OSError, DataError) as error:
-        checked.missing.append(f"{_META} must be JSON: {str(error)[:80]}")
-        return None
+        yield f"{_META} must be JSON: {str(error)[:80]}"
+        return
     name = meta.get("name") if isinstance(meta, dict) else meta
-    if isinstance(meta, dict) and isinstance(name, str) and name == printable(name):
-        checked.model = name
-        return meta
-    checked.missing.append(
-        f"{_META} must hold the model's name in printable characters, got {ascii(name)[:80]}."
-    )
-    return None
-
-
-def _check_meta(meta: Mapping[str, Any], folder: Path, checked: Checked) -> None:
-    name, revision = checked.model, meta.get("revision")
-    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    parent, wanted = folder.parent.name, results_folder(name)
-    if parent != wanted:
-        checked.missing.append(f"the folder of {name} must be called {wanted}, got {parent}.")
+    if not (isinstance(meta, dict) and isinstance(name, str) and name == printable(name)):
+        yield f"{_META} must hold the model's name in printable characters, got {ascii(name)[:80]}."
+        return
+    checked.model, parent, revision = name, folder.parent.name, meta.get("revision")
+    if parent != (wanted := results_folder(name)):
+        yield f"the folder of {name} must be called {wanted}, got {parent}."
     if revision in _NO_REVISION:
-        checked.missing.append(f"a revision: {_META} must name the commit that was run, got {revision!r}.")
+        yield f"a revision: {_META} must name the commit that was run, got {revision!r}."
     elif revision != folder.name:
-        checked.missing.append(
-            f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}."
-        )
+        yield f"the folder of the revision must be called {revision}, as {_META} says, got {folder.name}."
     if name.startswith("local/"):
-        checked.missing.append(
+        yield (
             "a public model: a name with local/ means nothing to others, so upload the model (model.push_to_hub) and "
             "run it under its hub id."
         )
-    if not dict.__contains__(registry, name):
-        checked.missing.append(
+    if not dict.__contains__(part("mteb.models.model_implementations", "MODEL_REGISTRY"), name):
+        yield (
             "an entry in mteb's registry: a pull request to embeddings-benchmark/mteb with a ModelMeta of the name "
             f"{name} and the revision {revision}."
         )
     if meta.get("adapted_from") == name:
-        checked.missing.append("adapted_from must be another model than the model itself.")
+        yield "adapted_from must be another model than the model itself."
     if meta.get("open_weights") and meta.get("n_embedding_parameters") is None:
-        checked.missing.append(
-            "n_embedding_parameters: mteb's test requires it for new models with open weights."
-        )
-    unknown = [key for key in _ASKED_FOR if meta.get(key) in (None, [])]
-    if unknown:
+        yield "n_embedding_parameters: mteb's test requires it for new models with open weights."
+    if unknown := [key for key in _ASKED_FOR if meta.get(key) in (None, [])]:
         checked.asked.append(f"{_META} does not have {', '.join(unknown)}: write it into the entry.")
 
 
@@ -157,8 +148,8 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         return {key for line in lines for key, _, _ in expand(read_json(file, line.encode()))}
     except FileNotFoundError:
-        remedy = "mteb writes it beside the results; run the tasks again with this mteb."
-        checked.missing.append(f"{_SETTINGS}: {remedy}")
+        sentence = "mteb writes it beside the results; run the tasks again with this mteb."
+        checked.missing.append(f"{_SETTINGS}: {sentence}")
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {str(error)[:80].rstrip('.')}"
         checked.missing.append(f"{_SETTINGS} must have one JSON object in each line, got {reason}.")
@@ -167,8 +158,6 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
 
 def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Iterator[str]:
     """One sentence for each thing that is wrong with a file of results."""
-    from mteb.results import TaskResult
-
     size = file.stat().st_size
     if size > MAX_BYTES:
         yield f"{file.name} must have at most {MAX_BYTES:,} bytes, got {size:,}."
@@ -180,7 +169,11 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Ite
         return
     if result.task_name != file.stem:
         yield f"{file.name} must be called {result.task_name}.json, after the task in it."
-    if not _is_new(result.mteb_version):
+    try:
+        is_new = Version(result.mteb_version or "") > _NEWER_THAN
+    except InvalidVersion:
+        is_new = False
+    if not is_new:
         yield f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
     if settings is not None:
         submitted = {
@@ -201,17 +194,8 @@ def splits_in(file: Path) -> set[str]:
         return set()
 
 
-def _is_new(version: str | None) -> bool:
-    try:
-        return version is not None and Version(version) > _NEWER_THAN
-    except InvalidVersion:
-        return False
-
-
 def _check_benchmark(folder: Path, checked: Checked) -> None:
     """Find tasks of mteb's benchmark for long documents without results. Its page shows only complete models."""
-    import mteb
-
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)
@@ -220,17 +204,3 @@ def _check_benchmark(folder: Path, checked: Checked) -> None:
             lacking.append(name if not run else f"{name} ({', '.join(sorted(wanted - run))})")
     if lacking:
         checked.asked.append(f"these tasks of the benchmark LongEmbed have no results: {', '.join(lacking)}.")
-
-
-def _check_duplicates(models: Iterable[Checked]) -> None:
-    """Check that a task has results at only one revision of a model."""
-    by_task: dict[tuple[str, str], list[Checked]] = defaultdict(list)
-    for checked in models:
-        for task in checked.ready:
-            by_task[checked.model, task].append(checked)
-    for (_, task), same_task in by_task.items():
-        for checked in same_task if len(same_task) > 1 else ():
-            others = ", ".join(other.revision for other in same_task if other is not checked)
-            checked.missing.append(
-                f"{task} must have results at only one revision, got results at {others} too."
-            )

@@ -13,7 +13,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.overview import Overview
 from mteb_longembed.reports.safe_files import printable
 from mteb_longembed.reports.tables.table import Cell, Table, rounded
 
@@ -25,18 +24,23 @@ def write(
     tables: Sequence[Table],
     drawings: Sequence[Drawing],
     problems: Sequence[str] = (),
-    head: Overview | None = None,
+    facts: Sequence[tuple[str, str]] = (),
+    conclusions: Sequence[str] = (),
     title: str = "LongEmbed report",
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page's text; `links` has the relative address and the text of other pages of this kind."""
+    """The page's text.
+
+    `facts` are pairs of a title and a text; `links` has the relative address and the text of other pages of this kind.
+    """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         tables=list(tables),
         drawings=list(drawings),
-        overview=head,
+        facts=facts,
+        conclusions=conclusions,
         title=title,
         links=[(address, printable(text)) for address, text in links],
         problems=problems,
@@ -71,9 +75,7 @@ def _picture(drawing: Drawing) -> Markup:
     # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
     # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
-    svg = re.sub(r'\bid="', f'id="{drawing.key}.', svg)
-    svg = re.sub(r'href="#', f'href="#{drawing.key}.', svg)
-    svg = re.sub(r"url\(#", f"url(#{drawing.key}.", svg)
+    svg = re.sub(r'\bid="|href="#|url\(#', lambda match: f"{match[0]}{drawing.key}.", svg)
     # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
     svg = svg.replace("#000000", "var(--ink)").replace("#dddddd", "var(--line)")
     for name, text in drawing.tips.items():

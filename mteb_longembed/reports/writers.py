@@ -31,16 +31,12 @@ _LATEX = {
 }
 
 
-def write_csv(tables: Sequence[Table]) -> str:
-    """Comma-separated values with all digits, for other programs; an empty line between two tables.
+def _csv(table: Table) -> str:
+    """Comma-separated values with all digits, for other programs.
 
     The cell of a partial result is empty, and the last column says how much of the result there is. After a column
     with intervals come two more columns, for the lower and the upper ends.
     """
-    return "\n".join(map(_csv, tables))
-
-
-def _csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = list(zip(table.header, *table.rows, strict=True))
@@ -107,16 +103,13 @@ def _json(cell: Cell) -> dict[str, object] | str | None:
     return {"number": cell.number, **ends, "text": cell.text}
 
 
-def write_markdown(tables: Sequence[Table]) -> str:
-    """Pipe tables, each with a heading above it and its notes below it; the best of each column is bold."""
-    made = []
-    for table in tables:
-        rule = ["---" if is_words else "---:" for is_words in table.word_columns()]
-        rows = [list(map(_markdown, table.header)), rule, *(list(map(_markdown, row)) for row in table.rows)]
-        notes = ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
-        lines = [f"### {_markdown(table.title)}", "", *(f"| {' | '.join(row)} |" for row in rows), *notes]
-        made.append("\n".join([*lines, ""]))
-    return "\n".join(made)
+def _markdown_table(table: Table) -> str:
+    """A pipe table with a heading above it and its notes below it; the best of each column is bold."""
+    rule = ["---" if is_words else "---:" for is_words in table.word_columns()]
+    rows = [list(map(_markdown, table.header)), rule, *(list(map(_markdown, row)) for row in table.rows)]
+    notes = ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
+    lines = [f"### {_markdown(table.title)}", "", *(f"| {' | '.join(row)} |" for row in rows), *notes]
+    return "\n".join([*lines, ""])
 
 
 def _markdown(cell: Cell | str) -> str:
@@ -126,12 +119,8 @@ def _markdown(cell: Cell | str) -> str:
     return f"**{text}**" if cell.is_best else text
 
 
-def write_latex(tables: Sequence[Table]) -> str:
-    r"""Floats with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
-    return "\n".join(map(_latex_table, tables))
-
-
 def _latex_table(table: Table) -> str:
+    r"""A float with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
     columns = "".join("l" if is_words else "r" for is_words in table.word_columns())
     lines = [
         r"\begin{table}",
@@ -247,11 +236,16 @@ def _broken(name: str, width: int) -> str:
     return "\n".join(lines)
 
 
+def _joined(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
+    """A writer of all tables, with an empty line between two of them."""
+    return lambda tables: "\n".join(map(write, tables))
+
+
 # Format -> (writer, file suffix).
 WRITERS: dict[str, tuple[Callable[[Sequence[Table]], str], str]] = {
     "terminal": (write_terminal, ".txt"),
-    "markdown": (write_markdown, ".md"),
-    "latex": (write_latex, ".tex"),
-    "csv": (write_csv, ".csv"),
+    "markdown": (_joined(_markdown_table), ".md"),
+    "latex": (_joined(_latex_table), ".tex"),
+    "csv": (_joined(_csv), ".csv"),
     "json": (write_json, ".json"),
 }

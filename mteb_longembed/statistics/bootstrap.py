@@ -27,31 +27,27 @@ BCA_MAX = 1000
 # Resamples in memory at the same time: about 40 MB for NarrativeQA's 10,449 queries.
 BATCH = 500
 _Sample = NDArray[np.float64]
+_Groups = Sequence[ArrayLike]
 
 
-def mean_interval(scores: ArrayLike, *, seed: int = 0) -> Interval:
+def mean_interval(scores: ArrayLike) -> Interval:
     """The 95 % interval of the mean over the queries of one split; see `mean_of_means_interval`.
 
     >>> interval = mean_interval([0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
     >>> f"{interval.mean} from {interval.low:.2f} to {interval.high:.2f}"
     '0.8 from 0.49 to 0.94'
     """
-    return mean_of_means_interval([scores], seed=seed)
+    return mean_of_means_interval([scores])
 
 
 def mean_of_means_interval(
-    groups: Sequence[ArrayLike],
-    weights: Sequence[float] | None = None,
-    *,
-    seed: int = 0,
-    least: float = 0.0,
-    most: float = 1.0,
+    groups: _Groups, weights: Sequence[float] | None = None, *, least: float = 0.0
 ) -> Interval:
     """The 95 % interval of a weighted mean of group means. A group is one split, with one score for each query.
 
-    By default all groups have the same weight, and their sum is 1. A score lies between `least` and `most`. It is a
-    `DataError` if there is no group, or if a group has no score. One score alone has no interval. The same seed gives
-    the same answer.
+    By default all groups have the same weight, and their sum is 1. A score lies between `least` and 1. It is a
+    `DataError` if there is no group, or if a group has no score. One score alone has no interval. The same scores
+    always give the same answer.
 
     >>> perfect = mean_of_means_interval([[1.0] * 50])  # Wilson's interval of 50 of 50
     >>> f"{perfect.low:.3f} to {perfect.high:.3f}"
@@ -66,11 +62,11 @@ def mean_of_means_interval(
     shares = [1 / len(samples)] * len(samples) if weights is None else list(weights)
     varied = [pair for pair in zip(samples, shares, strict=True) if np.ptp(pair[0]) > 0]
     parts = [
-        _unseen(float(sample[0]), sample.size, least, most).scaled(share)
+        _unseen(float(sample[0]), sample.size, least).scaled(share)
         for sample, share in zip(samples, shares, strict=True)
         if np.ptp(sample) == 0
     ]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     if len(varied) == 1:
         sample, share = varied[0]
         parts.append(_of_one(sample, rng, is_share=least == 0 and _is_binary(sample)).scaled(share))
@@ -84,14 +80,14 @@ def mean_of_means_interval(
     return Interval(mean, mean - down, mean + math.hypot(*(part.high - part.mean for part in parts)))
 
 
-def _unseen(value: float, n: int, least: float, most: float) -> Interval:
+def _unseen(value: float, n: int, least: float) -> Interval:
     """The interval of n equal scores.
 
     If none of n queries has another score, Wilson's interval says how large the share of such queries may be. They may
     have any score. For n of n right answers this is Wilson's interval itself.
     """
     share = proportion_interval(0.0, n).high
-    low, high = min(least, value), max(most, value)
+    low, high = min(least, value), max(1.0, value)
     return Interval(value, value - share * (value - low), value + share * (high - value))
 
 
@@ -135,36 +131,22 @@ def _resampled(sample: _Sample, rng: np.random.Generator) -> _Sample:
     return np.concatenate([sample[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
-def difference_interval(
-    first: Sequence[ArrayLike],
-    second: Sequence[ArrayLike],
-    weights: Sequence[float] | None = None,
-    *,
-    seed: int = 0,
-) -> Interval:
+def difference_interval(first: _Groups, second: _Groups, weights: Sequence[float] | None = None) -> Interval:
     """The 95 % interval of `second - first`. Both must have the same queries in the same order."""
-    return mean_of_means_interval(differences(first, second), weights, seed=seed, least=-1.0)
+    return mean_of_means_interval(differences(first, second), weights, least=-1.0)
 
 
-def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[_Sample]:
+def differences(first: _Groups, second: _Groups) -> list[_Sample]:
     """`second - first` for each query of each group; a `DataError` if their numbers differ."""
     sizes = [[np.size(group) for group in groups] for groups in (first, second)]
     if sizes[0] != sizes[1]:
         raise DataError(
             f"a paired difference needs the same queries on both sides, got groups of {sizes[0]} and {sizes[1]}."
         )
-    return [
-        np.asarray(b, dtype=float) - np.asarray(a, dtype=float) for a, b in zip(first, second, strict=True)
-    ]
+    return [np.asarray(b, float) - np.asarray(a, float) for a, b in zip(first, second, strict=True)]
 
 
-def randomisation_test(
-    first: Sequence[ArrayLike],
-    second: Sequence[ArrayLike],
-    weights: Sequence[float] | None = None,
-    *,
-    seed: int = 0,
-) -> float:
+def randomisation_test(first: _Groups, second: _Groups, weights: Sequence[float] | None = None) -> float:
     """The two-sided p-value of a mean difference: how often do random signs give a difference as large?
 
     By default all groups have the same weight. At most 9,999 sign patterns are all tried; of more, 9,999 random ones.
@@ -187,7 +169,7 @@ def randomisation_test(
         vectorized=True,
         n_resamples=N_RESAMPLES,
         batch=BATCH,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     )
     return float(result.pvalue)
 

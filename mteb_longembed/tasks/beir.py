@@ -50,11 +50,7 @@ def beir_task(
 
 
 def files_task(
-    corpus: str | Path,
-    queries: str | Path,
-    qrels: str | Path,
-    *,
-    language: str = ENGLISH,
+    corpus: str | Path, queries: str | Path, qrels: str | Path, *, language: str = ENGLISH
 ) -> LocalFiles:
     """The task in three files: documents, queries, and which document answers which query.
 
@@ -130,9 +126,7 @@ class LocalFiles(AbsTaskRetrieval):
             return
         self._read()
         if self.identity() != self.metadata.dataset["revision"]:
-            raise DataError(
-                f"{self.corpus_file}: expected unchanged files, but they have changed since they were read."
-            )
+            raise DataError(f"{self.corpus_file}: expected unchanged files, but they have changed.")
 
     def unload_data(self) -> None:
         """Forget the data, but not what they were called: mteb takes the class's metadata back."""
@@ -145,11 +139,8 @@ class LocalFiles(AbsTaskRetrieval):
         corpus = text_table(documents)
         self.dataset, self.unjudged, self._passages = {"default": {}}, {}, {}
         for split, path in self.judgement_files.items():
-            judged = {
-                query: scores
-                for query, scores in read_judgements(path, queries, documents).items()
-                if any(scores.values())
-            }
+            judgements = read_judgements(path, queries, documents)
+            judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
                 raise DataError(
                     f"{path}: expected a relevant document, but no judgement has a score above 0."

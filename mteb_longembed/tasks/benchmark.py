@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mteb.abstasks import AbsTask
-from mteb.benchmarks.benchmark import Benchmark, BenchmarkAggregation, CustomGroup, CustomGrouping
+from mteb.benchmarks.benchmark import Benchmark, CustomGroup, CustomGrouping
 from mteb.get_tasks import get_task
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
@@ -16,24 +16,16 @@ from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
 NAME, QUICK_NAME, WIDER_NAME = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
 
-_MEANS = (
-    BenchmarkAggregation.MEAN_TASK,
-    BenchmarkAggregation.MEAN_TASK_TYPE,
-    BenchmarkAggregation.TASK_TYPES,
-)
 
-
-def _benchmark(
-    name: str, kind: str, tasks: Iterable[AbsTask], description: str, *more: CustomGrouping
-) -> Benchmark:
+def _benchmark(name: str, kind: str, tasks: Iterable[AbsTask], text: str, *more: CustomGrouping) -> Benchmark:
     return Benchmark(
         name=name,
         display_name=f"Long-context Retrieval, {kind}",
         tasks=tuple(tasks),
-        description=description,
+        description=text,
         reference=PAPER,
         citation=CITATION,
-        aggregations=(*_MEANS, *more),
+        aggregations=(*Benchmark.aggregations, *more),
     )
 
 
@@ -43,12 +35,11 @@ def make_benchmark() -> Benchmark:
     Source: LongEmbed, table 2 (https://arxiv.org/abs/2404.12096).
     Differs: mteb's own `LongEmbed` uses the published Passkey and Needle data. Ours are generated.
     """
+    generated = LongEmbedPasskey, LongEmbedNeedle
     lengths = tuple(
         CustomGroup(
             label=f"{length // 1024}K" if length >= 1024 else str(length),
-            tasks=[
-                task().filter_eval_splits([f"test_{length}"]) for task in (LongEmbedPasskey, LongEmbedNeedle)
-            ],
+            tasks=[task().filter_eval_splits([f"test_{length}"]) for task in generated],
             description=f"Passkey and needle accuracy at {length:,} tokens.",
         )
         for length in LENGTHS

@@ -63,10 +63,8 @@ class Data:
                 "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
             )
         members = [task.metadata.name for name in benchmarks for task in mteb.get_benchmark(name).tasks]
-        loaded = [
-            find_task(task, splits) if isinstance(task, str) else task
-            for task in dict.fromkeys([*tasks, *members])
-        ]
+        asked = dict.fromkeys([*tasks, *members])
+        loaded = [find_task(task, splits) if isinstance(task, str) else task for task in asked]
         names = [task.metadata.name for task in loaded]
         if len(set(names)) < len(names):
             raise InputError(f"each task may be compared once, got {', '.join(names)}.")
@@ -102,21 +100,15 @@ class Data:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
         queries, answers = draw_queries(read_documents(Path(corpus)), n_queries, language=language)
-        rows: dict[str, list[dict[str, str | int]]] = {
-            "queries.jsonl": [{"_id": query, "text": text} for query, text in queries.items()],
-            "qrels.jsonl": [
-                {"query-id": query, "corpus-id": document, "score": 1} for query, document in answers.items()
-            ],
-        }
         Path(folder).mkdir(parents=True, exist_ok=True)
-        paths = [Path(folder, name) for name in rows]
-        for path, lines in zip(paths, rows.values(), strict=True):
-            path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        paths = Path(folder, "queries.jsonl"), Path(folder, "qrels.jsonl")
+        asked = [json.dumps({"_id": query, "text": text}) for query, text in queries.items()]
+        pairs = ({"query-id": query, "corpus-id": name, "score": 1} for query, name in answers.items())
+        for path, lines in zip(paths, (asked, map(json.dumps, pairs)), strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         task = files_task(corpus, *paths, language=language)
         if len(queries) < n_queries:
-            task.unjudged["test"].append(
-                f"{len(queries):,} queries were drawn, {n_queries:,} were asked for."
-            )
+            task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
         return cls((task,), has_drawn_queries=True)
 
     @classmethod
@@ -180,10 +172,8 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
 
 def check_text_retrieval(command: str, task: AbsTask) -> None:
     """Raise InputError if a task is not text retrieval."""
-    if not isinstance(task, AbsTaskRetrieval) or task.metadata.get_modalities(PromptType.document) != [
-        "text"
-    ]:
-        name, kind = task.metadata.name, task.metadata.type
+    data = task.metadata
+    if not isinstance(task, AbsTaskRetrieval) or data.get_modalities(PromptType.document) != ["text"]:
         raise InputError(
-            f"{command} needs a text retrieval task, got {name}, which is {kind} ({task.metadata.category})."
+            f"{command} needs a text retrieval task, got {data.name}, which is {data.type} ({data.category})."
         )

@@ -117,9 +117,7 @@ def read_judgements(
                 f"{where}: expected one score for a query and a document, got {score} and before "
                 f"{scores[ids['document']]} for {ids['query']!r} and {ids['document']!r}."
             )
-    return {
-        query: {name: max(score, 0) for name, score in scores.items()} for query, scores in judged.items()
-    }
+    return {q: {name: max(score, 0) for name, score in scores.items()} for q, scores in judged.items()}
 
 
 def read_passages(path: Path, corpus: Path) -> Passages:
@@ -130,16 +128,14 @@ def read_passages(path: Path, corpus: Path) -> Passages:
     Raises:
         DataError: as for `read_judgements`; a passage is not inside the text.
     """
-    rows = [
-        (where, row)
-        for where, row in _rows(path, None, JUDGEMENTS)
-        if any(row.get(end) not in (None, "") for end in ("start", "end"))
-        and _score(row.get("score", 1), where) > 0
-    ]
+    rows = []
+    for where, row in _rows(path, None, JUDGEMENTS):
+        has_passage = any(row.get(end) not in (None, "") for end in ("start", "end"))
+        if has_passage and _score(row.get("score", 1), where) > 0:
+            rows.append((where, row))
     judged = {str(row["document"]) for _, row in rows}
-    known = (
-        {name: (title, text) for name, title, text in _documents(corpus) if name in judged} if rows else {}
-    )
+    documents = _documents(corpus) if rows else ()
+    known = {name: (title, text) for name, title, text in documents if name in judged}
     passages: Passages = {}
     for where, row in rows:
         title, text = known[str(row["document"])]
@@ -165,9 +161,6 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
     table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
     # with a fingerprint the datasets library does not copy everything to hash it
     return Dataset(table, fingerprint=uuid.uuid4().hex)
-
-
-# ---- the rules for one value ---------------------------------------------------------------------------
 
 
 def _id(value: object, what: str, where: str) -> str:
@@ -196,9 +189,6 @@ def _score(value: object, where: str) -> int:
 
 def _brief(value: object) -> str:
     return ascii(value)[:60]
-
-
-# ---- rows of all formats -------------------------------------------------------------------------------
 
 
 def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Row]]:
@@ -234,9 +224,7 @@ def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -
 
 def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Row]]:
     if path.exists() and not path.is_file() and not path.is_dir():  # it can be read only once
-        raise DataError(
-            f"{name}: expected a file or a folder, got a pipe or a device: write it to a file first."
-        )
+        raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     if _is_table(path):
         files = _text_files(path) if columns is DOCUMENTS else []
         if files and (tables := [file for file in _visible(path) if _TABLES.search(file.name.lower())]):
@@ -263,9 +251,8 @@ def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> It
 def _choose(row: Row, columns: Mapping[str, Sequence[str]], where: str) -> dict[str, str]:
     chosen = {}
     for meaning, names in columns.items():
-        found = next((name for name in names if name in row), None)
-        if found is not None:
-            chosen[meaning] = found
+        if column := next((name for name in names if name in row), None):
+            chosen[meaning] = column
         elif meaning not in _OPTIONAL:
             raise DataError(f"{where}: {' or '.join(names)} is missing (found: {_names(row)}).")
     return chosen
@@ -277,9 +264,6 @@ def _names(row: Row) -> str:
 
 def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
-
-
-# ---- JSON Lines ----------------------------------------------------------------------------------------
 
 
 def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
@@ -298,9 +282,7 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
             "download it again."
         ) from None
     except OSError as error:
-        raise DataError(
-            f"{name}: expected a file that can be read, got: {error.strerror or error}."
-        ) from None
+        raise DataError(f"{name}: expected a readable file, got: {error.strerror or error}.") from None
 
 
 def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
@@ -323,15 +305,11 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
 
 
 def _once(pairs: list[tuple[str, object]]) -> Row:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise DataError(f"expected each key once, got {_brief(twice)} again.")
-    return found
-
-
-# ---- CSV and TSV ---------------------------------------------------------------------------------------
+    return row
 
 
 def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -342,9 +320,7 @@ def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, record
             number = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{name}, line {number}: expected CSV with quotes as in RFC 4180, got: {error}."
-        ) from None
+        raise DataError(f"{name}, line {number}: expected CSV as in RFC 4180, got: {error}.") from None
 
 
 def _tsv_records(path: Path, name: str, *, trec: bool) -> Iterator[tuple[int, list[str]]]:
@@ -369,9 +345,7 @@ def _separated_rows(
             raise DataError(f"{where}: expected {len(heading)} columns, got {len(fields)}: {_brief(fields)}.")
         row: Row = dict(zip(heading, fields, strict=True))
         if row.pop("", "0") not in _ITERATIONS:
-            raise DataError(
-                f"{where}: expected 0 in the second of four columns (TREC), got {_brief(fields[1])}."
-            )
+            raise DataError(f"{where}: expected 0 in the second of four columns, got {_brief(fields[1])}.")
         for column in (name for what in _OPTIONAL for name in columns.get(what, ())):
             if column in row and _INTEGER.fullmatch(row[column]):
                 row[column] = int(row[column])
@@ -391,24 +365,19 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str
     return implied[len(fields)]
 
 
-# ---- folders and tables --------------------------------------------------------------------------------
-
-
 def _is_table(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".parquet"
 
 
 def ignored_files(folder: Path) -> dict[str, int]:
     """What is not read of a folder of texts, by ending, and how often; linked folders by name. Hidden files aside."""
-    texts = set(_text_files(folder))
-    links = [
-        file.relative_to(folder).as_posix()
-        for file in _visible(folder)
-        if file.is_dir() and file.is_symlink()
-    ]
-    others = [file for file in _visible(folder) if not file.is_dir() and file not in texts]
-    counts = Counter(file.suffix.lower() if file.is_file() else file.name for file in others)
-    return {**counts, **dict.fromkeys((f"{name}/ (a link)" for name in links), 1)}
+    texts, counts = set(_text_files(folder)), Counter[str]()
+    for path in _visible(folder):
+        if path.is_dir() and path.is_symlink():
+            counts[f"{path.relative_to(folder).as_posix()}/ (a link)"] += 1
+        elif not path.is_dir() and path not in texts:
+            counts[path.suffix.lower() if path.is_file() else path.name] += 1
+    return dict(counts)
 
 
 def _visible(folder: Path) -> Iterator[Path]:
@@ -419,9 +388,7 @@ def _visible(folder: Path) -> Iterator[Path]:
 
 def _text_files(folder: Path) -> list[Path]:
     """All `.txt` and `.md` files below a folder, sorted, without hidden ones."""
-    return sorted(
-        path for path in _visible(folder) if path.suffix.lower() in (".txt", ".md") and path.is_file()
-    )
+    return sorted(p for p in _visible(folder) if p.suffix.lower() in (".txt", ".md") and p.is_file())
 
 
 def find_table(root: Path, name: str, split: str) -> Path | None:

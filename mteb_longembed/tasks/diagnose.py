@@ -101,10 +101,8 @@ def diagnose(
             raise ModelError(str(error)) from error
         name = model if isinstance(model, str) else _name(model)
         counter = counter_of(loaded, name)
-        measured = {
-            part: [counter.ends(text, tried) for text in data["corpus"]["text"]]
-            for part, data in uncut.items()
-        }
+        texts = {part: data["corpus"]["text"] for part, data in uncut.items()}
+        measured = {part: [counter.ends(text, tried) for text in texts[part]] for part in uncut}
         document_lens = [n_tokens for documents in measured.values() for n_tokens, _ in documents]
         if not diagnosis.document_lens:
             diagnosis.document_lens.extend(document_lens)
@@ -156,16 +154,11 @@ _Measured = dict[tuple[str, str], list[tuple[int, list[int]]]]
 
 def _cut(parts: _Parts, measured: _Measured, index: int) -> _Parts:
     """The data with each document cut at its end of this index."""
-    return {
-        part: _with_texts(
-            data,
-            (
-                text[: ends[index]]
-                for text, (_, ends) in zip(data["corpus"]["text"], measured[part], strict=True)
-            ),
-        )
-        for part, data in parts.items()
-    }
+    cut = {}
+    for part, data in parts.items():
+        documents = zip(data["corpus"]["text"], measured[part], strict=True)
+        cut[part] = _with_texts(data, (text[: ends[index]] for text, (_, ends) in documents))
+    return cut
 
 
 def _put(task: AbsTaskRetrieval, parts: _Parts) -> None:

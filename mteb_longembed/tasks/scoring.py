@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import ir_measures
@@ -71,19 +72,14 @@ def score_queries(
             for query, documents in rankings[subset].items()
             if query in judged and documents
         }
-        found = dict.fromkeys((query for query, documents in judged.items() if documents), 0.0)
-        for each in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
-            is_below = metric.NAME == "RR" and each.value * rank < 1 - 1e-9
-            found[each.query_id] = 0.0 if is_below else float(each.value)
         before = f"{subset}/" if len(rankings) > 1 else ""
-        scores |= {before + query: score for query, score in found.items()}
-    judgements = [
-        found for subset in rankings for found in task.dataset[subset][split]["relevant_docs"].values()
-    ]
-    if not any(grade > 0 for found in judgements for grade in found.values()):
-        raise DataError(
-            f"{task.metadata.name}, {split}: no query has a relevant document, so nothing can be scored."
-        )
+        scores |= {before + query: 0.0 for query, documents in judged.items() if documents}
+        for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
+            if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
+                scores[before + score.query_id] = float(score.value)
+    relevant = [task.dataset[subset][split]["relevant_docs"].values() for subset in rankings]
+    if not any(grade > 0 for documents in chain(*relevant) for grade in documents.values()):
+        raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
 
@@ -101,6 +97,20 @@ def ranked(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -
     """The documents that mteb scores, the best first. Of equal scores the larger id is first, as in trec_eval."""
     counted = _counted(task, query, documents)
     return sorted(counted, key=lambda name: (counted[name], name), reverse=True)
+
+
+def answer_depths(task: AbsTaskRetrieval, split: str, subset: str) -> dict[str, float]:
+    """Query id -> place of its answer, from 0 (the document's beginning) to 1; empty if documents do not say it."""
+    data = task.dataset[subset][split]
+    if "depth" not in data["corpus"].column_names:
+        return {}
+    depths = dict(zip(data["corpus"]["id"], data["corpus"]["depth"], strict=True))
+    best = {
+        query: max(judged, key=judged.__getitem__)
+        for query, judged in data["relevant_docs"].items()
+        if judged
+    }
+    return {query: float(depths[document]) for query, document in best.items()}
 
 
 def is_complete(task: AbsTaskRetrieval, split: str, rankings: Any) -> bool:
@@ -130,9 +140,8 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
 
     def add(*fields: Any) -> None:
         for field in fields:
-            raw = (field if isinstance(field, str) else json.dumps(field, sort_keys=True)).encode(
-                "utf-8", "surrogatepass"
-            )
+            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
+            raw = text.encode("utf-8", "surrogatepass")
             digest.update(b"%d:" % len(raw))
             digest.update(raw)
 
@@ -170,7 +179,7 @@ def texts_of(rows: Any) -> Iterator[list[str]]:
 
 def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
     """Sentences about queries that are not scored and documents without text; none if there are none."""
-    found = list(getattr(task, "unjudged", {}).get(split, ()))
+    sentences = list(getattr(task, "unjudged", {}).get(split, ()))
     for subset in task.hf_subsets:
         data = task.dataset[subset][split]
         name = f"{task.metadata.name}, {split}" + (f", {subset}" if len(task.hf_subsets) > 1 else "")
@@ -183,5 +192,5 @@ def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
             (empty, len(corpus), "documents have no text"),
         ):
             if n:
-                found.append(f"{name}: {n:,} of {of:,} {sentence}.")
-    return found
+                sentences.append(f"{name}: {n:,} of {of:,} {sentence}.")
+    return sentences

@@ -1,7 +1,5 @@
 """The command line of `compare`: what is asked, what is printed, what is written."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -27,16 +25,13 @@ def parse(*line: str) -> argparse.Namespace:
     return cli._parsed(["compare", *line])
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("90s", 90), ("2h", 7200), ("1.5", 90)])
-def test_a_budget_is_a_time(text, seconds) -> None:
-    assert parse("mini-rope", "-t", "X", "--budget", text).budget == seconds
-
-
-@pytest.mark.parametrize("text", ["soon", "-5m", "0m", "5d"])
-def test_what_is_no_time_is_refused(text, capsys) -> None:
-    with pytest.raises(SystemExit):
-        parse("mini-rope", "-t", "X", f"--budget={text}")
-    assert "expected a time such as 20m, 90s or 2h" in capsys.readouterr().err
+def test_a_budget_is_a_time_and_what_is_none_is_refused(capsys) -> None:
+    for text, seconds in (("20m", 1200), ("90s", 90), ("2h", 7200), ("1.5", 90)):
+        assert parse("mini-rope", "-t", "X", "--budget", text).budget == seconds
+    for text in ("soon", "-5m", "0m", "5d"):
+        with pytest.raises(SystemExit):
+            parse("mini-rope", "-t", "X", f"--budget={text}")
+        assert "expected a time such as 20m, 90s or 2h" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -55,9 +50,7 @@ def test_data_that_do_not_go_together_get_one_sentence(line, message, tmp_path) 
         compare.main(parse("mini-rope", *line, "--output-folder", str(tmp_path)))
 
 
-def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
-    base, files, tmp_path, capsys, monkeypatch
-) -> None:
+def test_the_whole_command_prints_and_writes_a_page(base, files, tmp_path, capsys, monkeypatch) -> None:
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     monkeypatch.setattr("sys.argv", ["mteb-longembed", *line])
     monkeypatch.setattr(costs, "ROUNDS", 2)
@@ -75,9 +68,7 @@ def test_the_whole_command_prints_a_table_a_recommendation_and_writes_a_page(
     (page,) = tmp_path.rglob("compare.html")
     shown = page.read_text().replace("<wbr>", "")
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
-    assert (
-        "12; half of them have 38 to 38 tokens" in shown or "12; half of them have 40 to 40 tokens" in shown
-    )
+    assert re.search(r"12; half of them have (38 to 38|40 to 40) tokens", shown)
     assert page.read_text().startswith("<!DOCTYPE html>") and "Other comparisons" not in page.read_text()
     assert (tmp_path / "figures" / page.parent.name / "cost.png").is_file()
     assert cli.main([*line, "--json"]) == 0
@@ -121,10 +112,8 @@ def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
 
 def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [
-        json.dumps({"id": f"d{i}", "text": f"{tiny.text(30, i)}. {tiny.text(12, i + 50)}."})
-        for i in range(12)
-    ]
+    texts = [f"{tiny.text(30, i)}. {tiny.text(12, i + 50)}." for i in range(12)]
+    rows = [json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts)]
     (tmp_path / "docs.jsonl").write_text("\n".join(rows))
     tiny.sentence_transformer("bert", tmp_path / "tiny")
     model = str(tmp_path / "tiny" / "model")
@@ -144,9 +133,8 @@ def test_a_page_without_figures_says_so_and_bm25_draws_no_bars(base, files, tmp_
     (tmp_path / "matplotlib.py").write_text("raise ImportError")
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path / "out")]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "mteb_longembed", *line], env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "mteb_longembed", *line]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "BM25S" not in done.stderr and "sub-models" not in done.stderr
     (page,) = tmp_path.rglob("compare.html")
@@ -158,13 +146,8 @@ def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_p
     files = {name: data / path for name, path in paths.items()}
     options = {"strategies": ["gp"], "bm25": False, "show": False, "say": lambda _: None, "folder": tmp_path}
     made = mteb_longembed.Data.from_files(**files)
-    scores = [
-        {row.name: row.score for row in found.rows}
-        for found in (
-            mteb_longembed.compare(base, made, **options),
-            mteb_longembed.compare(base, **files, **options),
-        )
-    ]
+    found = mteb_longembed.compare(base, made, **options), mteb_longembed.compare(base, **files, **options)
+    scores = [{row.name: row.score for row in one.rows} for one in found]
     assert scores[0] == scores[1] and len(scores[0]) == 2
     assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
     with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):

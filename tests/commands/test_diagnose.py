@@ -1,9 +1,6 @@
 """`mteb-longembed diagnose` shows table, verdict, data and figure."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -44,9 +41,7 @@ def test_table_has_scores_and_the_share_of_longer_documents() -> None:
     )
 
 
-def test_figure_and_data_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figure_and_data_are_written(tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("matplotlib")
     asked = []
     monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or FOUND)
@@ -62,7 +57,7 @@ def test_figure_and_data_are_written(
     assert told["curves"]["a"]["128"] == {"mean": 40, "low": 35, "high": 45}
 
 
-def test_lengths_are_numbers_with_commas_between(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lengths_are_numbers_with_commas_between(capsys) -> None:
     with pytest.raises(SystemExit):
         cli.main(["diagnose", "-t", "Some", "--lengths", "128;512"])
     assert "expected whole numbers with commas between them, got '128;512'" in capsys.readouterr().err

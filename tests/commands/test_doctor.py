@@ -1,7 +1,5 @@
 """`mteb-longembed doctor`: what is there, what is wrong, and an exit status that says so."""
 
-from __future__ import annotations
-
 import json
 from importlib import metadata
 
@@ -34,10 +32,8 @@ def test_everything_is_in_the_json(quick, capsys, monkeypatch) -> None:
     assert found["versions"]["torch"] == metadata.version("torch")
     assert found["hub"]["answers"] is False and found["hub"]["offline mode (HF_HUB_OFFLINE)"] is True
     assert found["store"] == {"folder": str(quick / "store"), "bytes": 1000, "limit in bytes": 2 << 30}
-    assert {section["folder"] for section in found["caches"].values()} == {
-        str(quick / "hub"),
-        str(quick / "mteb"),
-    }
+    folders = {section["folder"] for section in found["caches"].values()}
+    assert folders == {str(quick / "hub"), str(quick / "mteb")}
     assert found["problems"] == []
 
 
@@ -66,12 +62,7 @@ def test_the_kernel_that_is_named_is_the_one_that_runs(quick) -> None:
     ("capability", "dtype", "paths", "why"),
     [
         ((9, 0), "bfloat16", {"absolute and rotary": "packed", "mpnet and roformer": "padded"}, None),
-        (
-            (9, 0),
-            "float32",
-            {"absolute and rotary": "padded", "t5": "Flex"},
-            ":dtype=bf16 is the faster form",
-        ),
+        ((9, 0), "float32", {"absolute and rotary": "padded", "t5": "Flex"}, ":dtype=bf16 is the faster"),
         ((7, 5), "float32", {"se, rerope and dca": "efficient", "t5": "blocks"}, "capability 8.0, got 7.5"),
     ],
 )
@@ -86,10 +77,7 @@ def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> N
     monkeypatch.setenv("MTEB_LONGEMBED_AUTOLOAD", "0")
     assert cli.main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert (
-        "problem: the mteb command does not find our tasks and models, because MTEB_LONGEMBED_AUTOLOAD=0"
-        in shown
-    )
+    assert "problem: the mteb command does not find our tasks" in shown and "_AUTOLOAD=0" in shown
     assert "limit in bytes  2.00 GiB" in shown
 
 

@@ -1,7 +1,5 @@
 """Single queries and places of answers, compared with the rankings on the disk."""
 
-from __future__ import annotations
-
 import json
 
 import mteb

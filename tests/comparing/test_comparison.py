@@ -1,7 +1,5 @@
 """A whole comparison on a tiny model and a small corpus: evaluations, resume, budget, what is written."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -54,7 +52,7 @@ def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(bas
 def test_candidates_that_cannot_be_are_told(base) -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
         candidates_of(base, ["gpp"])
-    with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute positions"):
+    with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute .*fit: none, pcw"):
         candidates_of(base, ["se"])
     with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
         candidates_of(base, ["none"], 64)
@@ -97,9 +95,7 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_pa
     assert len(found.rows) == 2 and found.left_out[0].endswith("is left out: gp does not work today.")
 
 
-def test_under_a_budget_what_costs_nothing_runs_first_then_what_was_named_then_the_cheap_ones(
-    base, task, small, tmp_path, monkeypatch
-) -> None:
+def test_under_a_budget_free_ones_run_first_then_named_then_cheap(base, task, small, tmp_path, monkeypatch):
     pytest.importorskip("bm25s")
     rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
     monkeypatch.setattr(comparing, "speed", lambda model, _, is_new: (rates[model.first.strategy.key()], 4))
@@ -113,9 +109,7 @@ def test_under_a_budget_what_costs_nothing_runs_first_then_what_was_named_then_t
     hurried = compare(small, task, tmp_path / "h", budget=1e-3, bm25=True)
     assert [row.name for row in hurried.rows] == ["bm25"]
     assert "3 of 4 candidates were not tried" in hurried.recommendation.sentences[0]
-    with pytest.raises(
-        InputError, match=r"^compare must finish at least one candidate, got none: give a larger"
-    ):
+    with pytest.raises(InputError, match=r"^compare must finish at least one candidate, got none: give "):
         compare(small[2:], task, tmp_path / "x", budget=600)
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")

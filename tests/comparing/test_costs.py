@@ -1,7 +1,5 @@
 """What is said of a candidate's cost, compared with all documents encoded and tokenised one by one."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -104,25 +102,20 @@ def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() ->
     assert len(costs.sample([long], "cpu")) == 1
 
 
-def test_rounds_are_interleaved_on_the_same_documents_and_a_fusion_has_its_encoders_speed(
-    base, task, tmp_path, monkeypatch
-) -> None:
+def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(base, task, tmp_path, monkeypatch):
     pytest.importorskip("bm25s")
-    calls: list[tuple[str, tuple[str, ...]]] = []
-    new: list[bool] = []
-    measure = comparison.speed
+    calls, measure = [], comparison.speed
 
     def recorded(model: Any, texts: list[str], *, is_new: bool) -> tuple[float, int]:
-        calls.append((str(model.resolved.spec.strategy), tuple(texts)))
-        new.append(is_new)
+        calls.append((str(model.resolved.spec.strategy), is_new, tuple(texts)))
         return measure(model, texts, is_new=is_new)
 
     monkeypatch.setattr(comparison, "speed", recorded)
     tails = ("none@16", "gp@128", "gp@128,center=corpus")
     who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
     found = compare(who, task, tmp_path, bm25=True)
-    assert [name for name, _ in calls] == ["none", "gp"] * 3 and len({texts for _, texts in calls}) == 1
-    assert new == [True] * 2 + [False] * 4
+    assert [name for name, *_ in calls] == ["none", "gp"] * 3 and len({texts for *_, texts in calls}) == 1
+    assert [is_new for _, is_new, _ in calls] == [True] * 2 + [False] * 4
     by_name = {row.name: row.cost for row in found.rows}
     (fusion,) = [name for name in by_name if "fuse=bm25" in name]
     encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)

@@ -1,7 +1,5 @@
 """What `compare` keeps belongs to one model, one data set and one evaluation, and is checked when it is read."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -147,14 +145,8 @@ class Judged:
         self.dataset = {"default": {"test": {"relevant_docs": judged}}}
 
 
-METRICS = {
-    "nDCG": "ndcg_cut_",
-    "R": "recall_",
-    "P": "P_",
-    "AP": "map_cut_",
-    "Success": "success_",
-    "RR": "mrr_",
-}
+METRICS = {"nDCG": "ndcg_cut_", "R": "recall_", "P": "P_", "AP": "map_cut_", "RR": "mrr_"}
+METRICS["Success"] = "success_"
 ids = st.sampled_from([f"d{i}" for i in range(6)] + ["d10", "D1", "é"])
 
 
@@ -179,9 +171,7 @@ def test_each_metric_equals_mtebs_for_each_query_ties_included(judged, ranked, k
 def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:
     assert str(read_metric("mrr_at_10")) == "RR@10" and str(main_metric(LongEmbedPasskey())) == "nDCG@1"
     for text in ("F1@10", "nDCG", "nDCG@0", "nDCG@x", ""):
-        with pytest.raises(
-            InputError, match=r"a metric must be one of nDCG, R, P, AP, RR, Success at a rank"
-        ):
+        with pytest.raises(InputError, match="a metric must be one of nDCG, R, P, AP, RR, Success at"):
             read_metric(text)
 
 
@@ -190,9 +180,8 @@ def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:
 
 def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
     rows = ["北京的冬天很冷经常下雪", "上海的夏天又热又潮湿", "我们昨天去山上看红叶了"]
-    (tmp_path / "c.jsonl").write_text(
-        "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(rows))
-    )
+    lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(rows)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
     (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
     (tmp_path / "j.tsv").write_text("a\t1\t1\n")
     found = {}
@@ -242,10 +231,8 @@ def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> N
                 file.write(json.dumps({"id": i, "text": f"{i} " + "lorem ipsum " * 4000}) + "\n")
         (root / "q.jsonl").write_text('{"id": "q", "text": "lorem"}\n')
         (root / "j.tsv").write_text("q\t0\t1\n")
-        done = subprocess.run(
-            [sys.executable, "-c", GROWTH, str(root)], capture_output=True, text=True, check=True
-        )
-        documents, peaks[n] = map(int, done.stdout.split())
+        done = subprocess.check_output([sys.executable, "-c", GROWTH, str(root)], text=True)
+        documents, peaks[n] = map(int, done.split())
         assert documents == n
     text = 1000 * 48_000 / 1024  # KiB of a thousand documents
     # 100,000 documents of 10,000 tokens are 4.6 GiB of text, so three times the text leaves room for a model in 24 GiB
@@ -254,18 +241,16 @@ def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> N
 
 
 def test_two_comparisons_at_one_folder_share_work_and_lose_nothing(base, tmp_path) -> None:
-    line = command(base, folder(tmp_path), tmp_path / "out", "--json", "--strategies", "gp,rp")
-    line = [sys.executable, "-m", "mteb_longembed", *line]
+    asked = command(base, folder(tmp_path), tmp_path / "out", "--json")
+    line = [sys.executable, "-m", "mteb_longembed", *asked]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}
-    both = [
-        subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(line, env=environment, **piped) for _ in range(2)]
     outputs = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     first, second = ({c["name"]: c["score"] for c in json.loads(out)["candidates"]} for out, _ in outputs)
-    assert first == second and len(first) == 3
-    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 3
+    assert first == second and len(first) == 2
+    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 2
 
 
 # ---- no traceback ---------------------------------------------------------------------------------------
@@ -290,19 +275,16 @@ def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
 TOO_SHORT = "the target length must be at least the trained length of 16 tokens, got 8"
 
 
-@pytest.mark.parametrize(
-    ("out", "options", "message"),
-    [
-        ("out", ["--target", "8"], TOO_SHORT),
-        ("out", ["--target", "8", "--no-bm25"], TOO_SHORT),
-        ("file", ["--no-bm25"], "--output-folder is a folder, but"),
-    ],
-)
-def test_options_that_cannot_be_are_said(base, tmp_path, capsys, out, options, message) -> None:
+def test_options_that_cannot_be_are_said(base, tmp_path, capsys) -> None:
     (tmp_path / "file").write_text("")
-    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder", str(tmp_path / out)]
-    assert cli.main([*line, *options]) == 2
-    assert message in capsys.readouterr().err
+    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder"]
+    for options, message in (
+        (["out", "--target", "8"], TOO_SHORT),
+        (["out", "--target", "8", "--no-bm25"], TOO_SHORT),
+        (["file", "--no-bm25"], "--output-folder is a folder, but"),
+    ):
+        assert cli.main([*line, str(tmp_path / options[0]), *options[1:]]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_cache_that_cannot_be_made_and_a_folder_that_is_gone_get_a_sentence(tmp_path) -> None:
@@ -315,14 +297,8 @@ def test_a_cache_that_cannot_be_made_and_a_folder_that_is_gone_get_a_sentence(tm
         (["-m", "mteb_longembed"], {"MTEB_CACHE": str(tmp_path / "file" / "x")}, "the system refuses"),
     ):
         line = [sys.executable, *start, "compare", "mini-rope", "-t", "LongEmbedPasskey", "--output-folder"]
-        done = subprocess.run(
-            [*line, str(tmp_path / "out")],
-            env={**os.environ, **environment},
-            cwd=gone if start[0] == "-c" else tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        where = {"env": {**os.environ, **environment}, "cwd": gone if start[0] == "-c" else tmp_path}
+        done = subprocess.run([*line, str(tmp_path / "out")], **where, capture_output=True, text=True)
         assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 

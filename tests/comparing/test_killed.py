@@ -1,7 +1,5 @@
 """A comparison that is killed without warning loses nothing that it had finished."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -32,12 +30,8 @@ def finished(out: Path) -> dict[Path, int]:
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, files, tmp_path) -> None:
     out = tmp_path / "killed"
-    killed = subprocess.Popen(
-        command(base, files, out),
-        env=environment(tmp_path),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    unread = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    killed = subprocess.Popen(command(base, files, out), env=environment(tmp_path), **unread)
     until = time.monotonic() + PATIENCE
     while len(finished(out)) < 2 and killed.poll() is None and time.monotonic() < until:
         time.sleep(0.002)

@@ -1,7 +1,5 @@
 """Ranked rows, and the rule of the recommendation on constructed rows with known winners, ties and noise."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace
@@ -110,9 +108,8 @@ def test_the_best_is_named_with_its_gain_and_the_command_to_type() -> None:
     rows = [row("mine+ntk@4096", 80, (30, 20, 40)), row("mine+none@512", 50, loss=(-30, -40, -20), base=True)]
     found = recommend(rows, ["LongEmbedPasskey"], 50)
     assert (found.verdict, found.best, found.cheapest) == ("better", "mine+ntk@4096", "mine+ntk@4096")
-    assert found.sentences[0] == (
-        "mine+ntk@4096 is best with 80.0, +30.0 points against its base (+20.0 to +40.0 on 50 queries)."
-    )
+    gain = "+30.0 points against its base (+20.0 to +40.0 on 50 queries)"
+    assert found.sentences[0] == f"mine+ntk@4096 is best with 80.0, {gain}."
     assert 'mteb_longembed.load("mine+ntk@4096")' in found.sentences[-1]
     assert "mteb run -m mine+ntk@4096 -t LongEmbedPasskey" in found.sentences[-1]
 
@@ -153,11 +150,8 @@ def test_when_the_base_or_bm25_is_best_it_says_that() -> None:
 
 
 def test_drawn_queries_recommend_nothing_about_bm25() -> None:
-    rows = [
-        row(BM25, 90, speed=None),
-        row("mine+ntk@4096", 80, (30, 20, 40)),
-        row("mine+none@512", 50, base=True),
-    ]
+    others = [row("mine+ntk@4096", 80, (30, 20, 40)), row("mine+none@512", 50, base=True)]
+    rows = [row(BM25, 90, speed=None), *others]
     assert recommend(rows, [], 50, proxy=True).best == "mine+ntk@4096"
 
 
@@ -169,10 +163,7 @@ def test_a_search_is_loaded_by_search() -> None:
 def test_without_its_base_nothing_is_said_about_a_gain() -> None:
     found = recommend([row("mine+ntk@4096", 80), row("mine+pi@4096", 70, loss=(-10, -20, -3))], [], 50)
     assert found.verdict == "undecided"
-    assert found.sentences[0] == (
-        "mine+ntk@4096 has the highest score (80.0). Its base did not take part, so nothing is known about what it "
-        "gains."
-    )
+    assert found.sentences[0].startswith("mine+ntk@4096 has the highest score (80.0). Its base did not take")
 
 
 BEST = row("mine+ntk@4096", 80, (30, 20, 40), speed=500.0)
@@ -181,9 +172,8 @@ BEST = row("mine+ntk@4096", 80, (30, 20, 40), speed=500.0)
 def test_only_what_really_differs_is_cheaper() -> None:
     overlapping = row("mine+gp@4096", 79, (29, 20, 40), (-1, -1.5, 1), speeds=[490.0, 5000.0, 6000.0])
     found = recommend([BEST, overlapping], [], 50)
-    assert found.cheapest == found.smallest == BEST.name and "Nothing faster or smaller" in " ".join(
-        found.sentences
-    )
+    assert found.cheapest == found.smallest == BEST.name
+    assert "Nothing faster or smaller" in " ".join(found.sentences)
     small = row("mine+pi@4096", 79, (29, 20, 40), (-1, -1.5, 1), speed=400.0, bytes=512.0)
     found = recommend([BEST, overlapping, small], [], 50)
     assert (found.cheapest, found.smallest) == (BEST.name, small.name)
@@ -192,17 +182,12 @@ def test_only_what_really_differs_is_cheaper() -> None:
 
 def test_bm25_is_compared_with_the_best() -> None:
     for loss, words in [
-        (
-            (-20, -30, -10),
-            "BM25, which needs no vectors, scores 60.0: -20.0 points (-30.0 to -10.0) against the best.",
-        ),
+        ((-20, -30, -10), "no vectors, scores 60.0: -20.0 points (-30.0 to -10.0) against the best."),
         ((-2, -5, 1), "-2.0 points (-5.0 to +1.0), so these queries cannot tell it from the best."),
     ]:
         rows = [BEST, row(BM25, 60, loss=loss, speed=None)]
         assert any(sentence.endswith(words) for sentence in recommend(rows, [], 50).sentences)
-        assert not any(
-            "BM25, which" in sentence for sentence in recommend(rows, [], 50, proxy=True).sentences
-        )
+        assert "BM25, which" not in " ".join(recommend(rows, [], 50, proxy=True).sentences)
 
 
 def test_a_longer_target_is_named_if_the_best_reads_too_little() -> None:
@@ -234,8 +219,5 @@ def test_a_longer_target_is_named_whoever_wins() -> None:
 
 
 def test_the_verdict_says_how_many_were_not_tried() -> None:
-    assert (
-        recommend([BEST], [], 50, untried="7 of 9 candidates")
-        .sentences[0]
-        .endswith(" 7 of 9 candidates were not tried: --budget was too short.")
-    )
+    (sentence, *_) = recommend([BEST], [], 50, untried="7 of 9 candidates").sentences
+    assert sentence.endswith(" 7 of 9 candidates were not tried: --budget was too short.")

@@ -1,7 +1,5 @@
 """The bases that most tests of this room extend, loaded and on a hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models with adapters (LoRA): saved, loaded, shared, merged and extended, with the same embeddings everywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

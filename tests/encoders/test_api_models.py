@@ -1,7 +1,5 @@
 """`+pcw` on an encoder behind an API: a loopback server speaks it, the tokenizer is made here."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -17,13 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.api_models import (
-    WindowedEncoder,
-    load_windowed,
-    tiktoken_starts,
-    token_starts_of,
-    windowed,
-)
+from mteb_longembed.encoders import api_models
+from mteb_longembed.encoders.api_models import WindowedEncoder, tiktoken_starts, windowed
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
@@ -60,10 +53,8 @@ class Api(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         type(self).seen.append({"path": self.path, **asked})
-        data = [
-            {"object": "embedding", "index": i, "embedding": vector(text).tolist()}
-            for i, text in enumerate(asked["input"])
-        ]
+        vectors = [vector(text).tolist() for text in asked["input"]]
+        data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(vectors)]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         body = json.dumps({"object": "list", "data": data, "model": asked["model"], "usage": usage}).encode()
         self.send_response(200)
@@ -175,10 +166,10 @@ def test_what_does_not_fit_is_said_in_one_sentence():
         windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
     other = base.model_copy(update={"loader_kwargs": {}})
     with pytest.raises(InputError, match="names no tokenizer for it"):
-        load_windowed(other, ParallelContextWindows(trained_len=8, target_len=16), "x")
+        api_models.load_windowed(other, ParallelContextWindows(trained_len=8, target_len=16), "x")
 
 
 def test_a_missing_tiktoken_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
     with pytest.raises(ModelError, match=r"pip install mteb-longembed\[api\]"):
-        token_starts_of(mteb.get_model_meta(ADA))
+        api_models.token_starts_of(mteb.get_model_meta(ADA))

@@ -1,7 +1,5 @@
 """Extended models behind mteb's encoder protocol."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exported checkpoints need none of our code and embed as ours do with logn=off, or are refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -16,16 +14,13 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
-from tests.encoders.families.test_rotary import GQA, LO, LT
+from tests.encoders.families.test_rotary import GQA, LINEAR, LO, LT
 
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
 MODELS = {
     "bert": ("bert", {}),
     "mistral": ("mistral", {**GQA, "sliding_window": LO}),
-    "linear": (
-        "llama",
-        {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},
-    ),
+    "linear": ("llama", {**GQA, "rope_parameters": LINEAR}),
 }
 READER = """
 import sys

@@ -3,8 +3,6 @@
 The ordinary suite runs the strategies that claim to export, `pytest -m long` all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 from tests.encoders.families.test_rotary_scaling import SCALINGS
+from tests.encoders.test_training import RELATIVE
 
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
@@ -31,47 +30,38 @@ def rope(rope_type: str, **parameters: object) -> dict:
     return {"rope_type": rope_type, "rope_theta": 500.0, **parameters}
 
 
+HALF = {"partial_rotary_factor": 0.5}
+DYNAMIC = rope("dynamic", factor=2.0)
+BY_LAYER = {"full_attention": rope("linear", factor=2.0), "sliding_attention": rope("default")}
+WINDOWS = {"use_sliding_window": True, "sliding_window": LO}
 #: test id -> model type, configuration: every way in which transformers scales or lays out rotary positions,
 #: and one model of each other family
 BASES: dict[str, tuple[str, dict]] = {
     "default": ("llama", {**GQA, "rope_parameters": rope("default")}),
     **{kind: ("llama", {**GQA, "rope_parameters": rope(kind, **more)}) for kind, more in SCALINGS.items()},
-    "proportional": (
-        "llama", {**GQA, "rope_parameters": rope("proportional", partial_rotary_factor=0.5, factor=2.0)}
-    ),
-    "partial": ("stablelm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
-    "partial-linear": ("phi", {"rope_parameters": rope("linear", partial_rotary_factor=0.5, factor=2.0)}),
-    "partial-interleaved": ("glm", {**GQA, "rope_parameters": rope("default", partial_rotary_factor=0.5)}),
+    "proportional": ("llama", {**GQA, "rope_parameters": rope("proportional", factor=2.0, **HALF)}),
+    "partial": ("stablelm", {**GQA, "rope_parameters": rope("default", **HALF)}),
+    "partial-linear": ("phi", {"rope_parameters": rope("linear", factor=2.0, **HALF)}),
+    "partial-interleaved": ("glm", {**GQA, "rope_parameters": rope("default", **HALF)}),
     "per-layer": ("gemma3_text", GEMMA),
-    "per-layer-linear": (
-        "gemma3_text",
-        {**GEMMA, "rope_parameters": {"full_attention": rope("linear", factor=2.0), "sliding_attention": rope(
-            "default")}},
-    ),
+    "per-layer-linear": ("gemma3_text", {**GEMMA, "rope_parameters": BY_LAYER}),
     "modernbert": ("modernbert", {**LAYERS, "local_attention": 12}),
     "window-at-lo": ("mistral", {**GQA, "sliding_window": LO}),
-    "windows-by-layer": (
-        "qwen2", {**GQA, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": LO}
-    ),
+    "windows-by-layer": ("qwen2", {**GQA, **WINDOWS, "max_window_layers": 1}),
     "soft-capped": ("gemma2", {**GEMMA2, "layer_types": ["full_attention"] * 2}),
     "soft-capped-window": ("gemma2", {**GEMMA2, **LAYERS, "sliding_window": LO + 4}),
     "bidirectional": ("gemma3_text", {**GEMMA, "use_bidirectional_attention": True}),
-    "dynamic-with-room": (
-        "llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": rope("dynamic", factor=2.0)}
-    ),
+    "dynamic-with-room": ("llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": DYNAMIC}),
     "roformer": ("roformer", {"embedding_size": 32}),
     "absolute": ("bert", {}),
     "absolute-from-padding": ("roberta", {}),
-    "relative": (
-        "t5", {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": LO}
-    ),
+    "relative": ("t5", {**RELATIVE, "n_positions": LO}),
     "unknown": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
 }  # fmt: skip
 
 #: strategy -> the parameters it is exported with; `logn` is off, where "-" it has its default
 VARIANTS: list[tuple[str, dict]] = [
-    (key, {}) for key in STRATEGIES
-] + [
+    *((key, {}) for key in STRATEGIES),
     ("gp", {"factor": "target"}), ("pi", {"short": "scale"}), ("ntk", {"short": "keep"}),
     ("ntk", {"factor": 3.0}), ("yarn", {"short": "scale", "beta_fast": 4.0}),
     ("yarn", {"factor": 3.0, "beta_fast": 4.0}), ("pi", {"logn": True}), ("yarn", {"logn": True}),
@@ -108,10 +98,7 @@ def outcome(base: SentenceTransformer, key: str, params: dict, folder: Path) -> 
     if logn_lost:
         ours = mteb_longembed.extend(base, key, target, LO, **{**params, "logn": False})
     texts = (LONG if short_lost else SHORT + LONG) if target == LT else SHORT
-    if batch_lost:
-        theirs = np.stack([stock.encode(text) for text in texts])
-    else:
-        theirs = stock.encode(texts)
+    theirs = np.stack([stock.encode(text) for text in texts]) if batch_lost else stock.encode(texts)
     gap = float(np.abs(theirs - ours.encode(texts)).max())
     assert gap < 1e-5, f"{gap:.1e} off, lost: {lost}"
     if not batch_lost:
@@ -124,9 +111,7 @@ def cells() -> Iterator[Any]:
     """Every base x every variant; `long` where the suite has another cell of the same kind."""
     for name in sorted(BASES):
         for key, params in VARIANTS:
-            usual = (key in ("pi", "ntk") and not params) or (
-                key == "yarn" and params.get("short") == "scale"
-            )
+            usual = (key in ("pi", "ntk") and not params) or (key == "yarn" and "short" in params)
             # what has no rule of its own for short inputs
             usual |= name == "absolute" and (key == "rp" or params.get("factor") == "target")
             usual |= name == "linear" and key == "pi" and params.get("short") == "scale"

@@ -1,7 +1,5 @@
 """`dtype=int8`: linear layers in whole numbers, whose results depend on no other token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,9 +12,7 @@ from mteb_longembed.errors import InputError
 from tests import tiny
 from tests.encoders.oracle_matrix import architectures
 
-pytestmark = pytest.mark.skipif(
-    not int8._kernel_is_right(), reason="this processor has no int8 kernel in torch"
-)
+pytestmark = pytest.mark.skipif(not int8._kernel_is_right(), reason="torch has no int8 kernel here")
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +74,8 @@ def test_every_family_stays_close_to_fp32_beyond_its_trained_length(name: str, t
     architectures.built(name, tmp_path / "made").save_pretrained(str(tmp_path / "saved"))
     key = "pi" if name == "distilbert" else "se"
     texts = [tiny.text(n, n) for n in (5, 40, 100)]
-    whole, exact = (
-        longembed.load(f"{tmp_path}/saved+{key}@128:trained_len=16{tail}").encode(texts)
-        for tail in (",dtype=int8", "")
-    )
+    name = f"{tmp_path}/saved+{key}@128:trained_len=16"
+    whole, exact = (longembed.load(f"{name}{tail}").encode(texts) for tail in (",dtype=int8", ""))
     assert ((whole * exact).sum(1) > 0.99).all()
 
 

@@ -1,7 +1,5 @@
 """Bases with a vector for each token (ColBERT): as sentence-transformers runs them, extended, saved, and in mteb."""
 
-from __future__ import annotations
-
 import json
 import string
 from pathlib import Path
@@ -23,8 +21,6 @@ from tests.miniatures import MODERNBERT, byte_bpe
 
 LO, TARGET = 300, 700
 TEXTS = ["the quick, brown fox", "my box.", "five dozen liquor jugs" + " my box" * 30]
-
-
 FORMS = [("modernbert", "fixed", True), ("modernbert", "min", False), ("bert", "min", False)]
 
 
@@ -39,12 +35,9 @@ def folder(request, tmp_path_factory) -> Path:
     expansion = {"strategy": strategy, "attend": attend, "length": 32, "token": "[UNK]"}
     first = Transformer(str(inner), max_seq_length=LO, document_length=LO, query_expansion=expansion)
     width = first.get_embedding_dimension()
-    modules = [
-        first,
-        Dense(width, 16, bias=False, activation_function=None, module_input_name="token_embeddings"),
-        MultiVectorMask(skiplist_words=list(string.punctuation)),
-        Normalize(module_input_name="token_embeddings"),
-    ]
+    dense = Dense(width, 16, bias=False, activation_function=None, module_input_name="token_embeddings")
+    mask = MultiVectorMask(skiplist_words=list(string.punctuation))
+    modules = [first, dense, mask, Normalize(module_input_name="token_embeddings")]
     prompts = {"query": "[Q] ", "document": "[D] "}
     MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts).save_pretrained(str(path / "whole"))
     return path / "whole"
@@ -88,42 +81,34 @@ def test_windows_are_those_of_a_slow_loop(folder):
     model = longembed.extend(folder, "pcw", TARGET)
     base = longembed.extend(folder, "none")
     long = " ".join(TEXTS * 40)
-    features = base.preprocess([long], prompt="[D] ", task="document")
     ids = model.first.token_ids([long], "[D] ", task="document")[0]
     (prefix, suffix), n = model.first._ends(model.first.features_of([ids], "[D] "))[0], len(ids)
     sums: dict[int, list[np.ndarray]] = {}
     for window in model.first.strategy.windows(n, prefix, suffix).tolist():
-        features = base.first.features_of([ids[window]], "[D] ")
-        for module in base:
-            features = module(
-                features, **({"task": "document"} if isinstance(module, MultiVectorMask) else {})
-            )
         # before the last module a token's vector has no length 1
         features = base[1](base.first(base.first.features_of([ids[window]], "[D] ")))
         for place, vector in zip(window, features["token_embeddings"][0].detach().numpy(), strict=True):
             sums.setdefault(place, []).append(vector)
     wanted = np.stack([np.mean(sums[place], 0) for place in range(n)])
-    kept = model.preprocess([long], prompt="[D] ", task="document")
-    mask = model[2]({**kept, "attention_mask": kept["attention_mask"]}, task="document")["attention_mask"][0]
-    wanted = wanted[mask.numpy()] / np.linalg.norm(wanted[mask.numpy()], axis=1, keepdims=True)
+    features = model[2](model.preprocess([long], prompt="[D] ", task="document"), task="document")
+    wanted = wanted[features["attention_mask"][0].numpy()]
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
     same_vectors(wanted, model.encode_document([long])[0])
 
 
+@pytest.mark.parametrize("folder", FORMS[:1], indirect=True)
 def test_mteb_and_search_find_documents(folder):
     model = mteb.get_model(f"{folder}+pcw@{TARGET}")
     meta = model.mteb_model_meta
     assert (meta.model_type, str(meta.similarity_fn_name)) == (["late-interaction"], "MaxSim")
-    result = mteb.evaluate(
-        model, mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_512"]), cache=None
-    )
-    assert 0 <= result.task_results[0].get_score() <= 1
+    task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_512"])
+    assert 0 <= mteb.evaluate(model, task, cache=None).task_results[0].get_score() <= 1
     found = longembed.search(f"{folder}+pcw@{TARGET}")
     found.add(["a", "b"], TEXTS[1:])
     inner = found.protocol.model
     (scores,) = inner.similarity([inner.encode_query(TEXTS[0])], inner.encode_document(TEXTS[1:])).tolist()
-    assert {hit.id: pytest.approx(hit.score, rel=1e-5) for hit in found.search(TEXTS[0])} == dict(
-        zip("ab", scores, strict=True)
-    )
+    hits = {hit.id: hit.score for hit in found.search(TEXTS[0])}
+    assert hits == pytest.approx(dict(zip("ab", scores, strict=True)), rel=1e-5)
 
 
 def test_settings_that_need_one_vector_are_refused(folder):
@@ -145,12 +130,8 @@ def test_pylates_form_is_read_without_pylate(folder, tmp_path):
     modules[1]["type"] = "pylate.models.Dense.Dense"
     (theirs / "modules.json").write_text(json.dumps(modules))
     config = json.loads((theirs / "config_sentence_transformers.json").read_text())
-    config |= {
-        "model_type": "ColBERT",
-        "similarity_fn_name": "MaxSim",
-        "query_prefix": "[Q] ",
-        "document_prefix": "[D] ",
-    }
+    config |= {"model_type": "ColBERT", "similarity_fn_name": "MaxSim"}
+    config |= {"query_prefix": "[Q] ", "document_prefix": "[D] "}
     (theirs / "config_sentence_transformers.json").write_text(json.dumps(config))
     model, stock = longembed.extend(theirs, "pi"), MultiVectorEncoder(str(theirs), device="cpu")
     for encode in ("encode_document", "encode_query"):

@@ -1,7 +1,5 @@
 """The engine gives sentence-transformers' own embeddings, whatever runs with what."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -11,7 +9,6 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching, running, tokenizing
-from mteb_longembed.encoders.engine.tokenizing import CACHE
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
@@ -83,15 +80,11 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
 
 def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
-    CACHE.clear()
     longembed.extend(base, "pi").encode(texts)
-    read: list[int] = []
-    monkeypatch.setattr(
-        tokenizing.CutTokenizer, "_read", lambda self, t, room: read.extend(map(len, t)) or []
-    )
+    again = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
+    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", again)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
-    assert read == []
 
 
 def test_other_inputs_than_texts_go_to_sentence_transformers(base: SentenceTransformer) -> None:
@@ -129,9 +122,8 @@ class Allocator:
             size = features["input_ids"].numel()
             if size > tokens:
                 self.failed.append(size)
-                raise RuntimeError(
-                    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 5368709120 bytes."
-                )
+                told = "can't allocate memory: you tried to allocate 5368709120 bytes."
+                raise RuntimeError(f"DefaultCPUAllocator: {told}")
             self.seen.append(size)
             return original(module, features, **kwargs)
 
@@ -155,22 +147,23 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(base, 
 def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(base, monkeypatch):
     extended = longembed.extend(base, "pi")
     Allocator(extended, 100, monkeypatch)
-    with pytest.raises(CapacityError, match=r"a document of 128 tokens does not fit .* at least 5\.00 GiB"):
+    with pytest.raises(
+        CapacityError, match=r"a document of 128 tokens does not fit .* to allocate 5368709120 bytes"
+    ):
         extended.encode(TEXTS)
 
 
 def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
-    assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
-    assert running.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
-    assert running.is_out_of_memory(RuntimeError("std::bad_alloc"))
-    for library in ("CUBLAS", "CUDNN"):
-        assert running.is_out_of_memory(
-            RuntimeError(f"error: {library}_STATUS_ALLOC_FAILED when calling create")
-        )
     triton = type("OutOfResources", (Exception,), {})
-    assert running.is_out_of_memory(triton("out of resource: shared memory, Required: 163840"))
-    assert running.is_out_of_memory(MemoryError())
-    assert "2.00 GiB more" in running._does_not_fit(7, "CUDA out of memory. Tried to allocate 2.00 GiB.")
+    for lack in (
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("std::bad_alloc"),
+        *(RuntimeError(f"error: {name}_STATUS_ALLOC_FAILED when calling") for name in ("CUBLAS", "CUDNN")),
+        triton("out of resource: shared memory, Required: 163840"),
+        MemoryError(),
+    ):
+        assert running.is_out_of_memory(lack)
+    assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------
@@ -229,8 +222,8 @@ def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(base, monkeypat
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
-    assert "26.0/26.0" in terminal.getvalue()
-    assert terminal.getvalue().count("Encoding: 100%") == 1
+    # a slow machine draws it more often
+    assert "26.0/26.0" in terminal.getvalue().splitlines()[-1] and terminal.getvalue().count("\n") == 1
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:

@@ -1,7 +1,5 @@
 """Whole models on packed batches, on a CPU with the slow kernel in the place of FlashAttention: equal embeddings."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer

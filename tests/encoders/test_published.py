@@ -1,7 +1,5 @@
 """A model that `push_to_hub` uploaded is loaded again by everything that takes a hub id."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -47,23 +45,13 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
     assert found.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
 
 
-def test_sentence_transformers_loads_it_where_our_package_is_installed(online) -> None:
-    model = push("org/bert+pi@128", "me/by-others")
-    stock = SentenceTransformer("me/by-others", trust_remote_code=True, device="cpu")
-    same_vectors(stock.encode(TEXTS), model.encode(TEXTS))
-    assert "LongTransformer" in str(stock)
-    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
-        SentenceTransformer("me/by-others", device="cpu")
-
-
 def test_several_vectors_a_document_make_the_round_trip(online) -> None:
     model = push("org/bert+pi@128:vectors=8", "me/several")
     found = longembed.load("me/several", device="cpu")
     assert isinstance(found, MultiVectorEncoder)
     stock = MultiVectorEncoder("me/several", trust_remote_code=True, device="cpu")
-    for expected, ours, theirs in zip(
-        model.encode_document(TEXTS), found.encode_document(TEXTS), stock.encode_document(TEXTS), strict=True
-    ):
+    encoded = (one.encode_document(TEXTS) for one in (model, found, stock))
+    for expected, ours, theirs in zip(*encoded, strict=True):
         same_vectors(ours, expected)
         same_vectors(theirs, expected)
 
@@ -104,12 +92,10 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
     first = commit(online, "me/moved")
     push("org/bert+gp@64", "me/moved", exist_ok=True)
     second = commit(online, "me/moved")
-    seen = {
-        revision: mteb.get_model_meta("me/moved", revision)
-        for revision in (None, first, f"{first}-{ALGORITHM}", "main", second)
-    }
-    assert [meta.max_tokens for meta in seen.values()] == [64, 128, 128, 64, 64]
-    assert {meta.revision for meta in seen.values()} == {f"{sha}-{ALGORITHM}" for sha in (first, second)}
+    revisions = (None, first, f"{first}-{ALGORITHM}", "main", second)
+    seen = [mteb.get_model_meta("me/moved", revision) for revision in revisions]
+    assert [meta.max_tokens for meta in seen] == [64, 128, 128, 64, 64]
+    assert {meta.revision for meta in seen} == {f"{sha}-{ALGORITHM}" for sha in (first, second)}
     assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == f"{first}-{ALGORITHM}"
 
 
@@ -119,6 +105,8 @@ def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(onl
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     same = mteb.get_model_meta("me/loaded-by-others")
     assert (meta.name, meta.revision, meta.adapted_from) == (same.name, same.revision, "org/bert")
+    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
+        SentenceTransformer("me/loaded-by-others", device="cpu")
 
 
 def test_search_parameters_are_added_to_a_published_name(online) -> None:
@@ -135,10 +123,9 @@ def test_the_hub_is_asked_once_for_a_plain_name_and_the_answer_is_kept(online, t
     registry = model_implementations.MODEL_REGISTRY
     for _ in range(3):
         assert registry.ask_hub(name) is None
-    assert [each for each in online.requests if name in each and "modules.json" in each] == [
-        f"{method} /{name}/resolve/main/modules.json"
-        for method in ("HEAD", "GET")[: 2 if "plain" in name else 1]
-    ]
+    methods = ("HEAD", "GET") if "plain" in name else ("HEAD",)
+    asked = [f"{method} /{name}/resolve/main/modules.json" for method in methods]
+    assert [each for each in online.requests if name in each and "modules.json" in each] == asked
     assert name not in registry and registry.get(name) is None
 
 
@@ -226,13 +213,9 @@ for trusted in (True, False):
 
 def test_without_our_package_it_fails_and_names_what_is_missing(online, tmp_path: Path) -> None:
     push("org/bert+pi@128", "me/needs-us")
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_US],
-        env=online.env(tmp_path, MTEB_LONGEMBED_AUTOLOAD="0"),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    env = online.env(tmp_path, MTEB_LONGEMBED_AUTOLOAD="0")
+    command = [sys.executable, "-c", WITHOUT_US]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     trusted, plain = done.stdout.splitlines()
     for said in (trusted, plain):

@@ -1,7 +1,5 @@
 """Several vectors a document equal slow loops over spans and windows, whatever else is in the batch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,18 +1,13 @@
 """Extended models train after they encoded: nothing that inference cached may stand in autograd's way."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 
 import pytest
 import torch
 from datasets import Dataset
-from sentence_transformers import (
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
 from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
@@ -60,16 +55,17 @@ def test_gradients_after_encoding_are_those_before(family, key, tmp_path):
     assert torch.equal(gradients(model), gradients(fresh))
 
 
-@pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=() if key in USUAL else pytest.mark.long) for key in STRATEGIES]
-)
+KEYS = [pytest.param(key, marks=() if key in USUAL else pytest.mark.long) for key in STRATEGIES]
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_trainer_evaluates_between_steps_and_goes_on(key, tmp_path):
     model = extended(Rotary, key, tmp_path)
     evaluator = EmbeddingSimilarityEvaluator(TEXTS[:4], TEXTS[4:], [0.1, 0.4, 0.2, 0.9])
     evaluator(model)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     pairs = {"anchor": TEXTS[:4], "positive": TEXTS[4:]}
-    arguments = SentenceTransformerTrainingArguments(
+    arguments = Arguments(
         output_dir=str(tmp_path / "out"), max_steps=3, per_device_train_batch_size=2, learning_rate=1e-3,
         eval_strategy="steps", eval_steps=1, save_strategy="no", report_to="none", use_cpu=True,
         logging_strategy="no", disable_tqdm=True,

@@ -1,7 +1,5 @@
 """What the shipped weights are worth; thresholds lie below what was measured, for rounding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

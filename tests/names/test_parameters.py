@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest
@@ -49,15 +47,12 @@ def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -
         Parameter.declared("ntk's x", annotation).read(value)
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)])
-def test_tokens_are_numbers_or_thousands(text, tokens) -> None:
-    assert read_tokens("the target", text) == tokens
-
-
-@pytest.mark.parametrize("text", ["", "4x", "-4", "4.5k", "many", 0, -1, 4.0, True, None, "9" * 400])
-def test_other_token_counts_get_one_sentence(text) -> None:
-    with pytest.raises(InputError, match=r"^the target must be a whole number of at least 1 token"):
-        read_tokens("the target", text)
+def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
+    for text, tokens in (("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)):
+        assert read_tokens("the target", text) == tokens
+    for other in ("", "4x", "-4", "4.5k", "many", 0, -1, 4.0, True, None, "9" * 400):
+        with pytest.raises(InputError, match=r"^the target must be a whole number of at least 1 token"):
+            read_tokens("the target", other)
 
 
 @pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])

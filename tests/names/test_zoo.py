@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
-from mteb_longembed.names.zoo import ZOO, ZooEntry, entry_of
+from mteb_longembed.names.zoo import ZOO, entry_of
 
 PAPER = {
     "e5-base": "intfloat/e5-base-v2",
@@ -47,11 +45,9 @@ def test_prompts_and_revisions_are_those_of_mteb() -> None:
     """mteb may move on; then this tells which entry to look at."""
     from mteb.models.model_implementations import MODEL_REGISTRY
 
-    known: list[ZooEntry] = [
-        entry for name in MODEL_REGISTRY if (entry := entry_of(name)) is not None and entry.kind == "hub"
-    ]
-    assert len(known) > 60
-    for entry in known:
+    entries = [entry for name in MODEL_REGISTRY if (entry := entry_of(name)) and entry.kind == "hub"]
+    assert len(entries) > 60
+    for entry in entries:
         meta = MODEL_REGISTRY[entry.hub_id]
         assert meta.revision == entry.revision, entry.hub_id
         prompts = meta.loader_kwargs.get("model_prompts", {})

@@ -1,7 +1,5 @@
 """A hub with a tiny BERT as intfloat/e5-base-v2, and a base of its own that mteb does not know."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

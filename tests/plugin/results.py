@@ -1,7 +1,5 @@
 """Folders of results as mteb writes them, without a run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

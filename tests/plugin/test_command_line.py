@@ -1,7 +1,5 @@
 """Under the stock `mteb` command our errors are one sentence, and everything else is as it was."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -103,15 +101,9 @@ def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(tmp_path) -> 
         "e5-base+nkt -t LongEmbedPasskey": "unknown strategy 'nkt': did you mean 'ntk'?",
         "mini-rope+ntk -t NFCropus": "unknown task 'NFCropus': did you mean 'NFCorpus'?",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *wrong],
-        env={**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    where = {"env": {**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"}, "cwd": tmp_path}
+    command = [sys.executable, "-c", COMMAND, *wrong]
+    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=300, check=True)
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("mteb-longembed: ")]
     assert len(lines) == 2 and all(told in line for told, line in zip(wrong.values(), lines, strict=True))

@@ -1,7 +1,5 @@
 """A model's `ModelMeta` holds what mteb asks of a submission, wherever some file says it."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 
@@ -48,17 +46,16 @@ def test_a_name_on_a_base_that_nobody_listed_is_complete(online) -> None:
     assert meta.reference == "https://huggingface.co/org/unlisted"
 
 
-@pytest.mark.parametrize(
-    ("base", "origin"), [("e5-base", "intfloat/e5-base-v2"), ("org/unlisted", "org/unlisted")]
-)
+ORIGINS = {"e5-base": "intfloat/e5-base-v2", "org/unlisted": "org/unlisted"}
+
+
+@pytest.mark.parametrize(("base", "origin"), ORIGINS.items())
 def test_a_saved_folder_keeps_its_base_and_describes_itself(online, tmp_path: Path, base, origin) -> None:
     model = longembed.load(f"{base}+pi@1024", device="cpu")
     model.save_pretrained(str(tmp_path / "saved"))
     meta = mteb.get_model_meta(str(tmp_path / "saved"))
     assert meta.adapted_from == origin
-    assert meta.n_parameters == sum(each.numel() for each in model.parameters()), (
-        "with the rows that were added"
-    )
+    assert meta.n_parameters == sum(each.numel() for each in model.parameters()), "with the added rows"
     assert max(meta.embed_dim) == model.get_embedding_dimension()
     assert meta.similarity_fn_name.value == model.similarity_fn_name
     # nobody has published it
@@ -68,9 +65,7 @@ def test_a_saved_folder_keeps_its_base_and_describes_itself(online, tmp_path: Pa
     assert meta.training_datasets == known
 
 
-@pytest.mark.parametrize(
-    ("base", "origin"), [("e5-base", "intfloat/e5-base-v2"), ("org/unlisted", "org/unlisted")]
-)
+@pytest.mark.parametrize(("base", "origin"), ORIGINS.items())
 def test_a_repository_of_ours_is_complete(online, base, origin) -> None:
     repository = f"me/{origin.partition('/')[2]}-pi"
     model = longembed.load(f"{base}+pi@1024", device="cpu")

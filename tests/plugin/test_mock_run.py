@@ -1,7 +1,5 @@
 """mteb's own check of a model, `mteb mock-run`, on one model of each kind of ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mteb
@@ -21,8 +19,7 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_mtebs_own_check_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", "off")
-    found: dict[str, Any] = {
-        task: result for task, result in mteb.mock_run(mteb.get_model(name)).task_results.items() if result
-    }
+    results: dict[str, Any] = mteb.mock_run(mteb.get_model(name)).task_results
+    found = {task: result for task, result in results.items() if result}
     wrong = {task: result.exception for task, result in found.items() if not isinstance(result, TaskResult)}
     assert not wrong and len(found) == KINDS[name]

@@ -1,8 +1,7 @@
 """What mteb finds in its own registries, with a tiny BERT served as intfloat/e5-base-v2."""
 
-from __future__ import annotations
-
 import json
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -53,9 +52,8 @@ def test_mteb_finds_our_tasks_by_name_and_in_its_lists() -> None:
 
 def test_mteb_keeps_its_own_tasks_and_benchmark() -> None:
     assert mteb.get_task("LEMBPasskeyRetrieval").__module__.startswith("mteb.")
-    assert {task.metadata.name for task in mteb.get_benchmark("LongEmbed").tasks}.isdisjoint(
-        task.metadata.name for task in TASKS
-    )
+    theirs = {task.metadata.name for task in mteb.get_benchmark("LongEmbed").tasks}
+    assert theirs.isdisjoint(task.metadata.name for task in TASKS)
 
 
 def test_mteb_finds_our_benchmark() -> None:
@@ -112,9 +110,8 @@ def test_an_alias_its_full_form_and_its_canonical_name_are_one_model(online) -> 
     registry = model_implementations.MODEL_REGISTRY
     names = ["e5-base+pi", "intfloat/e5-base-v2+pi", "intfloat/e5-base-v2+pi@4096", "e5-base+pi:logn=on"]
     assert {registry[name].name for name in names} == {"intfloat/e5-base-v2+pi@4096"}
-    assert all(
-        name in registry and registry.get(name).revision == registry[names[0]].revision for name in names
-    )
+    revision = registry[names[0]].revision
+    assert all(name in registry and registry.get(name).revision == revision for name in names)
     assert mteb.get_model_meta("e5-base").name == "intfloat/e5-base-v2+none@512"
 
 
@@ -174,11 +171,10 @@ def test_an_option_that_a_model_does_not_have_is_told(online) -> None:
 
 
 def test_a_base_that_changed_since_it_was_described_is_refused(base_folder, tmp_path) -> None:
-    import shutil
-
     folder = shutil.copytree(base_folder, tmp_path / "mine")
     meta = mteb.get_model_meta(f"{folder}+rp@1k")
-    SentenceTransformer(str(folder), device="cpu").save_pretrained(str(folder), model_name="other")
+    (folder / "config.json").touch()
+    meta.load_model(device="cpu")  # the same bytes
     with (folder / "config.json").open("a") as file:
         file.write("\n")
     with pytest.raises(InputError, match=r"^local/mine must still be at revision"):
@@ -192,10 +188,7 @@ def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     assert metadata._device(1) == "cuda:1"
     assert (metadata._device("cpu"), metadata._device(None)) == ("cpu", None)
-    with pytest.raises(
-        InputError,
-        match=r"^--device must be the number of an accelerator, counted from 0, and this machine has 2, got 2",
-    ):
+    with pytest.raises(InputError, match=r"^--device must be the number of an accelerator, .* has 2, got 2"):
         metadata._device(2)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
@@ -246,16 +239,12 @@ def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"),
-    [
-        ("mteb.get_tasks", "TASK_LIST"), ("mteb.ResultCache", "save_to_cache"),
-        ("mteb.AbsTask", "_save_task_predictions"),
-    ],
-)  # fmt: skip
-def test_a_name_that_mteb_no_longer_has_is_told_in_one_sentence(monkeypatch, owner, name) -> None:
-    monkeypatch.delattr(sys.modules.get(owner) or getattr(mteb, owner.partition(".")[2]), name)
-    own = owner.rpartition(".")[2]
-    message = rf"^mteb 2\.[\d.]+ has no mteb.*{own}.{name}, which mteb-longembed .* needs to register"
+    "path", ["get_tasks.TASK_LIST", "ResultCache.save_to_cache", "AbsTask._save_task_predictions"]
+)
+def test_a_name_that_mteb_no_longer_has_is_told_in_one_sentence(monkeypatch, path) -> None:
+    owner, _, name = path.partition(".")
+    monkeypatch.delattr(sys.modules.get(f"mteb.{owner}") or getattr(mteb, owner), name)
+    message = rf"^mteb 2\.[\d.]+ has no mteb.*{path}, which mteb-longembed .* needs to register"
     with pytest.raises(LongEmbedError, match=message):
         after_import("mteb")
 
@@ -265,11 +254,11 @@ def test_a_name_that_mteb_no_longer_has_is_told_in_one_sentence(monkeypatch, own
 
 def scores(cache: mteb.ResultCache) -> dict[str, float]:
     """Main score of each model folder's LongEmbedPasskey."""
-    files = (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json")
-    return {
-        "/".join(file.parts[-3:-1]): json.loads(file.read_text())["scores"]["test_256"][0]["main_score"]
-        for file in files
-    }
+    found = {}
+    for file in (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json"):
+        split = json.loads(file.read_text())["scores"]["test_256"]
+        found["/".join(file.parts[-3:-1])] = split[0]["main_score"]
+    return found
 
 
 def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(online, tmp_path) -> None:
@@ -300,8 +289,7 @@ def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
         model = mteb_longembed.load("e5-base+rp@512:trained_len=64", device="cpu")
         first = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
         meta = mteb.get_model_meta("e5-base+rp@512:trained_len=64")
-        again = mteb.evaluate(
-            meta, task, cache=cache, overwrite_strategy="only-cache", show_progress_bar=False
-        )
+        kept = {"overwrite_strategy": "only-cache", "show_progress_bar": False}
+        again = mteb.evaluate(meta, task, cache=cache, **kept)
     assert again.task_results[0].get_score() == first.task_results[0].get_score()
     assert isinstance(meta, ModelMeta) and len(scores(cache)) == 1

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -14,16 +12,11 @@ def toy_run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("toy")
     for name, n_known in (("toy/good+pi@512", 15), ("toy/poor", 5)):
-        mteb.evaluate(
-            ToyEncoder(name, n_known),
-            [ToyPasskey()],
-            cache=mteb.ResultCache(folder / "results"),
-            prediction_folder=folder / name.replace("/", "_"),
-            co2_tracker=False,
-        )
-    return SimpleNamespace(
-        results=folder / "results", good=folder / "toy_good+pi@512", poor=folder / "toy_poor", folder=folder
-    )
+        kept = {"cache": mteb.ResultCache(folder / "results"), "co2_tracker": False}
+        predictions = folder / name.replace("/", "_")
+        mteb.evaluate(ToyEncoder(name, n_known), [ToyPasskey()], prediction_folder=predictions, **kept)
+    good, poor = folder / "toy_good+pi@512", folder / "toy_poor"
+    return SimpleNamespace(results=folder / "results", good=good, poor=poor)
 
 
 @pytest.fixture
@@ -36,4 +29,4 @@ def toy_task(monkeypatch):
         task.load_data()
         return task
 
-    monkeypatch.setattr("mteb_longembed.reports.scores.predictions.load_task", load)
+    monkeypatch.setattr("mteb_longembed.commands.report.load_task", load)

@@ -1,7 +1,5 @@
 """Rows of result files and whole lines, made by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

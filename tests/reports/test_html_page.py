@@ -11,7 +11,6 @@ import pytest
 
 from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, heat_maps
-from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from tests.reports.made import BASE, lines
@@ -28,11 +27,13 @@ FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_fold
 def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
     drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
+    facts = [("Written", "2026-01-02")]
     many = Table(
         "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
     )
-    head = overview([], made, written="2026-01-02")
-    return html_page.write([*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], head)
+    return html_page.write(
+        [*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], facts, ["a > b"]
+    )
 
 
 class _Ids(HTMLParser):
@@ -72,7 +73,7 @@ def test_ids_are_unique_and_every_reference_has_one(page):
 
 def test_the_page_opens_with_what_follows_and_a_legend(page):
     assert page.index('id="overview"') < page.index('class="legend"') < page.index('id="main-generated"')
-    assert "has the highest average of 3 complete models" in page
+    assert "a &gt; b" in page
     assert "<dt>Written</dt><dd>2026-01-02</dd>" in page
 
 

@@ -1,7 +1,5 @@
 """The position sensitivity against hand arithmetic, and against scores that depend on nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -65,12 +63,11 @@ def write(root: Path, documents: Rows, queries: Rows, judged: Rows, ending: str 
             parquet(rows, root / f"{name}.parquet")
         elif ending in (".bare", ".trec"):
             sign = "\t0\t" if ending == ".trec" else "\t"
-            bare = "".join(
-                f"{r['query-id']}{sign}{r['corpus-id']}\t{r['score']}\n" for r in rows if "score" in r
-            )
-            (root / f"{name}{'.jsonl' if name != 'qrels' else '.tsv'}").write_bytes(
-                bare.encode() if name == "qrels" else json_lines(rows)
-            )
+            if name == "qrels":
+                bare = (f"{row['query-id']}{sign}{row['corpus-id']}\t{row['score']}\n" for row in rows)
+                (root / "qrels.tsv").write_text("".join(bare), encoding="utf-8")
+            else:
+                (root / f"{name}.jsonl").write_bytes(json_lines(rows))
         else:
             (root / f"{name}{ending}").write_bytes(BYTES[f"corpus{ending}"](rows))
     return root
@@ -90,14 +87,9 @@ texts = st.text(letters, max_size=20)
 
 @st.composite
 def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
-    documents = [
-        {"_id": name, "title": draw(texts), "text": draw(texts)}
-        for name in draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    ]
-    queries = [
-        {"_id": name, "text": draw(texts.filter(str.strip))}
-        for name in draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    ]
+    ids, asked = (draw(st.lists(names, min_size=1, max_size=most, unique=True)) for most in (4, 3))
+    documents = [{"_id": name, "title": draw(texts), "text": draw(texts)} for name in ids]
+    queries = [{"_id": name, "text": draw(texts.filter(str.strip))} for name in asked]
     pairs = [(q["_id"], d["_id"]) for q in queries for d in documents]
     judged = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
     scores = [1, *(draw(st.integers(-2, 3)) for _ in judged[1:])]
@@ -106,18 +98,13 @@ def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
     ]  # fmt: skip
 
 
+QUOTED = [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}]
+
+
 @settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data_sets())
-@example(
-    (
-        [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}],
-        [{"_id": "7", "text": "?"}],
-        [{"query-id": "7", "corpus-id": "7", "score": 1}],
-    )
-)
-def test_valid_data_read_the_same_from_each_format(
-    tmp_path_factory: Any, made: tuple[Rows, Rows, Rows]
-) -> None:
+@example((QUOTED, [{"_id": "7", "text": "?"}], [{"query-id": "7", "corpus-id": "7", "score": 1}]))
+def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple[Rows, Rows, Rows]) -> None:
     root = tmp_path_factory.mktemp("data")
     everything = "".join(str(value) for rows in made for row in rows for value in row.values())
     ids = "".join(str(row["_id"]) for rows in made[:2] for row in rows)
@@ -130,13 +117,10 @@ def test_valid_data_read_the_same_from_each_format(
     expected = {row["_id"]: f"{row['title']} {row['text']}".strip() for row in made[0]}
     corpus, _, judged = content(first)
     assert dict(zip(corpus["id"], corpus["text"], strict=True)) == expected
-    assert judged == {
-        q: found
-        for q in {row["query-id"] for row in made[2]}
-        if any(
-            (found := {r["corpus-id"]: max(r["score"], 0) for r in made[2] if r["query-id"] == q}).values()
-        )
-    }
+    graded: dict[str, dict[str, int]] = {}
+    for row in made[2]:
+        graded.setdefault(row["query-id"], {})[row["corpus-id"]] = max(row["score"], 0)
+    assert judged == {query: grades for query, grades in graded.items() if any(grades.values())}
     for ending in endings:
         again = beir_task(write(root / ending, *made, ending=ending))
         assert content(again) == content(first), ending
@@ -152,9 +136,7 @@ LINES = "".join(f"q{i}\td{i}\t1\n" for i in range(6))
 
 @pytest.mark.parametrize("document", ["_id", "id", "doc_id"])
 @pytest.mark.parametrize("query", ["_id", "qid", "query_id"])
-def test_ids_have_the_names_that_people_use_and_may_be_integers(
-    tmp_path: Path, document: str, query: str
-) -> None:
+def test_ids_have_the_names_that_people_use_and_may_be_integers(tmp_path, document, query) -> None:
     corpus, queries = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
     corpus.write_bytes(json_lines([{document: 1, "text": "x"}, {document: "b", "title": None, "text": "y"}]))
     queries.write_bytes(json_lines([{query: 7, "query": "who?"}]))
@@ -192,19 +174,15 @@ def test_parts_of_a_published_table_are_one_and_splits_are_kept_apart(tmp_path: 
     (tmp_path / "qrels").mkdir()
     parquet(JUDGED[:4], tmp_path / "qrels" / "test-00000-of-00001.parquet")
     parquet(JUDGED[4:], tmp_path / "qrels" / "dev-00000-of-00001.parquet")
-    task = beir_task(tmp_path, ["dev", "test"])
-    assert {split: len(data["queries"]) for split, data in task.dataset["default"].items()} == {
-        "dev": 2,
-        "test": 4,
-    }
-    assert len(task.dataset["default"]["dev"]["corpus"]) == 6
+    splits = beir_task(tmp_path, ["dev", "test"]).dataset["default"]
+    assert {name: len(split["queries"]) for name, split in splits.items()} == {"dev": 2, "test": 4}
+    assert len(splits["dev"]["corpus"]) == 6
 
 
 def test_saved_tables_are_read_and_a_selection_keeps_its_order(tmp_path: Path) -> None:
     write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, "saved")
-    assert content(beir_task(tmp_path)) == content(
-        beir_task(write(tmp_path / "x", DOCUMENTS, QUERY_ROWS, JUDGED))
-    )
+    plain = beir_task(write(tmp_path / "x", DOCUMENTS, QUERY_ROWS, JUDGED))
+    assert content(beir_task(tmp_path)) == content(plain)
     both = {"dev": Dataset.from_list(JUDGED), "test": Dataset.from_list(JUDGED).select([3])}
     DatasetDict(both).save_to_disk(str(tmp_path / "qrels"))
     assert content(beir_task(tmp_path))[2] == {"q3": {"d3": 1}}
@@ -219,9 +197,7 @@ def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Pat
     task = beir_task(root, ["test", "dev"])
     assert [list(content(task, split)[2]) for split in task.eval_splits] == [["q0"], ["q1"]]
     assert task.unjudged["test"] == ["test.tsv: 5 of 6 queries have no relevant document and are not scored."]
-    with pytest.raises(
-        DataError, match=r"found no qrels/train\.tsv in it \(found in qrels: dev\.tsv, test\.tsv\)"
-    ):
+    with pytest.raises(DataError, match=r"found no qrels/train\.tsv in it \(.*: dev\.tsv, test\.tsv\)"):
         beir_task(root, ["test", "train"])
 
 
@@ -229,9 +205,7 @@ def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Pat
 
 
 def test_a_task_is_named_by_what_is_in_its_files_and_never_like_another_task(tmp_path: Path) -> None:
-    def name(
-        documents: Rows = DOCUMENTS, queries: Rows = QUERY_ROWS, judged: Rows = JUDGED, **options: str
-    ) -> str:
+    def name(documents=DOCUMENTS, queries=QUERY_ROWS, judged=JUDGED, **options: str) -> str:
         root = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "LongEmbedPasskey"
         return str(beir_task(write(root, documents, queries, judged), **options).metadata.name)
 
@@ -345,20 +319,15 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
 def scores_of(task: Any) -> dict[str, float]:
     """Scores of a search by shared words, in which the order of documents decides ties."""
     corpus, queries, _ = content(task)
-    found = {
-        name: {
-            d: float(len(set(text.split()) & set(document.split())))
-            for d, document in zip(corpus["id"], corpus["text"], strict=True)
-        }
-        for name, text in zip(queries["id"], queries["text"], strict=True)
-    }
+    found: dict[str, dict[str, float]] = {}
+    for name, text in zip(queries["id"], queries["text"], strict=True):
+        for document, words in zip(corpus["id"], corpus["text"], strict=True):
+            found.setdefault(name, {})[document] = float(len(set(text.split()) & set(words.split())))
     return score_queries(task, "test", {"default": found})
 
 
 @pytest.mark.parametrize(("name", "change", "rule"), CORRUPTIONS, ids=[f"{c[0]} {c[2]}" for c in CORRUPTIONS])
-def test_no_mistake_in_a_file_changes_a_score_unsaid(
-    tmp_path: Path, name: str, change: Callable[[bytes], bytes], rule: str
-) -> None:
+def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, change, rule) -> None:
     root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED)
     (root / "qrels.jsonl").unlink()
     if name != "qrels.jsonl":
@@ -383,19 +352,14 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (
-            {"documents": [{**row, "text": None} for row in DOCUMENTS]},
-            "corpus, row 1: the text must be a text",
-        ),
+        ({"documents": [{"_id": "d0", "text": None}]}, "corpus, row 1: the text must be a text"),
         ({"documents": [DOCUMENTS[0]] * 2}, "corpus, row 2: expected each id once"),
         ({"documents": [{"_id": 0.0, "text": "x"}]}, "corpus, row 1: the id must be"),
         ({"queries": [{"_id": "q0"}]}, "queries, row 1: text or query is missing"),
         ({"judged": [{**JUDGED[0], "score": 0.5}]}, "qrels, row 1: the score must be an integer"),
     ],
 )
-def test_mistakes_in_tables_are_named_with_the_row(
-    tmp_path: Path, changed: dict[str, Rows], message: str
-) -> None:
+def test_mistakes_in_tables_are_named_with_the_row(tmp_path: Path, changed, message) -> None:
     rows = {"documents": DOCUMENTS, "queries": QUERY_ROWS, "judged": JUDGED, **changed}
     with pytest.raises(DataError, match=message):
         beir_task(write(tmp_path, **rows, ending="saved"))
@@ -405,9 +369,7 @@ def test_mistakes_in_tables_are_named_with_the_row(
 def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> None:
     root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
     (root / "corpus.parquet").write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"corpus\.parquet: expected a table that the datasets library has saved"
-    ):
+    with pytest.raises(DataError, match=r"corpus\.parquet: expected a table that the datasets library"):
         beir_task(root)
 
 
@@ -416,21 +378,17 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     (root / "queries.parquet").unlink()
     with pytest.raises(DataError, match=r"mine: expected a folder in BEIR's format, found no queries\.jsonl"):
         beir_task(root)
-    with pytest.raises(
-        DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found none"
-    ):
+    with pytest.raises(DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found"):
         files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
 
 
-@pytest.mark.parametrize(
-    "text", ['_id,text\nd0,"a', '_id,text\nd0,"a"b\n', "_id,text\nd0,a,b\n", "d0,a\n", "_id,_id,text\n"]
-)
-def test_csv_keeps_to_its_rules(tmp_path: Path, text: str) -> None:
+def test_csv_keeps_to_its_rules(tmp_path: Path) -> None:
     root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
     (root / "corpus.jsonl").unlink()
-    (root / "corpus.csv").write_text(text)
-    with pytest.raises(DataError, match=r"corpus\.csv, line [12]: expected"):
-        beir_task(root)
+    for text in ('_id,text\nd0,"a', '_id,text\nd0,"a"b\n', "_id,text\nd0,a,b\n", "d0,a\n", "_id,_id,text\n"):
+        (root / "corpus.csv").write_text(text)
+        with pytest.raises(DataError, match=r"corpus\.csv, line [12]: expected"):
+            beir_task(root)
 
 
 def test_a_csv_text_may_be_longer_than_pythons_limit(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The quick tasks: a tenth of the queries, everything they need, and a choice that never changes unnoticed."""
 
-from __future__ import annotations
-
 import hashlib
 
 import mteb
@@ -51,9 +49,10 @@ def test_six_tasks_with_names_and_revisions_of_their_own() -> None:
         assert quick.metadata.is_filled()
 
 
-@pytest.mark.parametrize(
-    ("name", "digest"), [("LongEmbedPasskey", "d9d7837b575e"), ("LongEmbedNeedle", "eaca7c0ddde5")]
-)
+DIGESTS = {"LongEmbedPasskey": "d9d7837b575e", "LongEmbedNeedle": "eaca7c0ddde5"}
+
+
+@pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
 def test_a_quick_split_is_a_part_of_the_whole_and_never_changes_unnoticed(name, digest) -> None:
     parts = []
     for task in (mteb.get_task(name), mteb.get_task(f"{name}-quick")):

@@ -4,8 +4,6 @@ QMSum is not part of this project: `LONGEMBED_QMSUM` names a folder with its `co
 `qrels.jsonl` (also `.jsonl.gz`) from the hub's `dwzhu/LongEmbed`. Without it those tests are left out.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -37,9 +35,7 @@ def qmsum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEmbedQMSum:
     return LongEmbedQMSum()
 
 
-def test_qmsum_has_the_statistics_that_mteb_ships(
-    qmsum: LongEmbedQMSum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_qmsum_has_the_statistics_that_mteb_ships(qmsum: LongEmbedQMSum, tmp_path, monkeypatch) -> None:
     shipped = mteb.get_task("LEMBQMSumRetrieval").metadata.descriptive_stats["test"]
     monkeypatch.setattr("mteb_longembed.tasks.task_metadata.STATISTICS", tmp_path)
     monkeypatch.setattr(type(qmsum.metadata), "descriptive_stats", None)

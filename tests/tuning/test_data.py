@@ -8,9 +8,8 @@ from mteb_longembed.tuning.data import open_data, prepare_data
 
 
 def rows(n=12, **extra):
-    return Dataset.from_dict(
-        {"anchor": [f"q{i}" for i in range(n)], "positive": [f"p{i}" for i in range(n)], **extra}
-    )
+    texts = {name: [f"{sign}{i}" for i in range(n)] for name, sign in (("anchor", "q"), ("positive", "p"))}
+    return Dataset.from_dict({**texts, **extra})
 
 
 def test_missing_negatives_are_drawn_from_other_rows_by_the_seed():

@@ -33,16 +33,15 @@ def test_a_split_table_looks_up_what_the_whole_one_does():
     assert torch.equal(rows.weight, table.weight)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expected"), [("pi", [4 * i for i in range(TRAINED)]), ("rp", list(range(TRAINED)))]
-)
+@pytest.mark.parametrize(("strategy", "step"), [("pi", 4), ("rp", 1)])
 @pytest.mark.parametrize("model_type", ["bert", "roberta"])
-def test_kept_rows_are_the_ones_short_inputs_look_up(tmp_path, model_type, strategy, expected):
+def test_kept_rows_are_the_ones_short_inputs_look_up(tmp_path, model_type, strategy, step):
     first = extend(_named(model_type, tmp_path), strategy, 4 * TRAINED)[0]
     table = first.model.embeddings.position_embeddings
     kept = rows_of_short_inputs(first.family, table.num_embeddings)
     below = list(range(first.family.first_row))
-    assert kept.nonzero().flatten().tolist() == below + [first.family.first_row + i for i in expected]
+    expected = [first.family.first_row + step * i for i in range(TRAINED)]
+    assert kept.nonzero().flatten().tolist() == below + expected
 
 
 @pytest.mark.parametrize("model_type", ["bert", "roberta"])

@@ -220,8 +220,8 @@ def loaded_base(model: SentenceTransformer) -> Base:
 
 
 def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
-    said = config.get("pooling_mode")
-    named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    mode = config.get("pooling_mode")
+    named = [mode] if isinstance(mode, str) else mode if isinstance(mode, list) else []
     # older folders have one switch for each mode
     switched = [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
     modes = tuple(mode for mode in named or switched if isinstance(mode, str))

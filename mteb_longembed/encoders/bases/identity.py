@@ -46,12 +46,12 @@ _NAMES = {
     name.rpartition(".")[2]: f"mteb_longembed.encoders.{name}"
     for name in (
         "attention.plan.PlannedAttention", "families.absolute.Absolute", "families.interface.LayerAttention",
-        "families.relative.Relative", "families.relative._Biases", "families.roformer.RoFormer",
+        "families.relative.Relative", "families.roformer.RoFormer",
         "families.roformer._SelfAttention", "families.rotary.MappedRotary", "families.rotary.Rotary",
         "families.unknown.UnknownPositions", "int8.Int8Linear", "modules.LongTransformer", "modules.WindowPooling",
         "span_pooling.FewerVectors", "span_pooling.RaggedVectors", "span_pooling.SpanPooling",
     )
-}  # fmt: skip
+} | {"DistanceBias": "mteb_longembed.encoders.families.relative._Biases"}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

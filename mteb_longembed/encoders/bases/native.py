@@ -85,17 +85,14 @@ def native_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def save_native(source: Path, target: Path) -> None:
     """Save the authors' model as one of transformers' own."""
     config = native_config(json.loads((source / "config.json").read_text(encoding="utf-8")))
-    weights = native_weights(_read_weights(source))
+    if (source / "model.safetensors").is_file():
+        weights = load_file(source / "model.safetensors")
+    elif (source / "pytorch_model.bin").is_file():
+        weights = torch.load(source / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    else:
+        raise ModelError(f"{source} has neither model.safetensors nor pytorch_model.bin.")
     config.save_pretrained(target)
-    save_file(weights, target / "model.safetensors", {"format": "pt"})
-
-
-def _read_weights(folder: Path) -> dict[str, Tensor]:
-    if (folder / "model.safetensors").is_file():
-        return load_file(folder / "model.safetensors")
-    if (folder / "pytorch_model.bin").is_file():
-        return torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
-    raise ModelError(f"{folder} has neither model.safetensors nor pytorch_model.bin.")
+    save_file(native_weights(weights), target / "model.safetensors", {"format": "pt"})
 
 
 def text_config(config: Json) -> PretrainedConfig:

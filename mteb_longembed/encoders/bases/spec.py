@@ -70,25 +70,21 @@ class ModelSpec:
         rules = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
         for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
-        self._check_vectors()
-        self._check_weight()
+        self._check()
 
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # the instance is frozen for others
 
-    def _check_vectors(self) -> None:
-        if isinstance(self.vectors, int) and self.vectors < 1:
-            raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
-        if isinstance(self.max_vectors, int) and self.max_vectors < 1:
-            raise InputError(
-                f"max_vectors must be at least 1 vector for each document, got {self.max_vectors}."
-            )
+    def _check(self) -> None:
+        units = {"vectors": "content token for each vector", "max_vectors": "vector for each document"}
+        for name, unit in units.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and value < 1:
+                raise InputError(f"{name} must be at least 1 {unit}, got {value}.")
         if self.vectors == "window" and "windows" not in self.kind.hooks():
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
-
-    def _check_weight(self) -> None:
         if self.weight is None:
             return
         weight = float(self.weight)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.errors import InputError
@@ -16,8 +18,7 @@ from .interface import TextTransformer
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
-#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
-PARTS_PER_WORKER = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,6 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
     return padded <= budget.fill or padded <= (1 + budget.waste) * (real + n)
 
 
-def split_by_cost(costs: Sequence[float], n_parts: int) -> list[list[int]]:
-    """Lists of indices with about equal cost, the most expensive first. Workers take one list after the other."""
-    order = sorted(range(len(costs)), key=lambda i: (-costs[i], i))
-    share = sum(costs) / max(n_parts, 1)
-    parts: list[list[int]] = []
-    filled = 0.0
-    for i in order:
-        if not parts or filled + costs[i] > share:
-            parts.append([])
-            filled = 0.0
-        parts[-1].append(i)
-        filled += costs[i]
-    return parts
-
-
 #: Characters for each token, roughly. Used only for planning.
 CHARS_PER_TOKEN = 4.5
 #: A block has the tokens of this many batches. The first block has fewer, so that encoding starts at once.
@@ -132,15 +118,20 @@ def tokenised_blocks(
     texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
 ) -> Iterator[tuple[list[int], list[Ids]]]:
     """The blocks with their ids. A thread tokenises each block while the block before it is encoded."""
-    if not blocks:
-        return
 
     def read(indices: list[int]) -> tuple[list[int], list[Ids]]:
         return indices, tokenise([texts[i] for i in indices])
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
-        ahead: Future[tuple[list[int], list[Ids]]] = pool.submit(read, blocks[0])
-        for following in blocks[1:]:
-            block, ahead = ahead.result(), pool.submit(read, following)
-            yield block
-        yield ahead.result()
+        for block in delayed((pool.submit(read, indices) for indices in blocks), 1):
+            yield block.result()
+
+
+def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
+    """The items in their order. Each item is yielded after `ahead` later items have been drawn."""
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting

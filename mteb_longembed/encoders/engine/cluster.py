@@ -11,9 +11,9 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,9 +23,9 @@ from torch import Tensor
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
-from .batching import PARTS_PER_WORKER, Budget, estimated_tokens, split_by_cost
+from .batching import estimated_tokens
 from .engine import Engine
-from .interface import EncodeSettings, EngineModel, TextTransformer
+from .interface import EncodeSettings, EngineModel
 from .keys import row_keys
 from .progress import TokenBar
 from .reading import Reading, warn_once
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 WORKERS_VARIABLE = "MTEB_LONGEMBED_WORKERS"
 #: A part may kill so many workers before the run ends. A part that needs too much memory kills every worker.
 _DEATHS = 3
+#: Parts for each worker. They are small, so that a lost part costs little and no worker waits long for the last part.
+_PARTS_PER_WORKER = 8
 #: A worker of Ray, which has no types.
 Actor = Any
 _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<address>\S+))?")
@@ -110,10 +112,6 @@ class _Worker:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device).eval()
 
-    def pid(self) -> int:
-        """The id of the worker's process on its machine."""
-        return os.getpid()
-
     def kind(self) -> str:
         """The kind of device that it computes on. Rounding depends on it."""
         return self.device.type
@@ -129,7 +127,7 @@ class _Worker:
 
 
 class Workers:
-    """Ray actors with a copy of a model, as it is when they start. They end with this object."""
+    """Ray actors with a copy of a model, as it is now. They end with this object. Ray starts dead ones again."""
 
     def __init__(self, model: ClusterModel, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
@@ -138,11 +136,13 @@ class Workers:
         shared.store = shared.cluster = None
         device = model.device
         # a GPU's tensors cannot be read on a machine without one
-        self._shipped = ray.put(shared.to("cpu"))
+        self._shipped = ray.put(shared.to("cpu"))  # also for those that start again
         model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
-        self._kind = ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        self.actors: list[Actor] = [self._kind.remote(self._shipped) for _ in range(count)]
+        worker = ray.remote(_Worker).options(
+            scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=_DEATHS - 1, **resources
+        )
+        self.actors: list[Actor] = [worker.remote(self._shipped) for _ in range(count)]
         self.device = torch.device(ray.get(self.actors[0].kind.remote()))
         logger.debug("%d Ray workers on %s", count, self.device.type)
 
@@ -152,10 +152,8 @@ class Workers:
         """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
-        waiting = deque(range(len(parts)))
-        deaths = [0] * len(parts)
+        waiting, idle = deque(range(len(parts))), list(self.actors)
         running: dict[object, tuple[int, Actor]] = {}
-        idle = list(self.actors)
         while waiting or running:
             while waiting and idle:
                 actor, number = idle.pop(), waiting.popleft()
@@ -164,76 +162,52 @@ class Workers:
             number, actor = running.pop(done[0])
             try:
                 arrays, reading = ray.get(done[0])
-                idle.append(actor)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
-                # the worker or its machine has died: a new worker starts, and the part goes to the next free worker
-                ray.kill(actor)
-                started = self._kind.remote(self._shipped)
-                self.actors[self.actors.index(actor)] = started
-                idle.append(started)
-                deaths[number] += 1
-                if deaths[number] >= _DEATHS:
-                    longest = max(map(len, parts[number]))
-                    raise CapacityError(
-                        f"{deaths[number]} Ray workers died while they encoded the same {len(parts[number])} "
-                        f"documents (the longest has {longest:,} characters), last error: {type(error).__name__}; use "
-                        "a shorter target length, a smaller batch_size or workers with more memory; with a store, the "
-                        "documents finished before are kept."
-                    ) from None
-                logger.warning("a Ray worker died (%s); its part runs again.", type(error).__name__)
-                waiting.appendleft(number)
-                continue
+                longest = max(map(len, parts[number]))
+                raise CapacityError(
+                    f"{_DEATHS} Ray workers died while they encoded the same {len(parts[number])} documents (the "
+                    f"longest has {longest:,} characters), last error: {type(error).__name__}; use a shorter target "
+                    "length, a smaller batch_size or workers with more memory; with a store, the documents finished "
+                    "before are kept."
+                ) from None
+            idle.append(actor)
             yield number, arrays, reading
 
-    def close(self) -> None:
-        """End the workers."""
-        import ray
 
-        for actor in self.actors:
-            ray.kill(actor)
-
-
+@dataclass
 class ClusterEngine:
     """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
-    def __init__(
-        self,
-        model: EngineModel,
-        workers: Workers,
-        settings: EncodeSettings,
-        store: EmbeddingStore | None = None,
-    ) -> None:
-        self.model = model
-        self.workers = workers
-        self.settings = settings
-        self.store = store
-        self.reading = Reading()
-        self.row_keys = (
-            None if store is None else row_keys(model, workers.device, settings.form, settings.forward_kwargs)
-        )
+    model: EngineModel
+    workers: Workers
+    settings: EncodeSettings
+    store: EmbeddingStore | None = None
+    reading: Reading = field(default_factory=Reading)
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
         first, settings = self.model.first, self.settings
         tokens = [estimated_tokens(text, first.longest) for text in texts]
         keys: list[bytes] = []
-        if self.row_keys is not None:
-            ids = first.token_ids(texts, settings.prompt, **settings.forward_kwargs)
+        stored: Mapping[bytes, np.ndarray] = {}
+        kwargs = settings.forward_kwargs
+        if self.store and (keys_of := row_keys(self.model, self.workers.device, settings.form, kwargs)):
+            ids = first.token_ids(texts, settings.prompt, **kwargs)
             assert ids is not None  # other calls never reach the engine
-            keys = self.row_keys.keys(ids, settings.prompt)
-        stored = self.store.get_many(keys) if self.store is not None and keys else {}
+            keys = keys_of(ids, settings.prompt)
+            stored = self.store.get_many(keys)
         known = [i for i, key in enumerate(keys) if key in stored]
         missing = [i for i in range(len(texts)) if not keys or keys[i] not in stored]
         with TokenBar(sum(tokens), show=show) as bar:
             if known:
                 yield known, [torch.from_numpy(stored[keys[i]]) for i in known]
                 bar.update(sum(tokens[i] for i in known))
-            budget = Budget.of(first, self.workers.device.type, settings.batch_size)
-            costs = [budget.cost(tokens[i]) for i in missing]
-            parts = split_by_cost(costs, PARTS_PER_WORKER * len(self.workers.actors))
-            parts = [[missing[i] for i in part] for part in parts]
+            # dealt out by length, so that parts cost about the same
+            longest_first = sorted(missing, key=lambda i: -tokens[i])
+            n_parts = min(_PARTS_PER_WORKER * len(self.workers.actors), len(missing))
+            parts = [longest_first[first::n_parts] for first in range(n_parts)]
             done = self.workers.run([[texts[i] for i in part] for part in parts], settings)
             for number, arrays, reading in done:
                 part = parts[number]
@@ -266,9 +240,6 @@ def engine_for(
     return ClusterEngine(model, _WORKERS[model], settings, store)
 
 
-#: What `start_multi_process_pool` returns: two queues, and the list of processes.
-Pool = dict[Literal["input", "output", "processes"], Any]
-
 _THREADS = "OMP_NUM_THREADS"
 
 
@@ -283,38 +254,3 @@ def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
         yield
     finally:
         del os.environ[_THREADS]
-
-
-def encode_in_pool(
-    first: TextTransformer,
-    texts: Sequence[str],
-    pool: Pool,
-    take: Callable[[Pool], tuple[int, Sequence[Tensor] | Exception]],
-    *,
-    show: bool,
-    batch_size: int,
-    kwargs: Mapping[str, object],
-) -> list[Tensor]:
-    """Each text's embedding, from workers that get parts of equal cost in tokens.
-
-    `take` waits for a worker and returns a part's number with its embeddings or an exception, which is raised after all
-    parts have returned. `kwargs` are those of a worker's `_inference`.
-    """
-    budget = Budget.of(first, "cpu", batch_size)
-    tokens = [estimated_tokens(text, first.longest) for text in texts]
-    parts = split_by_cost([budget.cost(n) for n in tokens], PARTS_PER_WORKER * len(pool["processes"]))
-    for number, part in enumerate(parts):
-        pool["input"].put([number, [texts[i] for i in part], kwargs])
-    embeddings: dict[int, Tensor] = {}
-    failure: Exception | None = None
-    with TokenBar(sum(tokens), show=show) as bar:
-        for _ in parts:
-            number, output = take(pool)
-            if isinstance(output, Exception):
-                failure = output
-                continue
-            bar.update(sum(tokens[i] for i in parts[number]))
-            embeddings.update(zip(parts[number], output, strict=True))
-    if failure is not None:
-        raise failure
-    return [embeddings[i] for i in range(len(texts))]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as names
-from mteb_longembed.encoders.attention.devices import head_width, path, to_device
+from mteb_longembed.encoders.attention.devices import head_width, path, to_device, why_padded
 from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
-from .batching import Budget, divide, estimated_tokens, plan, tokenised_blocks
+from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised_blocks
 from .interface import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
 from .keys import row_keys
 from .progress import TokenBar
 from .reading import Reading, reading_of, warn_once
-from .running import AHEAD, Results, Runner, delayed, in_fp32, measured_tokens
+from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -30,55 +30,45 @@ logger = logging.getLogger(__name__)
 MEMORY_LIMITS: WeakKeyDictionary[EngineModel, dict[str, float]] = WeakKeyDictionary()
 #: By model and device: the tokens of a batch that fit into memory.
 _MEASURED: WeakKeyDictionary[EngineModel, dict[str, int]] = WeakKeyDictionary()
-#: The models for which the note on their precision was logged.
-_NOTED: WeakSet[EngineModel] = WeakSet()
 
 
 @dataclass(eq=False)
 class _Batch:
-    """A running batch: the arrays from the store, those made from stored windows, and the pieces that run."""
+    """A running batch: the arrays from the store, and the pieces that run."""
 
     indices: list[int]
     ids: list[Ids]
     keys: list[bytes]
     stored: dict[bytes, np.ndarray]
-    from_windows: dict[bytes, np.ndarray]
-    #: Rows that run together, their arrays, and their pooled windows if they are kept.
-    pieces: list[tuple[list[int], Results, Results | None]]
+    #: Rows that run together, and their arrays.
+    pieces: list[tuple[list[int], Results]]
 
 
+@dataclass(eq=False)
 class Engine:
     """One call of `encode` on one device, with a model in evaluation mode."""
 
-    def __init__(
-        self,
-        model: EngineModel,
-        device: torch.device,
-        settings: EncodeSettings,
-        store: EmbeddingStore | None = None,
-    ) -> None:
-        self.model = model
-        self.device = device
-        self.settings = settings
-        self.store = store
+    model: EngineModel
+    device: torch.device
+    settings: EncodeSettings
+    store: EmbeddingStore | None = None
+
+    def __post_init__(self) -> None:
+        model, device, settings = self.model, self.device, self.settings
         self.reading = Reading()
-        kwargs = settings.forward_kwargs
-        self.row_keys = None if store is None else row_keys(model, device, settings.form, kwargs)
-        # several models may pool the same windows in different ways, as in `compare`: windows are encoded once
-        self.shares_windows = (
-            store is not None
-            and store.keeps_windows
-            and self.row_keys is not None
-            and model.shares_windows
-            and set(kwargs) <= {"task"}
-        )
+        form, kwargs = settings.form, settings.forward_kwargs
+        self.row_keys = None if self.store is None else row_keys(model, device, form, kwargs)
         self._limits = MEMORY_LIMITS.setdefault(model, {})
         tokens, batch_size = self._measured(), settings.batch_size
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = Budget.of(model.first, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
-        _note_precision(model, device)
+        inner = model.first.model
+        width = head_width(inner.config.get_text_config())
+        reason = why_padded(device, next(inner.parameters()).dtype, width) or ""
+        if str(device) not in self._limits and model.first.family.packs and ":dtype=bf16" in reason:
+            logger.info("%s: %s.", device, reason)  # at the first call
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -112,18 +102,17 @@ class Engine:
 
     def _start(self, indices: list[int], ids: list[Ids]) -> _Batch:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
-        keys = [] if self.row_keys is None else self.row_keys.keys(ids, self.settings.prompt)
+        keys = [] if self.row_keys is None else self.row_keys(ids, self.settings.prompt)
         stored = self.store.get_many(keys) if self.store is not None and keys else {}
-        pooled = self._pool_cached_windows(ids, keys, stored) if self.shares_windows else {}
-        stored = {**stored, **pooled}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
-        pieces = []
-        for rows, features in self._run(ids, missing):
-            windows = features.pop(names.POOLED_WINDOWS, None)
-            kept = None if windows is None else Results(windows, fetch=True)
+        pieces, start = [], 0
+        for size, features in self.runner([ids[i] for i in missing]) if missing else ():
+            rows = missing[start : start + size]
+            start += size
             arrays = self.settings.collect(features)
-            pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys)), kept))
-        return _Batch(indices, ids, keys, stored, pooled, pieces)
+            pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys))))
+        self._limits[str(self.device)] = self.runner.limit
+        return _Batch(indices, ids, keys, stored, pieces)
 
     def _finish(self, batch: _Batch, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Yield the arrays of a batch and store them. Texts whose arrays are not finite run again first."""
@@ -133,55 +122,23 @@ class Engine:
         if known:
             arrays = [torch.from_numpy(batch.stored[keys[i]]).to(device) for i in known]
             yield [indices[i] for i in known], arrays
-        new = dict(batch.from_windows)
-        for rows, results, pooled in batch.pieces:
+        new: dict[bytes, np.ndarray] = {}
+        for rows, results in batch.pieces:
             arrays, not_finite = results.read()
             for bad in not_finite:
                 features = self._retry_fp32(indices[rows[bad]], ids[rows[bad]], texts)
                 arrays[bad] = self.settings.collect(features)[0].to(arrays[bad].device, arrays[bad].dtype)
             if keys:
-                new.update((keys[i], _numbers(array)) for i, array in zip(rows, arrays, strict=True))
-            if pooled is not None:
-                window_keys = self._window_keys([ids[i] for i in rows])
-                windows, _ = pooled.read()
-                new.update((k, _numbers(windows[i])) for i, k in window_keys.items() if i not in not_finite)
+                # numpy has no bfloat16
+                numbers = (array.float() if array.dtype == torch.bfloat16 else array for array in arrays)
+                new.update((keys[i], array.cpu().numpy()) for i, array in zip(rows, numbers, strict=True))
             yield [indices[i] for i in rows], [array.to(device) for array in arrays]
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing
             if new:
                 self.store.put_many(list(new), list(new.values()))
-            ran = [len(ids[i]) for rows, *_ in batch.pieces for i in rows]
+            ran = [len(ids[i]) for rows, _ in batch.pieces for i in rows]
             self.store.counts.add(ran, [len(ids[i]) for i in known])
-
-    def _pool_cached_windows(
-        self, ids: Sequence[Ids], keys: Sequence[bytes], stored: Mapping[bytes, np.ndarray]
-    ) -> dict[bytes, np.ndarray]:
-        """Key and array of each document whose windows another model has encoded."""
-        assert self.store is not None
-        missing = [i for i, key in enumerate(keys) if key not in stored]
-        window_keys = self._window_keys([ids[i] for i in missing])
-        cached = self.store.get_many(list(window_keys.values()))
-        ready = {missing[i]: cached[key] for i, key in window_keys.items() if key in cached}
-        if not ready:
-            return {}
-        windows = [torch.from_numpy(array).to(self.device) for array in ready.values()]
-        arrays = self.settings.collect(self.model.from_windows(windows, **self.settings.forward_kwargs))
-        return {keys[i]: _numbers(array) for i, array in zip(ready, arrays, strict=True)}
-
-    def _window_keys(self, ids: Sequence[Ids]) -> dict[int, bytes]:
-        """The keys of the windows of those rows that are cut into windows."""
-        assert self.row_keys is not None  # without keys no windows are shared
-        cut = [i for i, row in enumerate(ids) if not self.model.first.family.leaves_unchanged(len(row))]
-        keys = self.row_keys.window_keys([ids[i] for i in cut], self.settings.prompt) if cut else []
-        return dict(zip(cut, keys, strict=True))
-
-    def _run(self, ids: list[Ids], wanted: list[int]) -> Iterator[tuple[list[int], Features]]:
-        """The features of the wanted rows of a batch, and the indices of those that run together."""
-        start = 0
-        for size, features in self.runner([ids[i] for i in wanted]) if wanted else ():
-            yield wanted[start : start + size], features
-            start += size
-        self._limits[str(self.device)] = self.runner.limit
 
     def _forward(self, ids: Sequence[Ids]) -> Features:
         features = self.model.first.features_of(ids, self.settings.prompt)
@@ -190,8 +147,6 @@ class Engine:
             if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
-        if self.shares_windows:
-            features[names.KEEP_WINDOWS] = True
         if self.settings.collect is sentence_embeddings:
             features[names.POOLING] = self.model.pooling
         # by __call__, so that model.compile() has an effect
@@ -230,22 +185,10 @@ class Engine:
         )
 
 
-def _note_precision(model: EngineModel, device: torch.device) -> None:
-    """Say once for each model what half precision is for on this device. A checkpoint in fp32 stays in fp32."""
-    packed, full = path_of(model, device, torch.bfloat16), path_of(model, device)
-    if full.startswith("float32") and ", packed" in packed and model not in _NOTED:
-        _NOTED.add(model)
-        logger.info(
-            "%s: the model computes in float32, in padded batches; with :dtype=bf16 it runs packed with "
-            "FlashAttention, and embeddings change by the rounding of bf16 (8 bits).",
-            device,
-        )
-
-
-def path_of(model: EngineModel, device: torch.device, dtype: torch.dtype | None = None) -> str:
-    """One line that says how a model's documents run on a device, in its own number type or another."""
+def path_of(model: EngineModel, device: torch.device) -> str:
+    """One line that says how a model's documents run on a device."""
     first = model.first
-    dtype = dtype or next(first.model.parameters()).dtype
+    dtype = next(first.model.parameters()).dtype
     line = path(
         device,
         dtype,
@@ -254,9 +197,3 @@ def path_of(model: EngineModel, device: torch.device, dtype: torch.dtype | None 
         planned="attention" in first.strategy.hooks(),
     )
     return f"{str(dtype).removeprefix('torch.')}, {line}"
-
-
-def _numbers(array: Tensor) -> np.ndarray:
-    # numpy has no bfloat16
-    array = array.float() if array.dtype == torch.bfloat16 else array
-    return array.cpu().numpy()

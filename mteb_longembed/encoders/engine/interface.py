@@ -19,7 +19,7 @@ from mteb_longembed.encoders.strategies import Strategy
 
 
 class TextTransformer(Protocol):
-    """The first module of a model: it tokenises, and holds the strategy."""
+    """The first module of a model (`LongTransformer`): it tokenises, and holds the strategy."""
 
     strategy: Strategy
     family: Family
@@ -31,22 +31,13 @@ class TextTransformer(Protocol):
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase | None: ...
     @property
-    def longest(self) -> int:
-        """Tokens kept of a text."""
-
+    def longest(self) -> int: ...
     def token_ids(
         self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
-    ) -> list[Ids] | None:
-        """Each text's ids, prompt and special tokens included. None if the call needs more than plain tokenising."""
-
-    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
-        """The features of a batch of texts with these token ids."""
-
-    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]:
-        """The settings that change each text's embedding, apart from its ids."""
-
-    def packs_on(self, device: torch.device) -> bool:
-        """Whether documents run without padding."""
+    ) -> list[Ids] | None: ...
+    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features: ...
+    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]: ...
+    def packs_on(self, device: torch.device) -> bool: ...
 
 
 class EngineModel(Protocol):
@@ -59,14 +50,7 @@ class EngineModel(Protocol):
     @property
     def pooling(self) -> torch.nn.Module: ...
     def identity(self) -> Identity: ...
-    @property
-    def shares_windows(self) -> bool:
-        """Whether `from_windows` can make the vectors of documents that are cut."""
-
     def __call__(self, features: Features, **kwargs: object) -> Features: ...
-    def from_windows(self, windows: Sequence[Tensor], task: str | None = None) -> Features:
-        """The features after the last module, from each document's pooled windows `[windows, d]`."""
-
     def to(self, device: torch.device | str) -> Self: ...
     def eval(self) -> Self: ...
 

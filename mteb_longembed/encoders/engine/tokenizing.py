@@ -69,11 +69,6 @@ class IdCache:
             while self.n_bytes > self.max_bytes:
                 self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
 
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.n_bytes = 0
-
 
 #: The cache of this process. With it, several lengths or strategies of one base read each text once.
 CACHE = IdCache()
@@ -112,7 +107,7 @@ class CutTokenizer:
         cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        read = self._read([texts[i] for i in missing.values()], room)
+        read = self._read([texts[i] for i in missing.values()], room) if missing else []
         fresh = dict(zip(missing, read, strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)

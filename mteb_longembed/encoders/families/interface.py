@@ -168,19 +168,14 @@ def _packed(
     strategy = settings.strategy
     long = documents.longest > strategy.trained_len
     if long and window is None and strategy.logn:
-        factor = documents.here(("query scale", causal), lambda: _factors(strategy, documents, causal=causal))
+        # in a causal model token i sees i + 1 tokens
+        factor = documents.here(("query scale", causal), lambda: torch.cat([
+            strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
+            for n in documents.lengths
+        ]))  # fmt: skip
         q = (q * factor[:, None, None]).to(q.dtype)
     planned = settings.planned if long and window is None else None
     return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
-
-
-def _factors(strategy: Strategy, documents: PackedDocuments, *, causal: bool) -> Tensor:
-    """`[tokens]` factors of the queries, on the host; in a causal model token i sees i + 1 tokens."""
-    rows = [
-        strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
-        for n in documents.lengths
-    ]
-    return torch.cat(rows)
 
 
 def packed_attention(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -26,25 +27,34 @@ ATTENTION = "longembed_relative"
 _BLOCK = 2**24
 
 
+@dataclass(eq=False)
 class DistanceBias:
     """The biases of all pairs of tokens, made one block of rows at a time. It replaces T5's `[1, h, n, n]` tensor.
 
     `layer` owns the learned biases. `plan` has the changed relative positions of documents beyond the trained length.
     """
 
-    def __init__(self, layer: Any, strategy: Strategy, plan: Plan | None) -> None:
-        self.layer = layer
-        self.strategy = strategy
-        self.plan = plan
+    layer: Any
+    strategy: Strategy
+    plan: Plan | None
+
+    def __call__(self, *args: object, **kwargs: object) -> DistanceBias:
+        """It stands where the layer's `compute_bias` did."""
+        return self
 
     def block(self, rows: slice, documents: Documents, n: int) -> Tensor:
         """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
         by_distance = self.by_distance(documents, n)
-        if by_distance is None:
-            # from relative positions of fp32 or whole ones, on the host: Apple's devices have no float64
-            return self._at(self._distances(rows, n), documents.device).permute(2, 0, 1)
-        table, positions = by_distance
-        return table[:, positions - positions[rows, None] + table.shape[1] // 2]
+        if by_distance is not None:
+            table, positions = by_distance
+            return table[:, positions - positions[rows, None] + table.shape[1] // 2]
+        # from relative positions of fp32 or whole ones, on the host: Apple's devices have no float64
+        if self.plan is not None and n > self.strategy.trained_len:
+            distance = -self.plan.relative(rows, n)
+        else:
+            p = self.strategy.position_ids(torch.arange(n), torch.tensor(n))
+            distance = (p - p[rows, None]).double()
+        return self._at(distance, documents.device).permute(2, 0, 1)
 
     def by_distance(self, documents: Documents, n: int) -> tuple[Tensor, Tensor] | None:
         """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the device.
@@ -68,12 +78,6 @@ class DistanceBias:
         far = int(positions.max() - positions.min())
         table = self._at(torch.arange(-far, far + 1).double() * step, device).T.contiguous()
         return table, to_device(positions, device)
-
-    def _distances(self, rows: slice, n: int) -> Tensor:
-        if self.plan is not None and n > self.strategy.trained_len:
-            return -self.plan.relative(rows, n)
-        p = self.strategy.position_ids(torch.arange(n), torch.tensor(n))
-        return (p - p[rows, None]).double()
 
     def _at(self, distance: Tensor, device: torch.device) -> Tensor:
         """Biases `[..., h]` on the device, of distances on the host."""
@@ -155,7 +159,7 @@ class Relative(Family):
         install(model, settings, ATTENTION)
         for layer in model.modules():
             if hasattr(layer, "relative_attention_bias"):
-                vars(layer)["compute_bias"] = _Biases(DistanceBias(layer, strategy, plan))
+                vars(layer)["compute_bias"] = DistanceBias(layer, strategy, plan)
         trial(model, settings)
 
     @classmethod
@@ -166,16 +170,6 @@ class Relative(Family):
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         value = getattr(config, "n_positions", None)
         return value if isinstance(value, int) and value > 0 else super().trained_len(config)
-
-
-class _Biases:
-    """Replaces a layer's `compute_bias`."""
-
-    def __init__(self, bias: DistanceBias) -> None:
-        self.bias = bias
-
-    def __call__(self, *args: object, **kwargs: object) -> DistanceBias:
-        return self.bias
 
 
 AttentionInterface.register(ATTENTION, relative_attention)

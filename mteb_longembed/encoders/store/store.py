@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import sqlite3
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from mteb_longembed.errors import InputError
+
+T = TypeVar("T")
 
 #: `0` (off) or a folder; unset means the user's cache.
 STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
@@ -30,9 +33,9 @@ _FORM = 1
 _PATIENCE = 60.0
 #: A read updates the time of a row's last use only if that time is at least so many seconds ago.
 _USED_EVERY = 60
-#: Keys in one query. SQLite accepts at most 32,766, old builds 999.
-_KEYS_A_QUERY = 500
 _CHECKSUM = 16
+#: SQLite's primary error codes for a file that is not a store of ours: unknown tables, malformed, not a database.
+_DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 #: Number types that a row keeps. Other types are stored as float32.
 _TYPES = {b"e": "<f2", b"f": "<f4", b"d": "<f8"}
 
@@ -77,11 +80,7 @@ class EmbeddingStore:
         self.path = self.folder / FILE
         self.max_bytes = max_bytes
         self.counts = Counts()
-        #: Whether the store also keeps the pooled windows of documents that are cut, for models that join the same
-        #: windows in another way. Windows take more room than vectors, so only `compare` sets this.
-        self.keeps_windows = False
         self._broken = False
-        self._of_thread = threading.local()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
@@ -103,32 +102,7 @@ class EmbeddingStore:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         """The arrays of those keys that the store has. Damaged rows are removed with a warning and count as missing."""
-        arrays: dict[bytes, np.ndarray] = {}
-        damaged: list[bytes] = []
-        with self._working() as connection:
-            if connection is None:
-                return {}
-            now = int(time.time())
-            old: list[bytes] = []
-            for start in range(0, len(keys), _KEYS_A_QUERY):
-                part = keys[start : start + _KEYS_A_QUERY]
-                marks = ",".join("?" * len(part))
-                for key, used, record in connection.execute(
-                    f"SELECT key, used, record FROM rows WHERE key IN ({marks})", part
-                ):
-                    array = unpack(record, key)
-                    if array is None or not isinstance(used, int):
-                        damaged.append(key)
-                        continue
-                    arrays[key] = array
-                    if used <= now - _USED_EVERY:
-                        old.append(key)
-            if damaged or old:
-                with _transaction(connection):
-                    connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in damaged])
-                    connection.executemany(
-                        "UPDATE rows SET used = ? WHERE key = ?", [(now, key) for key in old]
-                    )
+        arrays, damaged = self._run(functools.partial(_read, keys)) or ({}, [])
         if damaged:
             warnings.warn(
                 f"{len(damaged)} rows of {self.path} are damaged and their documents are encoded again.",
@@ -145,180 +119,112 @@ class EmbeddingStore:
         now = int(time.time())
         # equal documents of a batch share one row
         records = {key: (key, now, pack(array, key)) for key, array in zip(keys, arrays, strict=True)}
-        with self._working() as connection:
-            if connection is None:
-                return
-            with _transaction(connection):
-                # INSERT OR REPLACE would remove a row without running its trigger
-                connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in records])
-                connection.executemany("INSERT INTO rows VALUES (?, ?, ?)", records.values())
-                self._bound(connection)
 
-    def close(self) -> None:
-        """Close this thread's connection. The next use opens it again."""
-        connection = self._of_thread.__dict__.pop("connection", None)
-        if connection is not None and self._of_thread.pid == os.getpid():
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        def write(connection: sqlite3.Connection) -> None:
+            # INSERT OR REPLACE would remove a row without running its trigger
+            connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in records])
+            connection.executemany("INSERT INTO rows VALUES (?, ?, ?)", records.values())
+            _remove_oldest(connection, self.max_bytes)
 
-    def _bound(self, connection: sqlite3.Connection) -> None:
-        [excess] = connection.execute("SELECT bytes FROM total").fetchone()
-        excess -= self.max_bytes
-        if excess <= 0:
-            return
-        gone: list[tuple[int]] = []
-        for row, size in connection.execute("SELECT rowid, length(record) FROM rows ORDER BY used, rowid"):
-            gone.append((row,))
-            excess -= size
-            if excess <= 0:
-                break
-        connection.executemany("DELETE FROM rows WHERE rowid = ?", gone)
+        self._run(write)
 
-    @contextlib.contextmanager
-    def _working(self) -> Iterator[sqlite3.Connection | None]:
-        """This thread's connection, or None if the store cannot be used. Errors of the store are caught here."""
-        connection = self._connection()
-        try:
-            yield connection
-        except (sqlite3.Error, OSError) as error:
-            self._failed(error)
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What `work` returns, in one transaction. None if the store cannot be used; its errors are caught here.
 
-    def _connection(self) -> sqlite3.Connection | None:
-        """This thread's connection. It is opened if there is none. A forked parent's connection is not touched."""
-        if self._broken:
-            return None
-        mine = self._of_thread.__dict__
-        known: sqlite3.Connection | None = mine.get("connection")
-        if known is not None and mine["pid"] == os.getpid():
-            return known
-        if known is not None:
-            _INHERITED.append(known)
-        for _ in range(2):  # the second try comes after a damaged file was set aside
+        Each call has its own connection, so threads, forks and processes share nothing but the file.
+        """
+        for _ in range(0 if self._broken else 2):  # the second try comes after a damaged file was set aside
+            inode = self._inode()
             try:
-                opened = _opened(self.path)
-                mine.update(connection=opened, pid=os.getpid(), file=_file_number(self.path))
-                return opened
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with contextlib.closing(
+                    sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+                ) as connection:
+                    _begin(connection)
+                    result = work(connection)
+                    connection.execute("COMMIT")  # without it, closing undoes everything
+                    return result
             except (sqlite3.Error, OSError) as error:
-                mine.pop("connection", None)
-                if not self._failed(error):
+                if not self._set_aside(error, inode):
                     break
         return None
 
-    def _failed(self, error: Exception) -> bool:
-        """Set a damaged file aside, so that the caller can try again. For other errors, stop using the store."""
-        opened_file = self._of_thread.__dict__.get("file")
-        self.close()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
-            self._give_up(error)
-            return False
+    def _inode(self) -> int | None:
+        return self.path.stat().st_ino if self.path.exists() else None
+
+    def _set_aside(self, error: Exception, inode: int | None) -> bool:
+        """Set a damaged file aside, so that work can be tried again. For other errors, stop using the store."""
+        self._broken = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED
         try:
             # meanwhile another process may have replaced it by a good file
-            if opened_file in (None, _file_number(self.path)):
+            if not self._broken and inode == self._inode():
                 self.path.replace(self.path.with_suffix(".damaged"))
-                for ending in ("-wal", "-shm"):
+                for ending in ("-journal", "-wal", "-shm"):
                     self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         except FileNotFoundError:
             pass
         except OSError as failure:
-            self._give_up(failure)
-            return False
-        warnings.warn(
-            f"{self.path} is damaged ({error}): it was set aside and its documents are encoded again.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-        return True
-
-    def _give_up(self, error: Exception) -> None:
-        self._broken = True
+            self._broken, error = True, failure
         warnings.warn(
             f"the store of embeddings in {self.folder} cannot be used ({error}): this run continues without it; "
-            f"set {STORE_VARIABLE} to another folder, or to 0 to use no store.",
+            f"set {STORE_VARIABLE} to another folder, or to 0 to use no store."
+            if self._broken
+            else f"{self.path} is damaged ({error}): it was set aside and its documents are encoded again.",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_of_thread"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _of_thread=threading.local())
+        return not self._broken
 
 
-class _Connection(sqlite3.Connection):
-    """A connection that closes itself when its thread ends, whichever thread deletes it."""
-
-    def __del__(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            self.close()
-
-
-#: Connections of the parent process of a fork. SQLite does not allow this process to use or close them.
-_INHERITED: list[sqlite3.Connection] = []
-#: SQLite's primary error codes for a file that is not a store of ours: unknown tables, malformed, not a database.
-_DAMAGED = (1, 11, 26)
-
-
-class _OtherForm(sqlite3.DatabaseError):
-    sqlite_errorcode = 26
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connection = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, factory=_Connection
-    )
-    try:
-        connection.execute("PRAGMA page_size = 16384")
-        _keep_journal(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
-        with _transaction(connection):
-            [form] = connection.execute("PRAGMA user_version").fetchone()
-            [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if form == tables == 0:
-                for statement in _TABLES:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {_FORM}")
-            elif form != _FORM:
-                raise _OtherForm(f"its form is {form}, not {_FORM}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _keep_journal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL. A file system that cannot keeps its own mode.
-
-    SQLite's `timeout` does not hold for this change, so processes that open a new store together must wait here.
-    """
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside is written, or nothing is."""
+def _begin(connection: sqlite3.Connection) -> None:
+    """Start a transaction. A new file gets its tables."""
+    connection.execute("PRAGMA page_size = 16384")
+    connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
+    [form] = connection.execute("PRAGMA user_version").fetchone()
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if form == tables == 0:
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {_FORM}")
+    elif form != _FORM:
+        error = sqlite3.DatabaseError(f"its form is {form}, not {_FORM}")
+        error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+        raise error
 
 
-def _file_number(path: Path) -> tuple[int, int]:
-    info = path.stat()
-    return info.st_dev, info.st_ino
+def _read(
+    keys: Sequence[bytes], connection: sqlite3.Connection
+) -> tuple[dict[bytes, np.ndarray], list[bytes]]:
+    """The arrays of the keys that are in the file, and the keys of damaged rows, which are removed."""
+    arrays: dict[bytes, np.ndarray] = {}
+    damaged: list[bytes] = []
+    old: list[tuple[int, bytes]] = []
+    now = int(time.time())
+    for key in dict.fromkeys(keys):
+        for used, record in connection.execute("SELECT used, record FROM rows WHERE key = ?", [key]):
+            array = unpack(record, key)
+            if array is None or not isinstance(used, int):
+                damaged.append(key)
+                continue
+            arrays[key] = array
+            if used <= now - _USED_EVERY:
+                old.append((now, key))
+    connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in damaged])
+    connection.executemany("UPDATE rows SET used = ? WHERE key = ?", old)
+    return arrays, damaged
+
+
+def _remove_oldest(connection: sqlite3.Connection, max_bytes: int) -> None:
+    """Remove the least recently used rows beyond `max_bytes`."""
+    [excess] = connection.execute("SELECT bytes - ? FROM total", [max_bytes]).fetchone()
+    gone: list[tuple[int]] = []
+    for row, size in connection.execute("SELECT rowid, length(record) FROM rows ORDER BY used, rowid"):
+        if excess <= 0:
+            break
+        gone.append((row,))
+        excess -= size
+    connection.executemany("DELETE FROM rows WHERE rowid = ?", gone)
 
 
 def pack(array: np.ndarray, key: bytes) -> bytes:

@@ -4,14 +4,11 @@ The trained length (`Lo` in formulas) is the longest input that the base model w
 (`Lt` in formulas) is the longest input of the extended model. Both are in tokens.
 
 A strategy overrides only the hooks that it uses. Each hook changes nothing for documents of `n <= Lo` tokens, unless
-a parameter such as `short="scale"` asks for it. So an embedding depends on its document alone. A model family
-(`encoders/families`) lists the hooks that it supports. A strategy and a family fit if they share a hook, so we need
-no table of strategies and families.
+a parameter such as `short="scale"` asks for it. docs/architecture.md has the letters of shapes, and says how strategies
+and model families fit.
 
 Modules of strategies take `torch` and `Plan` from here: a mistake in a name is told from what they declare, before
 torch is imported, which takes a second.
-
-Shape letters: `b` documents in a batch, `n` tokens, `w` windows, `h` heads, `d` width (docs/architecture.md).
 """
 
 from __future__ import annotations

@@ -6,16 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
-from typing import Protocol
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.drawing import (
     Drawing,
     draw_lines,
     ends,
     interval_key,
-    length_axis,
     length_label,
     new_drawing,
     style,
@@ -54,11 +50,11 @@ def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
                 series.setdefault(group.name(line), {})[target] = known
         if len({target for values in series.values() for target in values}) < 2:
             continue
-        if group.line is not None and group.line.model.tokens and not group.warning:
-            length, known = group.line.model.tokens, group.line.score(score).complete
-            for values in series.values():
-                if known is not None and length < min(values):
-                    values[length] = known
+        length = group.line.model.tokens if group.line and not group.warning else None
+        known = group.line.score(score).complete if group.line else None
+        for values in series.values():
+            if length and known and length < min(values):
+                values[length] = known
         by_data.setdefault(group.data, {})[group.label] = series
     return [Targets(data, score, panels) for data, panels in sorted(by_data.items())]
 
@@ -114,14 +110,12 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     kinds = {base: kind for base, kind in papers.items() if trained_len(base) == usual[0][0]}
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
-        for line in (group.line, *group.variants):
-            known = None if line is None else line.score(score).complete
-            if line is None or known is None or group.base not in kinds:
-                continue
-            best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
-            target = line.model.tokens
-            if target is not None and (target not in best or known.mean > best[target][0].mean):
-                best[target] = (known, line.model.name.full)
+        for line in filter(None, (group.line, *group.variants) if group.base in kinds else ()):
+            known, target = line.score(score).complete, line.model.tokens
+            if known and target:
+                best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
+                if target not in best or known.mean > best[target][0].mean:
+                    best[target] = (known, line.model.name.full)
     both = {ABSOLUTE, ROTARY}
     return [Positions(data, score, best) for data, best in by_data.items() if both <= set(best)]
 
@@ -153,72 +147,4 @@ def draw_positions(data: Positions) -> Drawing:
     axes.set_ylabel(f"{data.score} (%)")
     drawing.figure.suptitle(title, fontsize=10)
     drawing.legend(axes, note=interval_key(v for _, values, _, _ in series for v in values.values()))
-    return drawing
-
-
-# The colours of models, apart also for readers who see few colours; grey is for the task's documents.
-_DIAGNOSED, _GREY = (1, 5, 4, 6, 3, 2, 0), "#999999"
-# Half the width of a bar, as a factor. Neighbouring bars differ by a factor of two.
-_HALF_BAR = 2**0.35
-
-
-class Diagnosis(Protocol):
-    """What the figure draws of a `tasks.diagnose.Diagnosis`."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def score(self) -> str: ...
-    @property
-    def curves(self) -> dict[str, dict[int, Interval]]: ...
-    @property
-    def whole(self) -> dict[str, Interval]: ...
-    @property
-    def document_lens(self) -> list[int]: ...
-    def longer_than(self, length: int) -> float: ...
-
-
-def draw_diagnosis(data: Diagnosis) -> Drawing:
-    """Draw the scores by tokens read above, and below them how many documents are longer."""
-    if not data.curves or not data.document_lens or not all(data.curves.values()):
-        raise InputError(
-            f"a figure needs at least one score of each model and one document, the diagnosis of {data.task!r} has "
-            f"{len(data.curves)} models and {len(data.document_lens)} documents."
-        )
-    title = f"{data.task}: {data.score} (%) by tokens read of each document"
-    drawing, (above, below) = new_drawing(f"diagnosis-{data.task}", title, 6.4, 5.2, n_rows=2)
-    series = []
-    for number, (model, curve) in enumerate(data.curves.items()):
-        look, uncut = style(_DIAGNOSED[number % len(_DIAGNOSED)]), data.whole[model]
-        tips = {
-            n: f"{model}, {n:,} tokens read: {rounded(score.mean)}{ends(score)}" for n, score in curve.items()
-        }
-        series.append((model, curve, tips, look))
-        line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
-        drawing.tip(line, f"{model}, not cut by us: {rounded(uncut.mean)}{ends(uncut)}")
-        if uncut.is_known:
-            above.axhspan(uncut.low, uncut.high, color=look.colour, alpha=0.08, lw=0)
-    draw_lines(drawing, above, series)
-    lengths = sorted({length for curve in data.curves.values() for length in curve})
-    above.set_ylim(0, 102)
-    above.set_ylabel(f"{data.score} (%)")
-    above.set_xlabel("Tokens read of each document (dotted: as many as it reads; bars and bands: 95 %)")
-    n_documents = len(data.document_lens)
-    for length in lengths:
-        share = data.longer_than(length)
-        # The axis is logarithmic, as for the curves above. These widths look equal on it.
-        width = length * (_HALF_BAR - 1 / _HALF_BAR)
-        (bar,) = below.bar(length / _HALF_BAR, share, width, align="edge", color=_GREY)
-        drawing.tip(bar, f"{rounded(share)} % of {n_documents:,} documents are longer than {length:,} tokens")
-        text, point = str(rounded(share, 0)), (length, share)
-        below.annotate(text, point, (0, 2), textcoords="offset points", ha="center", fontsize=8)
-    length_axis(below, lengths)
-    for axes in (above, below):
-        axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)
-    below.set_ylim(0, 112)
-    below.set_ylabel("Longer documents (%)")
-    spread = f"median {median(data.document_lens):,.0f}, longest {max(data.document_lens):,} tokens"
-    below.set_xlabel(f"Tokens ({n_documents:,} documents, {spread})")
-    drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(above)
     return drawing

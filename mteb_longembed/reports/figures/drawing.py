@@ -206,10 +206,8 @@ def interval_key(intervals: Iterable[Interval]) -> str:
     known = [interval.is_known for interval in intervals]
     if not any(known):
         return "no intervals: the scores of single queries are not known"
-    words = "thin bars: 95 % interval over queries"
-    return (
-        words if all(known) else f"{words}; where there is none, the scores of single queries are not known"
-    )
+    missing = "" if all(known) else "; where there is none, the scores of single queries are not known"
+    return f"thin bars: 95 % interval over queries{missing}"
 
 
 def length_label(length: int) -> str:

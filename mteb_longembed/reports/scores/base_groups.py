@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -48,10 +49,9 @@ class BaseGroup:
 
     def name(self, line: Line) -> str:
         """A variant such as `+ntk:logn=off`, with its revision if it would not be unique."""
-        same = [v.model for v in self.variants if v.model.name.full == line.model.name.full]
-        return line.model.name.variant + labels(same)[line.model].removeprefix(
-            shortened(line.model.name.full)
-        )
+        name = line.model.name
+        same = [v.model for v in self.variants if v.model.name.full == name.full]
+        return name.variant + labels(same)[line.model].removeprefix(shortened(name.full))
 
 
 def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
@@ -67,16 +67,15 @@ def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
     for (data, base), all_lines in members.items():
         # Names of extended models always have a target length; mteb's name of the base has none.
         ours = [line for line in all_lines if line.model.name.target_len is not None]
+        mtebs = [line for line in all_lines if line.model.name.target_len is None]
         commits = list(dict.fromkeys(map(_commit, ours)))
         short_commits = _distinct(commits)
         for commit in commits:
-            same_commit = [line for line in ours if _commit(line) == commit]
-            mtebs = [line for line in all_lines if line.model.name.target_len is None]
-            candidates = [line for line in same_commit + mtebs if _commit(line) == commit]
+            candidates = [line for line in ours + mtebs if _commit(line) == commit]
             base_line = _base_line(base, candidates) or _base_line(base, all_lines)
-            variants = [
-                line for line in same_commit + (mtebs if len(commits) == 1 else []) if line is not base_line
-            ]
+            variants = [line for line in ours if _commit(line) == commit and line is not base_line]
+            if len(commits) == 1:
+                variants += [line for line in mtebs if line is not base_line]
             if any(line.model.name.target_len is not None for line in variants):
                 variants.sort(key=_sort_key)
                 mark = short_commits[commit] if len(commits) > 1 else ""
@@ -96,12 +95,9 @@ def _base_line(base: str, members: Sequence[Line]) -> Line | None:
     """
     trained = trained_len(base)
     plain = [line for line in members if line.model.name.is_base]
-    ours = [line for line in plain if line.model.name.target_len is not None]
     if trained is not None:
-        ours = [line for line in ours if line.model.name.target_len == trained]
-    ours.sort(key=lambda line: line.model.name.target_len or 0)
-    mtebs = [line for line in plain if line.model.name.target_len is None]
-    return next(iter(ours + mtebs), None)
+        plain = [line for line in plain if line.model.name.target_len in (trained, None)]
+    return min(plain, key=lambda line: line.model.name.target_len or math.inf, default=None)
 
 
 def strategy_rank(strategy: str) -> tuple[int, str]:

@@ -106,12 +106,8 @@ def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
     for row in rows:
         values = row.line.by_length["Passkey"]
         for read, lengths in READ.items():
-            if (
-                row.is_open
-                and row.advertised in lengths
-                and set(LENGTHS) <= set(values)
-                and _finds_all(values, read)
-            ):
+            is_whole = row.is_open and row.advertised in lengths and set(LENGTHS) <= set(values)
+            if is_whole and _finds_all(values, read):
                 members.setdefault(read, []).append(values)
     return {
         read: {length: median(values[length] for values in same) for length in LENGTHS}

@@ -40,10 +40,8 @@ class Column:
         return len(self.splits) > 1
 
 
-def _column(
-    name: str, published: str, splits: tuple[str, ...] = ("test",), metric: str = "ndcg_at_10"
-) -> Column:
-    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{published}Retrieval"}
+def _column(name: str, lemb: str, splits: tuple[str, ...] = ("test",), metric: str = "ndcg_at_10") -> Column:
+    tasks = {GENERATED: f"LongEmbed{name}", PUBLISHED: f"LEMB{lemb}Retrieval"}
     return Column(name, tasks, splits, metric)
 
 

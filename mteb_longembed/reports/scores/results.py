@@ -81,19 +81,10 @@ def _read_file(path: Path) -> list[Result]:
         )
     if not isinstance(data.get("scores"), dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
-    model, day = _read_model(path.parent), _day(data.get("date"))
+    task, model, day = path.stem, _read_model(path.parent), _day(data.get("date"))
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
-        Result(
-            model,
-            path.stem,
-            printable(split),
-            _score(path.stem, split, subsets),
-            revision,
-            path,
-            version,
-            day,
-        )
+        Result(model, task, printable(split), _score(task, split, subsets), revision, path, version, day)
         for split, subsets in data["scores"].items()
     ]
 

@@ -85,15 +85,10 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
     tables = []
     for data, members in _by_data(lines):
         names = labels(line.model for line in members)
-        rows = [
-            [
-                text_cell(names[model]),
-                size_cell(model.n_parameters),
-                text_cell(model.tokens),
-                *score_cells(line),
-            ]
-            for model, line in ((line.model, line) for line in members)
-        ]
+        rows = []
+        for model, line in ((line.model, line) for line in members):
+            facts = text_cell(names[model]), size_cell(model.n_parameters), text_cell(model.tokens)
+            rows.append([*facts, *score_cells(line)])
         header = ("Model", "Size", "Tokens", *SCORE_HEADER)
         title = f"LongEmbed, {_data_title(data)}"
         tables.append(score_table(f"main-{data_key(data)}", title, header, rows, [_METRIC_NOTE], 3))
@@ -148,9 +143,7 @@ def _strategies(group: BaseGroup) -> Table:
         name = line.model.name
         is_mtebs = name.is_base and name.target_len is None
         label = "base (mteb's own entry)" if is_mtebs else group.name(line)
-        cells = [
-            _with_gain(line.score(key), None if base is None else base.score(key)) for key in SCORE_HEADER
-        ]
+        cells = [_with_gain(line.score(key), base.score(key) if base else None) for key in SCORE_HEADER]
         rows.append([text_cell(label), text_cell(line.model.tokens), *cells])
     notes = ["In parentheses: points above or below the base, if both scores are whole.", group.warning]
     if base is None:
@@ -210,11 +203,8 @@ def _beside(
     rows: list[tuple[Cell, ...]] = []
     marks = ["" if data == PUBLISHED or title in _REAL else OTHER_DATA for title in header]
     for line, origin, ours, theirs in pairs:
-        label, our_row = (
-            text_cell(names[line.model]),
-            (text_cell(names[line.model]), text_cell("ours"), *ours),
-        )
-        if our_row not in rows:
+        label = text_cell(names[line.model])
+        if (our_row := (label, text_cell("ours"), *ours)) not in rows:
             rows.append(our_row)
         rows.append((label, text_cell(origin), *theirs))
         differences = map(difference_cell, ours, theirs, marks)
@@ -229,11 +219,9 @@ def matches(line: Line) -> list[PublishedLine]:
     lines = []
     for theirs in published_lines():
         name = split_model_name(theirs.model)
-        if name.base != ours.base or name.strategy != ours.strategy:
-            continue
         # The paper names its base models without a length.
         lengths = (None, trained_len(ours.base)) if ours.is_base else (name.target_len,)
-        if ours.target_len in lengths:
+        if (name.base, name.strategy) == (ours.base, ours.strategy) and ours.target_len in lengths:
             lines.append(theirs)
     return lines
 

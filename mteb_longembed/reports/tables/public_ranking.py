@@ -66,16 +66,15 @@ class _Row:
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
         if self.advertised != math.inf:
-            length = text_cell(None if self.advertised is None else int(self.advertised))
+            length = text_cell(int(self.advertised) if self.advertised else None)
+        window = MISSING if self.window is None else self.window.label
         return (
-            Cell(MISSING) if self.scores[-1].number is None else text_cell(rank),
+            text_cell(None if self.scores[-1].number is None else rank),
             text_cell(self.label),
             text_cell(self.origin),
             size_cell(self.n_parameters),
             length,
-            Cell(
-                MISSING if self.window is None else self.window.label + (f" {MARK}" if self.is_marked else "")
-            ),
+            Cell(f"{window} {MARK}" if self.is_marked else window),
             *self.scores,
         )
 
@@ -101,9 +100,9 @@ def _of_public(public: PublicResults, curves: _Curves) -> list[_Row]:
     names = labels(row.line.model for row in public.lines)
     rows = []
     for row in public.lines:
-        model, seen = row.line.model, window(row.line.by_length["Passkey"], curves)
-        size = model.n_parameters
-        rows.append(_Row(names[model], "public", size, row.advertised, seen, score_cells(row.line)))
+        model, cells = row.line.model, score_cells(row.line)
+        seen = window(row.line.by_length["Passkey"], curves)
+        rows.append(_Row(names[model], "public", model.n_parameters, row.advertised, seen, cells))
     return rows
 
 

@@ -142,8 +142,8 @@ def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
     if cell.interval is None:
         return made
     first = Interval(reference.number, *(reference.interval or (reference.number, reference.number)))
-    difference_interval = difference_of_intervals(first, Interval(cell.number, *cell.interval))
-    return replace(made, interval=(difference_interval.low, difference_interval.high))
+    ends = difference_of_intervals(first, Interval(cell.number, *cell.interval))
+    return replace(made, interval=(ends.low, ends.high))
 
 
 def score_cell(score: Score) -> Cell:

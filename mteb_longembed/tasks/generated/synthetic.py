@@ -35,9 +35,7 @@ _HASHED = LENGTHS + (65536, 131072)
 # The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
 _VERSION, _VERSIONS = "v1", {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
-_SCHEMA = pa.schema(
-    [("id", pa.string()), ("text", pa.string()), ("depth", pa.float64()), ("n_words", pa.int64())]
-)
+_SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
 
 @dataclass(frozen=True)
@@ -156,13 +154,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     def passages(cls, split: str) -> Passages:
         """Where the answers of a split are: for each query, the sentence that its document hides."""
         data, passages = cls.generate(split), Passages()
-        corpus: Corpus = data["corpus"]
-        for query, documents in data["relevant_docs"].items():
-            for name in documents:
-                number = int(name.removeprefix("d"))
-                text, sentence = corpus[number]["text"], corpus.hidden[number].text
-                start = text.index(sentence)
-                passages[query] = {name: [(start, start + len(sentence))]}
+        for query, (name,) in data["relevant_docs"].items():
+            number = int(name.removeprefix("d"))
+            sentence = data["corpus"].hidden[number].text
+            start = data["corpus"][number]["text"].index(sentence)
+            passages[query] = {name: [(start, start + len(sentence))]}
         return passages
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:

@@ -66,43 +66,30 @@ class HubRetrieval(AbsTaskRetrieval):
         Raises:
             UnknownNameError: `eval_splits` has a split that is not the task's only split.
             HubError: the repository or a file cannot be downloaded.
-            DataError: a file is damaged, incomplete or not the published data.
+            DataError: a file is damaged, incomplete or not the published data, or a query has no relevant document.
         """
         if self.data_loaded:
             return
         (split,) = self.metadata.eval_splits
-        for asked in self.eval_splits:
-            if asked != split:
-                raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
+        if others := set(self.eval_splits) - {split}:
+            raise UnknownNameError(f"split of {self.metadata.name}", min(others), [split])
         folder = self.metadata.dataset["name"]
-        corpus, queries, judged = read_folder(folder)
+        corpus = read_documents(*locate(folder, "corpus"))
+        queries = read_queries(*locate(folder, "queries"))
+        path, shown = locate(folder, "qrels")
+        judged = read_judgements(path, queries, corpus, shown)
+        unanswered = [query for query in queries if not any(judged.get(query, {}).values())]
+        if unanswered:
+            raise DataError(
+                f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
+                f"the first one is {unanswered[0]!r}."
+            )
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        data = RetrievalSplitData(
-            corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
-        )
+        texts, asked = text_table(corpus), text_table(queries)
+        data = RetrievalSplitData(corpus=texts, queries=asked, relevant_docs=judged, top_ranked=None)
         self.dataset = {"default": {split: data}}
         self.data_loaded = True
-
-
-def read_folder(folder: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-    """Documents and queries by id, and for each query its relevant documents with score 1.
-
-    Raises:
-        HubError: the repository or a file cannot be downloaded.
-        DataError: a damaged line, a duplicate or unknown id, or a query without a relevant document.
-    """
-    corpus = read_documents(*locate(folder, "corpus"))
-    queries = read_queries(*locate(folder, "queries"))
-    path, shown = locate(folder, "qrels")
-    qrels = read_judgements(path, queries, corpus, shown)
-    unanswered = [qid for qid in queries if not any(qrels.get(qid, {}).values())]
-    if unanswered:
-        raise DataError(
-            f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
-            f"the first one is {unanswered[0]!r}."
-        )
-    return corpus, queries, qrels
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:
@@ -126,14 +113,13 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
             return path, f"{REPOSITORY}/{name}"
         except RemoteEntryNotFoundError:
-            continue
+            pass
         except LocalEntryNotFoundError:  # the other name may be in the cache
             reason = "is not in the cache, and the hub cannot be reached"
-            continue
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
             first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
             reason = f"cannot be downloaded: {type(error).__name__}: {first}"
-        break
+            break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
         f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."

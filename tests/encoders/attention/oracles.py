@@ -1,7 +1,5 @@
 """Slow attention in float64: every pair of tokens, relative positions from their definitions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -53,9 +51,7 @@ def turned(x: Tensor, by: Tensor, inv_freq: Tensor, interleaved: bool = False) -
         a, b = rotated[..., :pairs], rotated[..., pairs:]
     c, d = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
     out = torch.stack([c, d], -1).flatten(-2) if interleaved else torch.cat([c, d], -1)
-    return torch.cat(
-        [out.expand(*out.shape[:-1], 2 * pairs), rest.expand(*out.shape[:-1], rest.shape[-1])], -1
-    )
+    return torch.cat([part.expand(*out.shape[:-1], part.shape[-1]) for part in (out, rest)], -1)
 
 
 def attention(

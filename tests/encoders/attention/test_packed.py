@@ -1,7 +1,5 @@
 """Packed documents: each gets the attention that it has alone, through one kernel call for all of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

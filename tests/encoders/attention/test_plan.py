@@ -1,7 +1,5 @@
 """Planned attention equals the dense form for every plan, head layout, type and length; short and long."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

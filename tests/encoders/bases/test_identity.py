@@ -1,7 +1,5 @@
 """A model is what it was built as, until anything that determines its embeddings changes; then it is another one."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json
@@ -121,9 +119,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "a setting of attention": lambda m: attribute(layer(m).attention.self, "scaling", 0.5),
     "an entry of the configuration": lambda m: attribute(m[0].model.config, "hidden_act", "relu"),
     "a list in a module": lambda m: attribute(m[0], "labels", [1, {"a": 2}]),
-    "a dictionary in a module": lambda m: mock.patch.dict(
-        m[0].modality_config, {"text": {"method": "other"}}
-    ),
+    "a dictionary in a module": lambda m: mock.patch.dict(m[0].modality_config, {"text": {"method": "x"}}),
     "a module of another class": lambda m: attribute(m[2], "activation_function", torch.nn.ReLU()),
     "a module more": lambda m: appended(m, Normalize()),
     "the strategy": lambda m: attribute(m[0], "strategy", STRATEGIES["gp"](trained_len=16, target_len=64)),
@@ -273,7 +269,7 @@ def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_cha
     stock = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     ours = longembed.load(tmp_path / "mine").identity()
-    assert (meta.name, meta.revision) == (ours.name, ours.revision)
+    assert (meta.name, meta.revision) == (ours.name, ours.revision) and meta.name == "local/mine+ntk@1024"
     with weight(stock[0].model.embeddings.word_embeddings.weight):
         meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
     assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name
@@ -304,10 +300,8 @@ def test_a_file_whose_name_is_no_text_counts_like_any_other(folder: Path) -> Non
 
 
 def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folder: Path) -> None:
-    weights, config = (
-        load_file(folder / "model.safetensors"),
-        json.loads((folder / "config.json").read_text()),
-    )
+    weights = load_file(folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
     name = "embeddings.word_embeddings.weight"
     table = weights[name]
     weights[name] = torch.cat([table, table.mean() + torch.zeros_like(table[:-1])])
@@ -316,9 +310,7 @@ def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(fold
     longembed.load(f"{folder}+gp")
     for file in folder.glob("tokenizer*"):
         file.unlink()
-    with pytest.raises(
-        ModelError, match=r"half as many entries as the model's table has rows .* got 5: add the"
-    ):
+    with pytest.raises(ModelError, match=r"half as many entries as the model's table has rows .* got 5:"):
         longembed.load(f"{folder}+gp")
 
 

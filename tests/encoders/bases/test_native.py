@@ -1,7 +1,5 @@
 """The language model of a model that also reads pictures and sound: as the whole model runs it, and extended."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -22,13 +20,8 @@ TEXT = {
     "hidden_size_per_layer_input": 16, "max_position_embeddings": 8192, "pad_token_id": 1, "bos_token_id": 0,
     "eos_token_id": 2, "initializer_range": 0.2,
 }  # fmt: skip
-VISION = {
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "head_dim": 8,
-}
+LAYER = {"num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 8}
+VISION = {"hidden_size": 16, "intermediate_size": 16, **LAYER}
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Every alias loads through a hub as its repository is laid out, with the right prompts, pooling and ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

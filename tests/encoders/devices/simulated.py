@@ -118,9 +118,8 @@ def _host(x: Any) -> Any:
 
 
 def _wrapped(out: Any) -> Any:
-    return tree_map(
-        lambda x: OnDevice(x) if isinstance(x, Tensor) and not isinstance(x, OnDevice) else x, out
-    )
+    plain = lambda x: isinstance(x, Tensor) and not isinstance(x, OnDevice)  # noqa: E731
+    return tree_map(lambda x: OnDevice(x) if plain(x) else x, out)
 
 
 @dataclass
@@ -362,9 +361,8 @@ def _varlen(
     out, lse = torch.empty_like(q), torch.empty(q.shape[1], len(q))
     left, right = _sides(*window, causal, max_k)
     for (x, y), (s, t) in zip(pairwise(a), pairwise(b), strict=True):
-        part, part_lse = attention(
-            q[x:y].transpose(0, 1), k[s:t].transpose(0, 1), v[s:t].transpose(0, 1), scale, left, right
-        )
+        one = (part.transpose(0, 1) for part in (q[x:y], k[s:t], v[s:t]))
+        part, part_lse = attention(*one, scale, left, right)
         out[x:y], lse[:, x:y] = part.transpose(0, 1), part_lse
     return out, lse, torch.zeros(2, dtype=torch.uint8)
 
@@ -372,9 +370,8 @@ def _varlen(
 def _dense(on, q, k, v, scale, left, right):
     """FlashAttention of `[b, n, h, d]`."""
     on.flash_check(q, k, v)
-    both = [
-        attention(*(x.transpose(0, 1) for x in one), scale, left, right) for one in zip(q, k, v, strict=True)
-    ]
+    documents = zip(*(x.transpose(1, 2) for x in (q, k, v)), strict=True)
+    both = [attention(*one, scale, left, right) for one in documents]
     return torch.stack([out.transpose(0, 1) for out, _ in both]), torch.stack([lse for _, lse in both])
 
 

@@ -1,7 +1,5 @@
 """Every strategy on every kind of model, through the real engine, on devices that are only simulated."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import tempfile

@@ -1,7 +1,5 @@
 """Batches under a token budget, and blocks of documents that are tokenised ahead of the model."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.engine.batching import Budget, divide, plan, split_by_cost, tokenised_blocks
+from mteb_longembed.encoders.engine.batching import Budget, divide, plan, tokenised_blocks
 from mteb_longembed.errors import InputError
 
 lengths = st.lists(st.integers(0, 300), max_size=80)
@@ -24,9 +22,7 @@ budgets = st.builds(
 
 
 @given(lengths, budgets)
-def test_batches_hold_every_document_once_and_keep_to_their_limits(
-    lengths: list[int], budget: Budget
-) -> None:
+def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, budget) -> None:
     batches = plan(lengths, budget)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
@@ -48,14 +44,6 @@ def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengt
 def test_a_batch_size_below_one_document_is_refused() -> None:
     with pytest.raises(InputError, match="batch_size must be at least 1 document, got 0"):
         Budget(tokens=1, batch_size=0, trained_len=2, even_len=1)
-
-
-@given(st.lists(st.integers(0, 1000), max_size=60), st.integers(1, 20))
-def test_parts_hold_every_document_once_and_no_more_than_a_share(costs: list[int], n_parts: int) -> None:
-    parts = split_by_cost(costs, n_parts)
-    assert sorted(i for part in parts for i in part) == list(range(len(costs)))
-    share = sum(costs) / n_parts
-    assert all(len(part) == 1 or sum(costs[i] for i in part) <= share + 1e-6 for part in parts)
 
 
 # ---- blocks ------------------------------------------------------------------------------------------------

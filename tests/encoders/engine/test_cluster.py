@@ -1,7 +1,5 @@
 """More than one machine: a Ray cluster of two nodes gives what one process gives, also when workers die."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -19,13 +17,7 @@ from torch import Tensor
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.engine import cluster as cluster_module
-from mteb_longembed.encoders.engine.cluster import (
-    WORKERS_VARIABLE,
-    Cluster,
-    ClusterEngine,
-    Workers,
-    cpus_of_a_worker,
-)
+from mteb_longembed.encoders.engine.cluster import WORKERS_VARIABLE, Cluster, ClusterEngine, Workers
 from mteb_longembed.encoders.engine.interface import EncodeSettings
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
@@ -56,11 +48,10 @@ def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_cpu_workers_share_the_cores_of_their_machines() -> None:
     # Ray gives a worker as many threads as CPUs: one CPU each would leave the rest of a machine idle
-    assert cpus_of_a_worker([64, 64], count=2) == 64
-    assert cpus_of_a_worker([64, 64], count=4) == 32
-    assert cpus_of_a_worker([64, 16], count=2) == 16, "the smaller machine must hold its worker too"
-    assert cpus_of_a_worker([64], count=3) == 21
-    assert cpus_of_a_worker([2], count=5) == cpus_of_a_worker([], count=1) == 1
+    cpus = cluster_module.cpus_of_a_worker
+    assert cpus([64, 64], count=2) == 64 and cpus([64, 64], count=4) == 32
+    assert cpus([64, 16], count=2) == 16, "the smaller machine must hold its worker too"
+    assert cpus([64], count=3) == 21 and cpus([2], count=5) == cpus([], count=1) == 1
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +81,24 @@ def model(base):
 def workers(cluster: None, model) -> Iterator[Workers]:
     made = Cluster().workers(model)
     yield made
-    made.close()
+    end(made)
+
+
+def end(workers: Workers) -> None:
+    import ray
+
+    for actor in workers.actors:
+        ray.kill(actor)
+
+
+def process_id(features: dict[str, Tensor]) -> list[Tensor]:
+    """The worker that encodes, in place of what it encodes."""
+    return [torch.tensor([os.getpid()], dtype=torch.float32)] * len(features["sentence_embedding"])
+
+
+def processes(workers: Workers, model: Any) -> set[int]:
+    ids = collected(ClusterEngine(model, workers, EncodeSettings(collect=process_id)))
+    return set(ids[:, 0].astype(int).tolist())
 
 
 def collected(engine: ClusterEngine, victim: int | None = None) -> np.ndarray:
@@ -118,19 +126,16 @@ def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
 
 @pytest.mark.ray
 def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -> None:
-    import ray
-
     store = EmbeddingStore(tmp_path)
-    engine = ClusterEngine(model, workers, SETTINGS, store)
-    before = list(workers.actors)
-    victim = ray.get(before[0].pid.remote())
-    done = collected(engine, victim)
+    before = processes(workers, model)
+    done = collected(ClusterEngine(model, workers, SETTINGS, store), victim=min(before))
     same_vectors(done, model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
     again = ClusterEngine(model, workers, SETTINGS)
     same_vectors(collected(again), done)
-    assert workers.actors[0] is not before[0] and workers.actors[1] is before[1]
+    after = processes(workers, model)
+    assert len(before) == len(after) == 2 and before & after == before - {min(before)}
 
 
 @pytest.mark.ray
@@ -171,28 +176,28 @@ def test_a_part_that_kills_every_worker_ends_the_run_in_one_sentence(workers, mo
 
 @pytest.mark.ray
 def test_an_error_of_a_worker_is_the_one_that_one_process_raises(workers, model) -> None:
+    engine = ClusterEngine(model, workers, EncodeSettings(collect=never_finite))
     with pytest.raises(NumberError, match="is not finite"):
-        list(
-            ClusterEngine(model, workers, EncodeSettings(collect=never_finite)).encode(TEXTS[:1], show=False)
-        )
+        list(engine.encode(TEXTS[:1], show=False))
 
 
 @pytest.mark.ray
 def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(workers, tmp_path, monkeypatch):
-    import ray
-
-    workers.close()  # the model of the evaluation has workers of its own, which need the CPUs
+    end(workers)  # the model of the evaluation has workers of its own, which need the CPUs
 
     monkeypatch.setenv(STORE_VARIABLE, "0")
-    original, replaced = Workers.run, []
+    original, killed = Workers.run, []
 
     def run_and_kill(self: Workers, *args: Any) -> Iterator[Any]:
-        before = list(self.actors)
-        for number, result in enumerate(original(self, *args)):
-            if number == 0 and not replaced:
-                os.kill(ray.get(before[0].pid.remote()), signal.SIGKILL)
+        for result in original(self, *args):
+            if not killed:
+                pids = [
+                    arrays[0][0]
+                    for _, arrays, _ in original(self, [["a"]], EncodeSettings(collect=process_id))
+                ]
+                killed.append(int(pids[0]))
+                os.kill(killed[0], signal.SIGKILL)
             yield result
-        replaced.append(sum(actor not in before for actor in self.actors))
 
     monkeypatch.setattr(Workers, "run", run_and_kill)
     scores = []
@@ -204,7 +209,7 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(work
         cache = mteb.ResultCache(tmp_path / (spelled or "alone"))
         result = mteb.evaluate(encoder, [task], cache=cache, show_progress_bar=False)
         scores.append(result.task_results[0].scores["test_256"][0])
-    assert replaced[0] == 1, "no worker died in the first call"
+    assert killed, "no worker died"
     numbers = {name: value for name, value in scores[0].items() if isinstance(value, float)}
     assert "main_score" in numbers
     for name, value in numbers.items():
@@ -212,9 +217,8 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(work
 
 
 def test_more_workers_than_gpus_are_refused_and_do_not_wait_without_end(monkeypatch):
-    ray = SimpleNamespace(
-        is_initialized=lambda: True, nodes=lambda: [{"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}]
-    )
+    node = {"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}
+    ray = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: [node])
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(InputError, match=r"asks for 3 workers with a GPU each, .* has 2 GPUs: use ray:2"):
         Cluster(count=3).workers(None)

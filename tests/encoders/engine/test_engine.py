@@ -1,7 +1,5 @@
 """The engine with a store: equal numbers, nothing twice, every kind of output."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.keys import RowKeys, row_keys
+from mteb_longembed.encoders.engine.keys import row_keys
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation
@@ -29,7 +29,7 @@ def keys(
         warnings.simplefilter("error")
         found = row_keys(model, CPU, form, kwargs)
     assert found is not None
-    return found.keys([SHORT, LONG], prompt)
+    return found([SHORT, LONG], prompt)
 
 
 def test_strategies_of_one_base_share_what_they_leave_alone_and_nothing_else(base_folder: Path) -> None:
@@ -117,13 +117,3 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tm
     with pytest.warns(RuntimeWarning, match="the source of Own cannot be read"):
         assert row_keys(longembed.extend(base_folder, "own"), CPU, "", {}) is None
     assert pi.PositionInterpolation in made["Own"].__mro__
-
-
-def test_pooled_windows_have_one_key_however_they_are_joined(base_folder: Path) -> None:
-    mean, each, other = (
-        longembed.extend(base_folder, "pcw", size=8, short="cut"),
-        longembed.extend(base_folder, "pcw", size=8, short="cut", vectors="window"),
-        longembed.extend(base_folder, "pcw", size=9, short="cut"),
-    )
-    window = [RowKeys(model, CPU, "", {}).window_keys([LONG], None)[0] for model in (mean, each, other)]
-    assert window[0] == window[1] != window[2]

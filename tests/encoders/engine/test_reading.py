@@ -1,7 +1,5 @@
 """What is cut away is counted, and told once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -44,9 +42,7 @@ def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
     for _ in range(2):
         model.encode([tiny.text(40, 1), tiny.text(640, 3)])
     [told] = warnings(caplog)
-    assert told.startswith(
-        "1 of 2 texts lose more than half of their length, because the model reads only the first 64"
-    )
+    assert told.startswith("1 of 2 texts lose more than half of their length, because the model reads only")
 
 
 def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:

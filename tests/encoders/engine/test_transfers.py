@@ -1,7 +1,5 @@
 """Results that are read behind the work: the same numbers, the same store, the same errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,8 +8,8 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import engine as engine_module
-from mteb_longembed.encoders.engine.batching import Budget
-from mteb_longembed.encoders.engine.running import FEWEST, MOST, delayed, tokens_that_fit
+from mteb_longembed.encoders.engine.batching import Budget, delayed
+from mteb_longembed.encoders.engine.running import FEWEST, MOST, tokens_that_fit
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 from tests import tiny

@@ -1,7 +1,5 @@
 """Every strategy on learned absolute positions equals a slow oracle: one document, one explicit table of rows."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -73,9 +71,8 @@ def oracle(base: SentenceTransformer, key: str, text: str, logn: bool, target: i
     trained = old.weight.detach().double().numpy()[first:]
     rows = np.stack([row(key, trained, p, n, target) for p in range(n)])
     weight = torch.cat([old.weight.detach()[:first], torch.from_numpy(rows).to(old.weight.dtype)])
-    inner.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(
-        weight, padding_idx=old.padding_idx
-    )
+    new = torch.nn.Embedding.from_pretrained(weight, padding_idx=old.padding_idx)
+    inner.embeddings.position_embeddings = new
     if logn and n > LO:
         factor = math.log(n) / math.log(LO)
         for name, module in inner.named_modules():

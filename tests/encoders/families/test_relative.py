@@ -1,7 +1,5 @@
 """Strategies on T5 equal a slow oracle: one document, one explicit bias for each pair of tokens."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """RoFormer through our attention: transformers' own embeddings, and an oracle's beyond the trained length."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -36,10 +34,8 @@ class DenseAttention(torch.nn.Module):
 
     def forward(self, hidden_states, attention_mask=None, sinusoidal_pos=None, **kwargs):
         n = hidden_states.shape[1]
-        q, k, v = (
-            layer(hidden_states)[0].double().view(n, 4, 8).transpose(0, 1)
-            for layer in (self.own.query, self.own.key, self.own.value)
-        )
+        layers = (self.own.query, self.own.key, self.own.value)
+        q, k, v = (layer(hidden_states)[0].double().view(n, 4, 8).transpose(0, 1) for layer in layers)
         inv_freq = frequencies(self.key, 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8), 1e4, n)
         at = torch.tensor([[relative(self.key, i, j, n) for j in range(n)] for i in range(n)]).double()
         turned = oracles.turned(q[:, :, None], at, inv_freq, interleaved=True)

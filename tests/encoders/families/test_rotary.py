@@ -1,7 +1,5 @@
 """Every strategy on rotary models equals a slow oracle: one document, every pair of tokens turned by hand."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 
@@ -26,14 +24,11 @@ TEXTS = [tiny.text(n) for n in LENGTHS]
 GQA = {"num_key_value_heads": 2, "head_dim": 8}
 LAYERS = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
 GEMMA = {**GQA, **LAYERS, "query_pre_attn_scalar": 8}
+LINEAR = {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}
 #: test id -> model type, configuration, pooling
 MODELS: dict[str, tuple[str, dict, str]] = {
     "mistral": ("mistral", {**GQA, "sliding_window": LO}, "lasttoken"),
-    "llama": (
-        "llama",
-        {**GQA, "rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}},
-        "mean",
-    ),
+    "llama": ("llama", {**GQA, "rope_parameters": LINEAR}, "mean"),
     "qwen2": ("qwen2", GQA, "lasttoken"),
     "qwen3": ("qwen3", GQA, "lasttoken"),
     "gemma3": ("gemma3_text", GEMMA, "mean"),
@@ -142,10 +137,7 @@ def test_full_layers_without_positions_leave_windows_alone(tmp_path):
 @pytest.mark.parametrize("key", ["se", "pi", "ntk"])
 def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than_training(key, tmp_path):
     base = tiny.sentence_transformer("gemma3_text", tmp_path, **{**GEMMA, "sliding_window": LO})
-    with pytest.raises(
-        IncompatibleError,
-        match=r"sliding layers must see fewer tokens than the trained length of 16, got 16; use pcw",
-    ):
+    with pytest.raises(IncompatibleError, match=r"sliding layers must see fewer tokens than .* got 16; use"):
         extended(base, key)
     same_vectors(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
 
@@ -156,7 +148,5 @@ def test_a_model_of_sliding_layers_alone_runs_as_it_is_or_in_windows(tmp_path):
     texts = [text for text, n in zip(TEXTS, LENGTHS, strict=True) if n <= LO]
     for key in ("none", "pcw"):
         same_vectors(longembed.extend(base, key, trained_len=LO).encode(texts), base.encode(texts))
-    with pytest.raises(
-        IncompatibleError, match=r"in such models we can change only windows; .* fit: none, pcw"
-    ):
+    with pytest.raises(IncompatibleError, match=r"in such models we can change only windows; .* none, pcw"):
         longembed.extend(base, "gp", trained_len=LO)

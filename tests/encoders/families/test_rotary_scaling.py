@@ -1,7 +1,5 @@
 """Bases with rope scaling of their own, training, and files: what rotary models must not get wrong."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -16,19 +14,15 @@ from tests.limits import same_vectors
 from .test_rotary import LO, LT, extended, gap, make
 
 TEXTS = [tiny.text(n) for n in (5, LO, 2 * LO, LT)]
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LONGROPE = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 SCALINGS: dict[str, dict] = {
     "linear": {"factor": 2.0},
     "yarn": {"factor": 2.0, "original_max_position_embeddings": LO},
-    "llama3": {
-        "factor": 2.0, "original_max_position_embeddings": LO, "low_freq_factor": 1.0, "high_freq_factor":
-        4.0,
-    },
+    "llama3": {"factor": 2.0, "original_max_position_embeddings": LO, **LLAMA3},
     "dynamic": {"factor": 2.0},
-    "longrope": {
-        "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0], "factor": 2.0,
-        "original_max_position_embeddings": 8,
-    },
-}  # fmt: skip
+    "longrope": {"factor": 2.0, "original_max_position_embeddings": 8, **LONGROPE},
+}
 
 
 def scaled(kind: str, tmp_path_factory, **config):
@@ -58,16 +52,14 @@ def test_attention_strategies_refuse_frequencies_that_vary_with_length(tmp_path_
         extended(scaled("dynamic", tmp_path_factory), "se")
 
 
+SOFT_CAPPED = {"head_dim": 8, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0}
 #: test id -> model type, configuration: all dimensions turn, half of them, half of them as neighbours, capped scores
 YARN_BASES = {
     "llama": ("llama", {}),
     "partial": ("stablelm", {"num_key_value_heads": 4, "rope": {"partial_rotary_factor": 0.5}}),
     "partial of phi": ("phi", {"rope": {"partial_rotary_factor": 0.5}}),
     "partial as neighbours": ("glm", {"head_dim": 8, "rope": {"partial_rotary_factor": 0.5}}),
-    "soft-capped": (
-        "gemma2",
-        {"head_dim": 8, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0},
-    ),
+    "soft-capped": ("gemma2", SOFT_CAPPED),
 }
 
 
@@ -76,9 +68,8 @@ def test_stock_yarn_of_transformers_equals_ours_without_logn(name, tmp_path):
     kind, config = YARN_BASES[name]
     config = {"num_key_value_heads": 2, **config}
     rope = {"rope_theta": 500.0, **config.pop("rope", {})}
-    base = tiny.sentence_transformer(
-        kind, tmp_path, rope_parameters={**rope, "rope_type": "default"}, **config
-    )
+    plain = {**rope, "rope_type": "default"}
+    base = tiny.sentence_transformer(kind, tmp_path, rope_parameters=plain, **config)
     stock = {**rope, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": LO}
     config = {"rope_parameters": stock, "max_position_embeddings": LT}
     theirs = type(base)(str(tmp_path / "model"), device="cpu", config_kwargs=config)
@@ -97,11 +88,10 @@ def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_fac
 
 
 def test_soft_capped_attention_is_refused_where_the_strategy_acts_in_it(tmp_path_factory):
-    config = {"layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0, "head_dim": 8}
-    base = tiny.sentence_transformer("gemma2", tmp_path_factory.mktemp("g"), **config)
-    for key, params in (("se", {}), ("pi", {})):
+    base = tiny.sentence_transformer("gemma2", tmp_path_factory.mktemp("g"), **SOFT_CAPPED)
+    for key in ("se", "pi"):
         with pytest.raises(IncompatibleError, match="needs its own attention for soft capping"):
-            extended(base, key, **params)
+            extended(base, key)
     same_vectors(extended(base, "pi", logn=False).encode(TEXTS[:2]), base.encode(TEXTS[:2]))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 from transformers import AutoConfig, BertConfig
 
@@ -44,12 +45,10 @@ def test_none_is_the_base(base):
     same_vectors(extended(base, "none").encode(TEXTS), longer.encode(TEXTS))
 
 
-def test_short_inputs_are_untouched_in_windows(base):
-    same_vectors(extended(base, "pcw").encode(TEXTS[:2]), base.encode(TEXTS[:2]))
-
-
-def test_windows_are_averaged(base):
-    assert gap(extended(base, "pcw").encode(TEXTS[2]), windows(base, TEXTS[2])) < 1e-5
+def test_windows_are_averaged_and_short_inputs_untouched(base):
+    *short, long = extended(base, "pcw").encode(TEXTS)
+    same_vectors(np.stack(short), base.encode(TEXTS[:2]))
+    assert gap(long, windows(base, TEXTS[2])) < 1e-5
 
 
 def test_attention_scaling_is_refused_not_ignored(base):

@@ -1,7 +1,5 @@
 """The architectures of transformers' registry that one of our families claims, each as a tiny model."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Iterator

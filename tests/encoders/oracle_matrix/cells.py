@@ -1,8 +1,5 @@
 """One architecture of the matrix: each strategy that fits against its oracle, in one batch of mixed lengths."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +22,6 @@ from .oracle import DENSE, RELATIVE, VARIANTS, NotFollowed, Oracle
 LENGTHS = (3, LO, LO + 1, 2 * LO + 3, LT, LT + 5)
 TEXTS = [tiny.text(n) for n in LENGTHS]
 TOLERANCE = 2e-5
-
-Exact = Callable[[str], np.ndarray]
 
 
 @dataclass
@@ -129,10 +124,8 @@ def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
     for dtype in (torch.float64, torch.float32):
         try:
             oracle = Oracle(base, plain, False, dtype)
-            gap = max(
-                float(np.abs(oracle.encode(text).numpy() - through(base, text)).max())
-                for text in (TEXTS[1], TEXTS[3])
-            )
+            pairs = [(oracle.encode(text).numpy(), through(base, text)) for text in (TEXTS[1], TEXTS[3])]
+            gap = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
         except Exception as error:
             problem = in_short(error)
             continue

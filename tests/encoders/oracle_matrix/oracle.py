@@ -8,8 +8,6 @@ It knows nothing of how an architecture lays its rotary dimensions out, or what 
   are then put together from those, dense.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect
@@ -170,9 +168,7 @@ class Oracle:
         NotFollowed: if the architecture is no rotary model of a kind known here.
     """
 
-    def __init__(
-        self, base: SentenceTransformer, label: str, logn: bool, dtype: torch.dtype = torch.float64
-    ) -> None:
+    def __init__(self, base: SentenceTransformer, label: str, logn: bool, dtype=torch.float64) -> None:
         self.model = copy.deepcopy(base).to(dtype).eval()
         self.label, self.logn = label, logn
         inner: Any = self.model[0].model
@@ -181,9 +177,8 @@ class Oracle:
         if label not in ("none", DENSE) and (getattr(self.config, "sliding_window", None) or 0) >= LO:
             self.config.sliding_window = LT  # it had no effect in training
         self.limit = inner.config.max_position_embeddings
-        rotary = [
-            m for m in inner.modules() if hasattr(m, "inv_freq") or hasattr(m, "full_attention_inv_freq")
-        ]
+        names = ("inv_freq", "full_attention_inv_freq")
+        rotary = [m for m in inner.modules() if any(hasattr(m, name) for name in names)]
         if len(rotary) != 1:
             raise NotFollowed(f"{len(rotary)} rotary modules")
         [self.rotary] = rotary
@@ -237,12 +232,8 @@ class Oracle:
         return given
 
     def _tempered(self) -> bool:
-        return (
-            self.label != DENSE
-            and VARIANTS[self.label][0] in ("yarn", "resonance")
-            and not self.logn
-            and self.n > LO
-        )
+        tempering = self.label != DENSE and VARIANTS[self.label][0] in ("yarn", "resonance")
+        return tempering and not self.logn and self.n > LO
 
     # ---- attention ------------------------------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Every native architecture that `mteb-longembed list fit` claims, against oracles that share no code with it."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """mteb's leaderboard shows our models, offline and in a real browser."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -130,9 +128,8 @@ def test_a_browser_shows_our_model_with_its_score(tmp_path: Path) -> None:
             assert {"256 (Context Length)", "32K (Context Length)"} <= set(headings), headings
             row = page.locator("tr", has_text="base+pi@4096").first.inner_text()
             assert re.search(r"\b34\.10?\b", row), row
-            assert (
-                "parts+se" not in page.inner_text("body") and "org/parts+se@4096 has results of some" in said
-            )
+            assert "parts+se" not in page.inner_text("body")
+            assert "org/parts+se@4096 has results of some" in said
             page.screenshot(path=str(tmp_path / "plus.png"))
             page.get_by_role("button", name="Long-context Retrieval", exact=True).first.click()
             page.locator("tr", has_text="67.89").first.wait_for(timeout=240_000)

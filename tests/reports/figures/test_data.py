@@ -1,12 +1,11 @@
 """What the figures show, not how they look."""
 
-from __future__ import annotations
-
 import pytest
 
+from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
-from mteb_longembed.reports.figures.curves import draw_diagnosis, positions, targets
+from mteb_longembed.reports.figures.curves import positions, targets
 from mteb_longembed.reports.figures.heat_maps import by_depth, by_model
 from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import published_lines
@@ -80,10 +79,8 @@ def test_tuning_gains_are_after_less_before():
     pairs = [(f"{BASE}+pi@4096", "local/pi+none@4096"), (f"{BASE}+rp@4096", "local/rp+none@4096")]
     scores = {pairs[0][0]: 0.4, pairs[0][1]: 0.5, pairs[1][0]: 0.4, pairs[1][1]: 0.42}
     (data,) = tuning(lines(scores), pairs)
-    assert [(label, round(gain["Average"].mean, 6)) for label, gain in data.bars] == [
-        ("+pi tuned", 10),
-        ("+rp tuned", 2),
-    ]
+    gains = [(label, round(gain["Average"].mean, 6)) for label, gain in data.bars]
+    assert gains == [("+pi tuned", 10), ("+rp tuned", 2)]
 
 
 def test_positions_take_the_best_strategy_at_each_length():

@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import sys
 
 import pytest
 
+from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
@@ -27,19 +26,17 @@ def drawings():
     by_length, whole = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
     curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": whole}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
+    partial = lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])
     return [
         *map(heat_maps.draw, heat_maps.by_model(made)),
-        *map(
-            heat_maps.draw,
-            heat_maps.by_model(lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])),
-        ),
+        *map(heat_maps.draw, heat_maps.by_model(partial)),
         heat_maps.draw(heat_maps.by_depth("m", "t", points)),
         *map(bars.draw, bars.improvement(made)),
         *map(curves.draw_targets, curves.targets(made)),
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
         *map(bars.draw, bars.tuning(made, pair)),
         *map(curves.draw_positions, curves.positions(made)),
-        curves.draw_diagnosis(curve),
+        draw_diagnosis(curve),
     ]
 
 
@@ -70,9 +67,8 @@ def test_every_text_lies_inside_its_picture_and_on_no_other_text(drawings):
         width, height = drawing.figure.get_size_inches()
         assert drawn.x0 >= 0 and drawn.x1 <= width, drawing.key
         assert drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
-        boxes = {
-            text: text.get_window_extent(canvas.get_renderer()).padded(-1) for text in _texts(drawing.figure)
-        }
+        renderer, texts = canvas.get_renderer(), _texts(drawing.figure)
+        boxes = {text: text.get_window_extent(renderer).padded(-1) for text in texts}
         for (a, first), (b, second) in combinations(boxes.items(), 2):
             assert not first.overlaps(second), (drawing.key, a.get_text(), b.get_text())
 

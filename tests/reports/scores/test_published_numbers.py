@@ -1,16 +1,9 @@
-from __future__ import annotations
-
 from statistics import fmean
 
 import pytest
 
-from mteb_longembed.reports.scores.published_numbers import (
-    AUTHORS,
-    PAPER,
-    position_kind,
-    published_lines,
-    task_statistics,
-)
+from mteb_longembed.reports.scores import published_numbers
+from mteb_longembed.reports.scores.published_numbers import AUTHORS, PAPER, published_lines
 
 
 def _line(origin, model):
@@ -31,15 +24,13 @@ def test_the_authors_files_round_to_the_papers_numbers():
     for line in published_lines():
         if line.origin == AUTHORS and line.model != "intfloat/e5-mistral-7b-instruct+ntk@32768":
             assert line.average == pytest.approx(_line(PAPER, line.model).average, abs=0.3)
-    assert _line(AUTHORS, "intfloat/e5-mistral-7b-instruct+ntk@32768").average == pytest.approx(
-        76.7, abs=0.05
-    )
-    assert _line(PAPER, "intfloat/e5-mistral-7b-instruct+ntk@32768").average == 75.3
+    authors, paper = (_line(by, "intfloat/e5-mistral-7b-instruct+ntk@32768") for by in (AUTHORS, PAPER))
+    assert (authors.average, paper.average) == (pytest.approx(76.7, abs=0.05), 75.3)
 
 
 def test_known_facts():
     assert _line(PAPER, "dwzhu/e5rope-base+se@4096").scores["Needle"] == 53.5
     assert _line(AUTHORS, "intfloat/e5-base-v2").by_length["Passkey"][512] == 96
-    assert task_statistics("task_words")["NarrativeQA"]["document_words"] == 50474
+    assert published_numbers.task_statistics("task_words")["NarrativeQA"]["document_words"] == 50474
     known = ("intfloat/e5-base-v2", "dwzhu/e5rope-base", "somebody/else")
-    assert list(map(position_kind, known)) == ["absolute", "rotary", None]
+    assert list(map(published_numbers.position_kind, known)) == ["absolute", "rotary", None]

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-import pytest
-
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.paper_tables import length_tables, main_tables, strategy_tables
 from mteb_longembed.reports.tables.table import Cell, difference_cell, number_cell
@@ -12,18 +8,11 @@ def _texts(row):
     return [cell.text for cell in row]
 
 
-@pytest.mark.parametrize(
-    ("scores", "best"),
-    [
-        ((0.61, 0.6, 0.6), [True, False, False]),
-        ((0.6081, 0.6079, 0.6), [False] * 3),
-        ((0.0, 0.0004), [False] * 2),
-    ],
-    ids=["one", "tie as printed", "zero"],
-)
-def test_the_best_is_one_highest_number_as_printed(scores, best):
-    (table,) = main_tables(lines({f"a/{i}": score for i, score in enumerate(scores)}))
-    assert sorted((row[-1].is_best for row in table.rows), reverse=True) == best
+def test_the_best_is_one_highest_number_as_printed():
+    # one, a tie as printed, zeros
+    for scores, n_best in (((0.61, 0.6, 0.6), 1), ((0.6081, 0.6079, 0.6), 0), ((0.0, 0.0004), 0)):
+        (table,) = main_tables(lines({f"a/{i}": score for i, score in enumerate(scores)}))
+        assert sum(row[-1].is_best for row in table.rows) == n_best
 
 
 def test_a_column_without_any_result_is_left_out():
@@ -63,8 +52,7 @@ def test_without_the_base_there_are_no_differences_and_a_note_says_so():
 
 def test_halves_are_rounded_up_in_every_table():
     # The mean of Acc@1 over eight lengths is a multiple of a quarter: 93.25 must not be 93.2 and 93.75 be 93.8.
-    shown = [
-        number_cell(value).text for value in (93.25, 93.75, 100 * 0.0725, -0.25, -0.04, 57.99999999999999)
-    ]
+    values = (93.25, 93.75, 100 * 0.0725, -0.25, -0.04, 57.99999999999999)
+    shown = [number_cell(value).text for value in values]
     assert shown == ["93.3", "93.8", "7.3", "-0.3", "0.0", "58.0"]
     assert difference_cell(Cell("", 93.25), Cell("", 93.0)).text == "+0.3"

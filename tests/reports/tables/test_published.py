@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.tables.paper_tables import comparison_tables, matches
 from tests.reports.made import BASE, PUBLISHED, ROTARY, line
 
@@ -10,11 +8,8 @@ def _row(table, label):
 
 
 def test_the_same_base_strategy_and_length_are_matched():
-    assert [theirs.origin for theirs in matches(line(f"{ROTARY}+se@4096", 0.5))] == ["paper", "authors"]
-    assert [theirs.origin for theirs in matches(line(f"{ROTARY}+se@4096:logn=off", 0.5))] == [
-        "paper",
-        "authors",
-    ]
+    for name in (f"{ROTARY}+se@4096", f"{ROTARY}+se@4096:logn=off"):
+        assert [theirs.origin for theirs in matches(line(name, 0.5))] == ["paper", "authors"]
     assert matches(line(f"{ROTARY}+se@2048", 0.5)) == []
     assert matches(line(f"{BASE}+none@512", 0.5)) != []
     assert matches(line(f"{ROTARY}+none@4096", 0.5)) == []

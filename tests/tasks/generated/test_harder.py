@@ -1,7 +1,5 @@
 """Harder needles: the four documents of a group have the same words, so that only reading tells them apart."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict
@@ -72,12 +70,8 @@ def test_two_sentences_together_answer_a_twohop_question_and_the_query_names_no_
     composed = []
     for item in found:
         said = [item.text, *item.others]
-        owner = dict(
-            re.fullmatch(r"(.+) belongs to (.+)\.", text).groups() for text in said if "belongs" in text
-        )  # type: ignore[union-attr]
-        town = dict(
-            re.fullmatch(r"(.+) comes from (.+)\.", text).groups() for text in said if "comes" in text
-        )  # type: ignore[union-attr]
+        owner = dict(text[:-1].split(" belongs to ") for text in said if "belongs" in text)
+        town = dict(text[:-1].split(" comes from ") for text in said if "comes" in text)
         composed.append({(thing.lower(), town[person]) for thing, person in owner.items()})
     for number, item in enumerate(found):
         asked = re.fullmatch(r"Where does it say that (.+) belongs to someone from (.+)\?", item.query)
@@ -148,9 +142,8 @@ def test_a_model_that_only_matches_words_finds_one_in_four_and_a_reader_all(kind
         shared = {name: sum((bag(query["text"]) & found).values()) for name, found in bags.items()}
         best = [name for name, n in shared.items() if n == max(shared.values())]
         matched["words"] += lot.choice(best) == relevant
-        reading = [
-            name for name, text in texts.items() if all(said in text for said in answer[query["text"]])
-        ]
+        said = answer[query["text"]]
+        reading = [name for name, text in texts.items() if all(sentence in text for sentence in said)]
         matched["reader"] += reading == [relevant]
     assert matched["reader"] == 50
     assert matched["words"] <= 25

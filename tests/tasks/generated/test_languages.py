@@ -1,7 +1,5 @@
 """Passkey and Needle in other languages: one data file each, checked as the English texts are."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -38,9 +36,7 @@ def made(task: type[SyntheticRetrieval], code: str) -> type[SyntheticRetrieval]:
 
 @EACH
 @BOTH
-def test_mteb_finds_the_task_of_a_language_by_name_with_its_language_and_script(
-    task: type[SyntheticRetrieval], code: str
-) -> None:
+def test_mteb_finds_the_task_of_a_language_by_name_with_its_language_and_script(task, code) -> None:
     name = f"{task.metadata.name}-{code}"
     (found,) = mteb.get_tasks(tasks=[name])
     assert found.metadata.name == name
@@ -60,9 +56,7 @@ def test_a_languages_data_never_change_unnoticed(task: type[SyntheticRetrieval],
 @EACH
 @BOTH
 @pytest.mark.parametrize("length", LENGTHS[::3])
-def test_documents_have_the_languages_characters_a_token(
-    task: type[SyntheticRetrieval], code: str, length: int
-) -> None:
+def test_documents_have_the_languages_characters_a_token(task, code, length) -> None:
     language = find_language(code)
     rule = language.passkey if task is LongEmbedPasskey else language.prose
     found = mean(len(row["text"]) for row in made(task, code).generate(f"test_{length}")["corpus"])

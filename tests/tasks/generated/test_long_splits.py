@@ -1,7 +1,5 @@
 """Lengths to 1,048,576 tokens: made with bounded memory, on disk, and gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -57,9 +55,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @BOTH
-def test_a_large_corpus_on_disk_is_the_one_in_memory(
-    task: type[SyntheticRetrieval], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_corpus_on_disk_is_the_one_in_memory(task, cache: Path, monkeypatch) -> None:
     def loaded(limit: int) -> SyntheticRetrieval:
         monkeypatch.setattr(module, "_IN_MEMORY", limit)
         made = task().filter_eval_splits(["test_512", "test_1024"])
@@ -111,9 +107,7 @@ except OSError:
         pytest.param("LongEmbedPasskey", 100, 1024, marks=pytest.mark.long),
     ],
 )
-def test_a_corpus_of_a_million_tokens_needs_bounded_memory(
-    name: str, n_documents: int, most: int, tmp_path: Path
-) -> None:
+def test_a_corpus_of_a_million_tokens_needs_bounded_memory(name, n_documents, most, tmp_path) -> None:
     code = _MEASURE.format(name=name, n=n_documents)
     env = {**os.environ, "HF_DATASETS_CACHE": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)

@@ -1,7 +1,5 @@
 """LongEmbedNeedle: facts in essays, each query answered by one document."""
 
-from __future__ import annotations
-
 import re
 from statistics import mean
 
@@ -20,10 +18,9 @@ QUERIES = (60.48, 57.3, 58.28, 59.92, 55.86, 59.6, 59.12, 58.34)
 def test_character_statistics_are_near_the_published_ones(length: int, query: float) -> None:
     """Documents within one percent."""
     data = LongEmbedNeedle.generate(f"test_{length}")
-    assert mean(len(row["text"]) for row in data["corpus"]) == pytest.approx(
-        PUBLISHED_CHARS[length], rel=0.01
-    )
-    assert mean(len(row["text"]) for row in data["queries"]) == pytest.approx(query, rel=0.1)
+    documents, queries = (mean(len(row["text"]) for row in data[kind]) for kind in ("corpus", "queries"))
+    assert documents == pytest.approx(PUBLISHED_CHARS[length], rel=0.01)
+    assert queries == pytest.approx(query, rel=0.1)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -4,8 +4,6 @@ The three hundred pairs were read one by one: the fact answers its question for 
 no other fact does. A test can only check the words.
 """
 
-from __future__ import annotations
-
 import re
 
 import mteb
@@ -21,12 +19,10 @@ EACH_LANGUAGE = pytest.mark.parametrize("code", ["eng", "deu", "zho"])
 
 def stems(text: str, code: str) -> set[str]:
     """Snowball stems, those of function words too; in Chinese, characters."""
-    words = re.findall(r"\w+" if code != "zho" else r"\w", text.lower())
-    return set(
-        words
-        if code == "zho"
-        else Stemmer.Stemmer({"eng": "english", "deu": "german"}[code]).stemWords(words)
-    )
+    if code == "zho":
+        return set(re.findall(r"\w", text))
+    stemmer = Stemmer.Stemmer({"eng": "english", "deu": "german"}[code])
+    return set(stemmer.stemWords(re.findall(r"\w+", text.lower())))
 
 
 @EACH_LANGUAGE

@@ -1,7 +1,5 @@
 """LongEmbedPasskey means what the paper's Passkey means."""
 
-from __future__ import annotations
-
 import re
 from statistics import mean
 

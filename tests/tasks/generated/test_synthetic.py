@@ -1,7 +1,5 @@
 """What holds for both generated tasks: content hashes, depth, splits asked for, variants kept apart."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,9 +31,8 @@ def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[Synthe
 @BOTH
 @pytest.mark.parametrize("length", LENGTHS[::3])
 def test_the_number_of_words_is_kept(task: type[SyntheticRetrieval], length: int) -> None:
-    assert all(
-        row["n_words"] == len(row["text"].split()) for row in task.generate(f"test_{length}")["corpus"]
-    )
+    corpus = task.generate(f"test_{length}")["corpus"]
+    assert all(row["n_words"] == len(row["text"].split()) for row in corpus)
 
 
 @BOTH
@@ -66,14 +63,11 @@ def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> No
 
 
 @BOTH
-def test_only_the_splits_asked_for_are_made(
-    task: type[SyntheticRetrieval], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_splits_asked_for_are_made(task: type[SyntheticRetrieval], monkeypatch) -> None:
     made: list[str] = []
-    generate = task.generate.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        task, "generate", classmethod(lambda cls, split: made.append(split) or generate(cls, split))
-    )
+    generate = task.generate
+    counted = staticmethod(lambda split: made.append(split) or generate(split))
+    monkeypatch.setattr(task, "generate", counted)
     loaded = task()
     loaded.filter_eval_splits(["test_512"])
     loaded.load_data()
@@ -84,31 +78,17 @@ def test_only_the_splits_asked_for_are_made(
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("wrong", "near"),
-    [("test_300", "256"), ("test_400", "512"), ("test_3000000", "1048576"), ("test_1k", "1024")],
-)
-def test_an_unknown_split_suggests_the_nearest_length(
-    task: type[SyntheticRetrieval], wrong: str, near: str
-) -> None:
-    with pytest.raises(
-        UnknownNameError,
-        match=rf"'{wrong}': did you mean 'test_{near}'\? known: test_256, test_512, .*test_1048576\.",
-    ):
-        task().filter_eval_splits([wrong]).load_data()
+def test_an_unknown_split_suggests_the_nearest_length(task: type[SyntheticRetrieval]) -> None:
+    for wrong, near in (("300", "256"), ("400", "512"), ("3000000", "1048576"), ("1k", "1024")):
+        told = rf"'test_{wrong}': did you mean 'test_{near}'\? known: test_256, test_512, .*test_1048576\."
+        with pytest.raises(UnknownNameError, match=told):
+            task().filter_eval_splits([f"test_{wrong}"]).load_data()
 
 
 @BOTH
 def test_variants_have_names_revisions_and_data_of_their_own(task: type[SyntheticRetrieval]) -> None:
-    made = [
-        task(),
-        task.variant(seed=1),
-        task.variant(seed=2),
-        task.variant(depth=0.5),
-        task.variant(depth=0.0),
-        task.variant(n_documents=60),
-        task.variant(seed=1, depth=0.5),
-    ]
+    settings = ({"seed": 1}, {"seed": 2}, {"depth": 0.5}, {"depth": 0.0}, {"n_documents": 60})
+    made = [task(), *(task.variant(**each) for each in settings), task.variant(seed=1, depth=0.5)]
     assert len({one.metadata.name for one in made}) == len(made)
     assert len({one.metadata.revision for one in made}) == len(made)
     assert len({str(list(type(one).generate("test_256")["corpus"])) for one in made}) == len(made)

@@ -1,7 +1,5 @@
 """The real tasks: read from a hub, from its cache or from a folder, and never from other data by mistake."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator
@@ -15,17 +13,13 @@ from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE, REPOSITORY, R
 from tests.loopback_hub import LoopbackHub
 from tests.own_data import bm25
 
-TOPICS = ("budget", "harvest", "piano", "railway")
+TOPICS = list(enumerate(("budget", "harvest", "piano", "railway"), start=1))
 FILES = {
     "corpus": [
-        {"doc_id": f"m{i}", "text": f"The {topic} meeting. " + "We talked about it. " * i}
-        for i, topic in enumerate(TOPICS, start=1)
+        {"doc_id": f"m{i}", "text": f"The {t} meeting. " + "We talked about it. " * i} for i, t in TOPICS
     ],
-    "queries": [
-        {"qid": f"q{i}", "text": f"What did the {topic} meeting decide?"}
-        for i, topic in enumerate(TOPICS, start=1)
-    ],
-    "qrels": [{"qid": f"q{i}", "doc_id": f"m{i}"} for i in range(1, 5)],
+    "queries": [{"qid": f"q{i}", "text": f"What did the {topic} meeting decide?"} for i, topic in TOPICS],
+    "qrels": [{"qid": f"q{i}", "doc_id": f"m{i}"} for i, _ in TOPICS],
 }
 
 
@@ -84,9 +78,7 @@ def test_mteb_evaluates_the_task(hub: LoopbackHub) -> None:
     assert bm25(StandIn()).get_score() == 1.0
 
 
-def test_a_repository_with_packed_files_works_also_offline(
-    hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_with_packed_files_works_also_offline(hub: LoopbackHub, monkeypatch) -> None:
     packed = {f"{name}.gz": gzip.compress(text.encode()) for name, text in contents().items()}
     hub.add(REPOSITORY, packed, repo_type="dataset", sha=REVISION)
     load()
@@ -100,32 +92,25 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(
-        "mteb_longembed.tasks.real.hub_retrieval.download", lambda *a, **k: pytest.fail("hub asked")
-    )
+    download = "mteb_longembed.tasks.real.hub_retrieval.download"
+    monkeypatch.setattr(download, lambda *args, **kwargs: pytest.fail("hub asked"))
     assert len(load().dataset["default"]["test"]["corpus"]) == 4
 
 
-def test_a_folder_without_the_file_is_no_reason_to_ask_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_the_file_is_no_reason_to_ask_the_hub(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     with pytest.raises(DataError, match=r"expected qmsum/corpus\.jsonl or \.jsonl\.gz in that folder"):
         load()
 
 
 @pytest.mark.parametrize("offline", [False, True])
-def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(
-    offline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tmp_path, monkeypatch) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     with LoopbackHub() as closed:
         closed.patch(monkeypatch, tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-    with pytest.raises(
-        HubError,
-        match=rf"^qmsum/corpus\.jsonl of the data set {REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}",
-    ):
+    told = rf"^qmsum/corpus\.jsonl of the data set {REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}"
+    with pytest.raises(HubError, match=told):
         load()
 
 
@@ -140,14 +125,8 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (
-            {"corpus": lines(FILES["corpus"][:2]) + '{"doc_id": "m3"}\n'},
-            r"corpus\.jsonl, line 3: text is missing",
-        ),
-        (
-            {"qrels": lines(FILES["qrels"][:3])},
-            r"qrels\.jsonl: expected a relevant document .* 1 queries have none.*'q4'",
-        ),
+        ({"corpus": lines([*FILES["corpus"][:2], {"doc_id": "m3"}])}, r"corpus\.jsonl, line 3: text is miss"),
+        ({"qrels": lines(FILES["qrels"][:3])}, r"qrels\.jsonl: expected a .* 1 queries have none.*'q4'"),
         ({"qrels": ""}, r"qrels\.jsonl: expected rows with query-id, corpus-id, got none"),
     ],
 )
