@@ -17,7 +17,7 @@ from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
 
 BM25 = "bm25"
-#: Small windows with a vector each; the first ones are those of `pcw`, so they are encoded once.
+#: Windows with a vector each: of the trained length, and small ones.
 PIECES = ("pcw:vectors=window", "pcw:size=128,short=cut,vectors=window")
 #: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
 #: each was best somewhere, or cheap and near the best. Averages of small windows and corpus centring never were. `none`
