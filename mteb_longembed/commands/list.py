@@ -18,6 +18,7 @@ _OF_EVERY_NAME = {
     "max_vectors": "with several vectors, pool those of a document by similarity to at most so many",
     "center": "corpus, or corpus+queries: search subtracts the mean vector of the corpus",
     "fuse": "bm25: search adds the scores of BM25",
+    "how": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }

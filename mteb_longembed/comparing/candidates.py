@@ -15,6 +15,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.retrieval.chunks import Chunker, register
 
 BM25 = "bm25"
 #: Windows with a vector each: of the trained length, and small ones.
@@ -40,6 +41,8 @@ class Candidate:
     target_len: int | None = None  # how many tokens of a document it reads, None for all
     #: whether the user wrote this name, and not only its base.
     is_named: bool = field(default=False, compare=False)
+    #: with one's own chunker, the name of the model that encodes each chunk.
+    chunks_of: str = ""
 
     @property
     def encoder(self) -> str:
@@ -94,8 +97,15 @@ def candidates_of(
     return list(dict.fromkeys(candidates))
 
 
+def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
+    """The model of a candidate on each chunk of a document."""
+    return Candidate(register(candidate.name, chunker, key), candidate.base, chunks_of=candidate.name)
+
+
 def fused(best: Candidate) -> Candidate | None:
     """The candidate with BM25's scores added, None if that is not possible."""
+    if best.chunks_of:
+        return None
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
         return _candidate(f"{best.name}{sign}{_FUSED}")

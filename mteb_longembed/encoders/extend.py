@@ -35,6 +35,7 @@ class StrategyParameters(TypedDict, total=False):
     short: Literal["keep", "scale", "cut"]
     size: int
     overlap: int
+    split: Literal["token", "sentence", "paragraph"]
     agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"]
     g: int | Literal["document"]
     w: int

@@ -15,7 +15,7 @@ from mteb_longembed.errors import InputError, ModelError
 
 from .engine.tokenizing import cutter_of
 from .families import Family
-from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
+from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
 
 #: The length of inputs that are not cut, in tokens.
@@ -58,6 +58,7 @@ class TextInputs(Transformer):
             ids = (
                 torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
             )
+            ids = torch.where(ids < 0, ~ids, ids)
             alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
             same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
             prefixes = same.clamp(min=prefix)
@@ -69,6 +70,11 @@ class TextInputs(Transformer):
     def cuts(self) -> bool:
         """Whether long documents run in parts: the windows of `pcw`, or the segments of `past_target=read`."""
         return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
+
+    @property
+    def split(self) -> str:
+        """Where windows end: `token`, `sentence` or `paragraph`."""
+        return getattr(self.strategy, "split", "token")
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -120,7 +126,7 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
-        cutter = cutter_of(self.tokenizer) if plain else None
+        cutter = cutter_of(self.tokenizer, self.split) if plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
@@ -136,9 +142,13 @@ class TextInputs(Transformer):
         input_ids = torch.full(mask.shape, self._words.pad_token_id)
         for row, values in zip(input_ids, ids, strict=True):
             row[: len(values)] = torch.from_numpy(values)
+        starts = input_ids < 0
+        input_ids = torch.where(starts, ~input_ids, input_ids)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
         if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
+        if self.split != "token":
+            features[WINDOW_STARTS] = starts
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
         self._add_content_bounds(features, prompt)

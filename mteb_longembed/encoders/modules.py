@@ -71,9 +71,10 @@ class LongTransformer(TextInputs):
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        if strategy.max_tokens is None and long.token_ids(["a"]) is None:
+        setting = "past_target=read" if strategy.max_tokens is None else f"split={long.split}"
+        if setting != "split=token" and long.token_ids(["a"]) is None:
             raise IncompatibleError(
-                f"past_target=read needs texts that become plain token ids, but those of this model go through "
+                f"{setting} needs texts that become plain token ids, but those of this model go through "
                 f"{type(long.processor).__name__} in another form: leave it out."
             )
         return long

@@ -142,7 +142,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
             "transformers model and cannot be extended."
         )
     _check_embedding_model(path, raw, modules)
-    kinds = {settings.get("model_type"), settings.get("similarity_fn_name")}
+    kinds = {str(settings.get(key)) for key in ("model_type", "similarity_fn_name")}
     late = "vectors" not in pooling and bool(kinds & _LATE_INTERACTION)
     limits = [options.get("max_seq_length")]
     if late:

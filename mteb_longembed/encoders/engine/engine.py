@@ -144,7 +144,7 @@ class Engine:
         features = self.model.first.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             # the host cuts the windows
-            if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
+            if isinstance(value, Tensor) and key not in (names.WINDOW_PREFIX, names.WINDOW_STARTS):
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.settings.collect is sentence_embeddings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
 import warnings
@@ -49,7 +48,7 @@ def row_keys(
     vectors = resolved.vectors, resolved.spec.max_vectors
     arguments = sorted(kwargs.items())
     short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, arguments)
-    long = _digest(short, _source(strategy), _source(first.family), dataclasses.asdict(strategy))
+    long = _digest(short, _source(strategy), _source(first.family), strategy.values())
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         return [
