@@ -156,17 +156,4 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
 def _is_ours(name: str) -> bool:
     # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
-    return name in ZOO or is_extended_name(name) or _is_saved(name)
-
-
-def _is_saved(name: str) -> bool:
-    """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
-    if not holds_model(name):
-        return False
-    from mteb_longembed.encoders.bases.model_files import Files
-    from mteb_longembed.encoders.bases.saved import is_ours
-
-    try:
-        return is_ours(Files.open(name).modules())
-    except ModelError:
-        return False
+    return name in ZOO or is_extended_name(name) or holds_model(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -83,6 +84,7 @@ class FusedSearch(DescribedNow, HybridSearch):
     ) -> None:
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
+        os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported; else bars a question
         bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
         bm25.mteb_model_meta = bm25_s
         fuse = how or convex_combination([lowest, 0.0])

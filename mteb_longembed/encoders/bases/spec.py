@@ -154,7 +154,9 @@ class ModelSpec:
         """The strategy with all lengths and parameters."""
         length = self.trained_len or trained_len
         if not isinstance(length, int):
-            raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")
+            raise InputError(
+                f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
+            )
         target = self.target_len or self.kind.default_target_len(length)
         return self.kind(trained_len=length, target_len=int(target), **self.params)
 
