@@ -1,13 +1,17 @@
-"""The one way to measure time, and the one way to write a table."""
+"""The one way to measure time, to write a table, and to keep what `list fit` shows."""
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
+
+EVIDENCE = Path("mteb_longembed/comparing/evidence.json")
 
 
 def interleaved(rounds: int, *runs: Callable[[], object]) -> list[float]:
@@ -38,3 +42,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     text = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
     first, *others = ["| " + " | ".join(line) + " |" for line in [list(head), *text]]
     return "\n".join([first, "|---|" + "---:|" * (len(head) - 1), *others])
+
+
+def write_evidence(path: Path, family: str, model: str, measured: str, scores: Mapping[str, str]) -> None:
+    """Write what `list fit MODEL` shows for a family of positions: scores of a base and its strategies."""
+    evidence = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    evidence[family] = {"model": model, "measured": measured, **scores}
+    path.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

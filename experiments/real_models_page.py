@@ -1,4 +1,4 @@
-"""Table and figure of docs/real-models.md, from measured cells alone: `python -m experiments.real_models_page`."""
+"""Table, figure and evidence of real models, from measured cells alone: `python -m experiments.real_models_page`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import mteb
 
 from experiments import twin_decision
+from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Line, Measurements, scores
-from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
+from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from experiments.twin_decision import Decision
 from mteb_longembed.reports.figures.drawing import draw_lines, ends, interval_key, new_drawing, styles
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
@@ -72,6 +73,14 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     return "\n".join(rows)
 
 
+def evidence(lines: dict[tuple[str, str, str], Line]) -> dict[str, str]:
+    """The meetings' scores of the base and of the paper's strategies at 2,048 tokens."""
+    names = {"base": "none", **{key: f"{key}@2048" for key in PAPER}}
+    known = {key: lines.get((f"{BASE}+{name}", QMSUM, "test")) for key, name in names.items()}
+    scores = {key: percent(line) for key, line in known.items() if line is not None}
+    return {key: f"{score.mean:.1f} ({score.low:.0f}–{score.high:.0f})" for key, score in scores.items()}
+
+
 def draw(lines: dict[tuple[str, str, str], Line]) -> None:
     """QMSum's score over the tokens read of a meeting, one line a strategy."""
     curves: dict[str, dict[int, Interval]] = {}
@@ -111,3 +120,5 @@ if __name__ == "__main__":
     text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
     PAGE.write_text(replace_part(text, "twin", "\n".join(twin.table())), encoding="utf-8")
     draw(measured)
+    what = "QMSum's meetings, 2,048 tokens, nDCG@10 in percent with 95 % interval"
+    write_evidence(EVIDENCE, "absolute", BASE, what, evidence(measured))

@@ -84,14 +84,14 @@ def _refused(error: OSError) -> str:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     """The arguments. A word too many is a further question of `search`, or the usage of its command says what it is."""
-    parser, own = _parsers(arguments[0] if arguments else "")
+    parser, chosen = _parsers(arguments[0] if arguments else "")
     args, rest = parser.parse_known_args(arguments)
     questions = getattr(args, "query", None)
     if rest and (not isinstance(questions, list) or any(word.startswith("-") for word in rest)):
-        known = [option for action in own._actions for option in action.option_strings]
+        known = [option for action in chosen._actions for option in action.option_strings]
         near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
         hint = f": did you mean {near[0]}?" if near else ""
-        own.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        chosen.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
     if rest:  # argparse takes words behind options for another argument
         args.query = [*(questions or ()), *rest]
     return args
@@ -111,8 +111,8 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("run", help=_RUN)
     for name, help_line in COMMANDS.items():
-        own = commands.add_parser(name, help=help_line)
+        command = commands.add_parser(name, help=help_line)
         if name == chosen:
-            add_arguments(own, _module(name))
-            chosen_parser = own
+            add_arguments(command, _module(name))
+            chosen_parser = command
     return parser, chosen_parser

@@ -14,10 +14,12 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Example -> what must be installed beside this package.
 NEEDS = {
+    "chonkie_search": "chonkie",
     "chroma_search": "chromadb",
     "faiss_search": "faiss",
     "haystack_search": "haystack",
     "lancedb_search": "lancedb",
+    "langchain_chunks_search": "langchain_text_splitters",
     "langchain_search": "langchain_huggingface",
     "lora_training": "peft",
     "llama_index_search": "llama_index",

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -28,16 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
     """Add the arguments and texts of a sub-command to its parser."""
     parser.description, parser.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
     for title, group in command.OPTIONS.items():
-        own = parser.add_argument_group(title) if title else parser
+        target = parser.add_argument_group(title) if title else parser
         for names, settings, meaning in group:
-            own.add_argument(*names.split(), help=meaning, **settings)
+            target.add_argument(*names.split(), help=meaning, **settings)
 
 
 @contextmanager
 def silence() -> Iterator[None]:
     """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
-    import warnings
-
     os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -20,6 +20,7 @@ _OF_EVERY_NAME = {
     "max_vectors": "with several vectors, pool those of a document by similarity to at most so many",
     "center": "corpus, or corpus+queries: search subtracts the mean vector of the corpus",
     "fuse": "bm25: search adds the scores of BM25",
+    "how": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
@@ -122,12 +123,7 @@ def _registered() -> Any:
     return json.loads((files("mteb_longembed.commands") / "registered.json").read_text(encoding="utf-8"))
 
 
-_PARTS: dict[str, Callable[[], Part]] = {
-    "strategies": strategies,
-    "models": models,
-    "tasks": tasks,
-    "fit": fit,
-}
+_PARTS = {part.__name__: part for part in (strategies, models, tasks, fit)}
 DESCRIPTION = "Strategies, aliases of models, tasks, and which strategy fits which family of models."
 OPTIONS: Options = {"": [
     ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),

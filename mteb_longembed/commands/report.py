@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +17,7 @@ from rich.console import Console
 from mteb_longembed import __version__
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
@@ -142,9 +143,6 @@ def main(args: argparse.Namespace) -> int:
         for drawing in drawings:
             print(*drawing.save(request.figures), sep="\n", file=out)
     if request.html:
-        # Imported here, because an ordinary report does not need it.
-        from mteb_longembed.reports import html_page
-
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
         facts, conclusions = overview(rows, public_results() if request.published else None)
         # One's own models come first; the public rows are folded.
@@ -212,7 +210,6 @@ def _places(depths: Sequence[_Depths]) -> Table:
 @lru_cache(maxsize=4)
 def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
     """An mteb retrieval task with its data; a `DataError` if mteb cannot load it."""
-    # To import mteb takes seconds, and most reports do not need it.
     import mteb
 
     try:
@@ -225,20 +222,24 @@ def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
     return task
 
 
-def _by_query(
-    rows: Sequence[Result], predictions: Sequence[Predictions]
-) -> tuple[list[Result], list[_Depths]]:
+def _by_query(rows: Sequence[Result], rankings: Sequence[Predictions]) -> tuple[list[Result], list[_Depths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
+    if not rankings:
+        return list(rows), []
+    # To import mteb takes seconds, and most reports do not need it.
+    from mteb_longembed.tasks.scoring import answer_depths
+
     by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
     depths: list[_Depths] = []
-    for item in predictions:
+    for item in rankings:
         try:
             task = load_task(item.task, tuple(item.rankings))
             points: list[DepthPoint] = []
             for split in item.rankings:
                 scores = _query_scores(item, task, split, rows)
                 by_row[item.model, item.revision, item.task, split] = tuple(scores.values())
-                points += _depth_points(task, split, scores)
+                depth_of, length = answer_depths(task, split, "default"), split_length(split)
+                points += [DepthPoint(length or 0, depth, scores[query]) for query, depth in depth_of.items()]
             if metric_of(item.task) == "ndcg_at_1":
                 if not points:
                     raise DataError("the task does not keep the depth of its answers.")
@@ -269,14 +270,6 @@ def _query_scores(
                 "run has overwritten it; give every model its own folder."
             )
     return scores
-
-
-def _depth_points(task: AbsTaskRetrieval, split: str, scores: Mapping[str, float]) -> list[DepthPoint]:
-    from mteb_longembed.tasks.scoring import answer_depths
-
-    length = split_length(split)
-    depths = answer_depths(task, split, "default") if length else {}
-    return [DepthPoint(length or 0, depth, scores[query]) for query, depth in depths.items()]
 
 
 def _write_tables(request: Request, tables: Sequence[Table]) -> None:

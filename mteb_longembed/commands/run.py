@@ -51,9 +51,7 @@ def run(arguments: list[str]) -> int:
             stack.enter_context(redirect_stdout(sys.stderr))
         args = _parsed(["run", *rest])
         if not models:
-            raise InputError(
-                "run needs a model, got none: -m e5-base+ntk, or any other name (mteb-longembed list)."
-            )
+            raise InputError("run needs a model, got none: -m e5-base+ntk, or another (mteb-longembed list).")
         results, readings, failures = _run_all(models, args, own)
     _print_results(results, readings, failures, str(args.output_folder), own)
     return 2 if failures else 0
@@ -110,15 +108,15 @@ def _run_all(
             failures[name] = str(error)
             continue
         for task in tasks:
-            which = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
+            label = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
             lines = own.verbosity is None and not sys.stderr.isatty()
             try:
-                with one_bar(None, which, show=lines) if lines else nullcontext():
+                with one_bar(None, label, show=lines) if lines else nullcontext():
                     results.append(mteb.evaluate(model, [task], **options))
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:
                     raise
-                failures[which] = str(error)
+                failures[label] = str(error)
                 continue
             if line := _reading(model, task.metadata.name, options["cache"]):
                 readings.append(f"{name} on {line}" if len(models) > 1 else line)
@@ -130,7 +128,7 @@ def _tasks(args: argparse.Namespace) -> list[Any]:
     import mteb
 
     if args.benchmarks:
-        return [task for each in mteb.get_benchmarks(names=args.benchmarks) for task in each.tasks]
+        return [task for benchmark in mteb.get_benchmarks(names=args.benchmarks) for task in benchmark.tasks]
     names = ("categories", "task_types", "languages", "tasks", "eval_splits")
     return list(mteb.get_tasks(**{name: getattr(args, name) for name in names}))
 

@@ -6,25 +6,27 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
-from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.retrieval.chunks import Chunker, register
 
 BM25 = "bm25"
-#: Candidates besides the plain strategies: small windows, several vectors, corpus centring. Each starts with its
-#: strategy.
-#: All four cut the same windows, so each window is encoded once.
-BEYOND = (
-    "pcw:size=128,short=cut",
-    "pcw:size=128,short=cut,center=corpus",
-    "pcw:size=128,short=cut,vectors=window",
-    "pcw:size=128,short=cut,vectors=window,center=corpus",
-)
+#: Windows with a vector each: of the trained length, and small ones.
+PIECES = ("pcw:vectors=window", "pcw:size=128,short=cut,vectors=window")
+#: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
+#: each was best somewhere, or cheap and near the best. Averages of small windows and corpus centring never were. `none`
+#: is plain extrapolation, or all rows of a table of which the base uses a part; `LATE` is late chunking by the first of
+#: `ntk` and `pi` that fits.
+DEFAULT = ("pcw", "ntk", "gp", "se", "none", *PIECES, "LATE", "pi", "rp")
+#: So many candidates has a base, itself included. BM25 and the fusion with it make 12.
+MOST = 10
 _FUSED = "fuse=bm25"
 
 
@@ -39,6 +41,8 @@ class Candidate:
     target_len: int | None = None  # how many tokens of a document it reads, None for all
     #: whether the user wrote this name, and not only its base.
     is_named: bool = field(default=False, compare=False)
+    #: with one's own chunker, the name of the model that encodes each chunk.
+    chunks_of: str = ""
 
     @property
     def encoder(self) -> str:
@@ -58,9 +62,10 @@ class Candidate:
 def candidates_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Candidate]:
-    """All candidates of a base: the base itself, each strategy that fits, and the `BEYOND` ones.
+    """The candidates of a base: itself, and the first of `DEFAULT` that fit.
 
-    A name with a strategy gives only one candidate. `strategies` are the keys of the only ones to try.
+    A name with a strategy gives only one candidate. `strategies` are the keys of the only ones to try, each on its own,
+    and `pcw` also as `PIECES`.
     """
     for key in strategies or ():
         get_strategy(key)
@@ -68,10 +73,13 @@ def candidates_of(
         return [replace(_candidate(base), is_named=True)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
-    first = _candidate(f"{base}+none")
+    resolved = resolve(spec := ModelSpec.parse(f"{base}+none"))
+    first = _as_candidate(resolved, spec.base)
     candidates = [first]
     refused: list[InputError] = []
-    for tail in _tails(strategies, target_len, cast("int", first.trained_len)):
+    for tail in _tails(resolved, strategies, target_len):
+        if strategies is None and len(candidates) == MOST:
+            break
         try:
             candidates.append(_candidate(f"{base}+{tail}"))
         except IncompatibleError as error:
@@ -86,11 +94,18 @@ def candidates_of(
         tried = strategies or [f"a target of {target_len}"]
         what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
         raise InputError(f"{what} {base}: {refused[0]}")
-    return candidates
+    return list(dict.fromkeys(candidates))
+
+
+def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
+    """The model of a candidate on each chunk of a document."""
+    return Candidate(register(candidate.name, chunker, key), candidate.base, chunks_of=candidate.name)
 
 
 def fused(best: Candidate) -> Candidate | None:
     """The candidate with BM25's scores added, None if that is not possible."""
+    if best.chunks_of:
+        return None
     sign = "," if ":" in best.name or "," in best.name else ":"
     try:
         return _candidate(f"{best.name}{sign}{_FUSED}")
@@ -98,27 +113,38 @@ def fused(best: Candidate) -> Candidate | None:
         return None
 
 
-def _tails(strategies: Sequence[str] | None, target_len: int | str | None, trained_len: int) -> Iterator[str]:
-    keys = [key for key in STRATEGIES if strategies is None or key in strategies]
-    beyond = [tail for tail in BEYOND if tail.partition(":")[0] in keys]
-    for tail in [*keys, *beyond]:
+def _tails(
+    resolved: ResolvedModel, strategies: Sequence[str] | None, target_len: int | str | None
+) -> Iterator[str]:
+    family, trained_len = resolved.base.family, resolved.strategy.trained_len
+    rows = family.trained_len(resolved.base.config) or 0
+    pieces = PIECES if "pcw" in (strategies or ()) else ()
+    for tail in DEFAULT if strategies is None else (*strategies, *pieces):
+        if tail == "LATE":
+            tail = "ntk:vectors=64" if family.fits(STRATEGIES["ntk"]) else "pi:vectors=64"
         key, colon, settings = tail.partition(":")
         target = target_len
         if key == "none" and target is None:
             # plain extrapolation, where the positions allow it: `none` alone is the base as it is
             target = Strategy.default_target_len(trained_len)
+        if key == "none" and family.name == "absolute" and rows > trained_len:
+            target = min(rows, read_tokens("the target", target or rows))
+            colon, settings = ":", f"trained_len={target}"
         yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
 
 
 def _candidate(name: str) -> Candidate:
-    asked = ModelSpec.parse(name)
-    resolved = resolve(asked)
+    spec = ModelSpec.parse(name)
+    return _as_candidate(resolve(spec), spec.base)
+
+
+def _as_candidate(resolved: ResolvedModel, base: str) -> Candidate:
     strategy = resolved.strategy
     plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Candidate(
-        _typed(replace(resolved.spec, base=asked.base)),
-        asked.base,
+        _typed(replace(resolved.spec, base=base)),
+        base,
         is_base=replace(resolved.spec, trust_remote_code=False) == plain,
         trained_len=strategy.trained_len,
         target_len=strategy.max_tokens,
@@ -132,6 +158,7 @@ def _typed(spec: ModelSpec) -> str:
 
 def fitting(base: str) -> str:
     """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
+    base = ModelSpec.parse(base).base
     resolved = resolve(ModelSpec(base))
     family = resolved.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
@@ -155,7 +182,7 @@ def fitting(base: str) -> str:
     evidence_note = "We measured no model with such positions."
     if measured:
         evidence_note = (
-            f"Measured on {measured['model']}, not on your model ({evidence['measured']}; its base has "
+            f"Measured on {measured['model']}, not on your model ({measured['measured']}; its base has "
             f"{measured['base']})."
         )
     lines.append(f"{evidence_note} To measure yours: `mteb-longembed compare {base} -t TASK`.")
@@ -164,4 +191,4 @@ def fitting(base: str) -> str:
 
 def _measured_score(measured: str) -> float:
     number = measured.partition(" ")[0]
-    return float(number) if number.isdigit() else -1.0
+    return float(number) if number[:1].isdigit() else -1.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of, fused
+from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of, chunked, fused
 from mteb_longembed.comparing.comparison import Comparison, Work, corpora_of
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.sampling import take_sample
@@ -15,6 +15,7 @@ from mteb_longembed.comparing.time_left import TimeBar
 from mteb_longembed.encoders.engine.progress import advanced
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.safe_files import make_folder
+from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.tasks.data import Data, DataOptions
 from mteb_longembed.tasks.scoring import left_out, read_metric
 
@@ -32,6 +33,7 @@ def compare(
     metric: Sequence[str] = (),
     strategies: Sequence[str] | None = None,
     target: int | str | None = None,
+    chunkers: Mapping[str, Chunker] | None = None,
     bm25: bool = True,
     passages: bool = True,
     budget: float | None = None,
@@ -51,6 +53,7 @@ def compare(
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         strategies: only these keys. Default: all that fit.
         target: the target length in tokens. Default: 8 times the trained length.
+        chunkers: your own, by their names: each base also encodes each chunk on its own. See `mteb_longembed.search`.
         bm25: whether BM25 and the fusion with it take part.
         passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
             where passages are judged.
@@ -72,6 +75,8 @@ def compare(
     make_folder("--output-folder", Path(folder))
     evaluations = Evaluations(Path(folder), [read_metric(text) for text in metric])
     candidates, unfit = _candidates([models] if isinstance(models, str) else models, strategies, target)
+    bases = [candidate for candidate in candidates if candidate.is_base or candidate.is_named]
+    candidates += [chunked(base, *named) for base in bases for named in (chunkers or {}).items()]
     if bm25:
         candidates = list(dict.fromkeys([*candidates, Candidate(BM25, "")]))
     if isinstance(data, Data) and options:

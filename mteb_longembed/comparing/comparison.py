@@ -22,7 +22,7 @@ from sentence_transformers.util import get_device_name
 
 from mteb_longembed.comparing.by_query import QueryDifference, differences, sensitivities
 from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, count, sample, speed
+from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
 from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
 from mteb_longembed.comparing.passages import (
     PassageScores,
@@ -163,16 +163,19 @@ class Work:
             for name in list(metas):
                 is_new = name not in self.loaded
                 try:
-                    encoder = _encoder(self.load(name))
+                    model: MTEBModels | None = self.load(name)
+                    encoder, cut = _encoder(model), getattr(model, "chunks", None)
                     if name not in self.costs:
-                        self.costs[name] = replace(count(encoder, self.corpora, reads[name]), measured=now)
+                        counted = count(encoder, self.corpora, reads[name], cut)
+                        self.costs[name] = replace(counted, measured=now)
                     if encoder is not None and texts:
-                        cost, (rate, size) = self.costs[name], speed(encoder, texts, is_new=is_new)
+                        read = chunk_texts(texts, cut) if cut else texts
+                        cost, (rate, size) = self.costs[name], speed(encoder, read, is_new=is_new)
                         stored = None if cost.vectors is None else cost.vectors * size
                         self.costs[name] = replace(cost, speeds=[*cost.speeds, rate], bytes=stored)
                 except _LEFT_OUT:
                     del metas[name]
-                encoder = None
+                model = encoder = None
                 if name not in self.loaded:
                     _free_memory()  # it takes longer than to encode a short text
             if self.budget is not None and self.budget_left() < 0.75 * self.budget:

@@ -17,7 +17,7 @@ from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOK
 from mteb_longembed.encoders.engine.tokenizing import cutter_of
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
-from mteb_longembed.retrieval.passages import pools_vectors, tokens_of_vectors
+from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
 from mteb_longembed.tasks.cutting import counter_of
 from mteb_longembed.tasks.scoring import texts_of
 
@@ -104,8 +104,18 @@ def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tup
     return n_tokens / seconds, vector.nbytes
 
 
-def count(model: LongModel | None, corpora: Mapping[Key, Sequence[Dataset]], target_len: int | None) -> Cost:
-    """Count tokens and vectors of all documents. What is tokenised here is not tokenised again for encoding."""
+def chunk_texts(texts: Sequence[str], cut: CutText) -> list[str]:
+    """The texts of all chunks."""
+    return [text[start:end] for text in texts for start, end in cut(text)]
+
+
+def count(
+    model: LongModel | None,
+    corpora: Mapping[Key, Sequence[Dataset]],
+    target_len: int | None,
+    cut: CutText | None = None,
+) -> Cost:
+    """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again."""
     has_ids = model is not None and model.first.token_ids(["a"]) is not None
     cutter = cutter_of(model.first.tokenizer) if model is not None and has_ids else None
     words = counter_of(model, "")
@@ -124,11 +134,11 @@ def count(model: LongModel | None, corpora: Mapping[Key, Sequence[Dataset]], tar
                 contents = [
                     len(i) - n_prompt for i in cutter.contents([prompt + t for t in texts], sys.maxsize)
                 ]
-                rows = model.first.token_ids(texts, prompt or None) or []
+                rows = model.first.token_ids(chunk_texts(texts, cut) if cut else texts, prompt or None) or []
                 read = [len(row) for row in rows]
                 n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
             lengths += contents
-            n_read += sum(min(max(n - n_added, 0), most) for n, most in zip(read, contents, strict=True))
+            n_read += min(sum(max(n - n_added, 0) for n in read), sum(contents))
             tokens["/".join(key)] += sum(read)
     total = sum(lengths)
     enough_len = 1

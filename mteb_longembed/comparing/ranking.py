@@ -304,6 +304,8 @@ def _speed(row: Row) -> str:
 
 
 def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:
+    if row.candidate.chunks_of:
+        return f'Type next: mteb_longembed.search("{row.candidate.chunks_of}", chunker=...) in Python.'
     if corpus is not None:
         return f'Type next: mteb-longembed search {row.name} --corpus {shlex.quote(corpus)} "YOUR QUESTION".'
     run = f"mteb run -m {row.name} -t {' '.join(tasks)}"

@@ -14,7 +14,17 @@ from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
+from mteb_longembed.reports import html_page
+from mteb_longembed.reports.figures.drawing import (
+    COLOURS,
+    Drawing,
+    draw_interval,
+    draw_lines,
+    new_drawing,
+    style,
+)
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
+from mteb_longembed.reports.scores.published_numbers import split_length
 from mteb_longembed.reports.tables.table import (
     MISSING,
     Cell,
@@ -28,8 +38,6 @@ from mteb_longembed.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from mteb_longembed.reports.figures.drawing import Drawing
 
 _LENGTH = "test_"
 #: Directions in which a number may stand beside its point, the usual one first.
@@ -232,8 +240,6 @@ def page(
     problems: Sequence[str] = (),
 ) -> str:
     """One self-contained HTML page; `command` is the line that made it."""
-    from mteb_longembed.reports import html_page
-
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
         ("Written", comparison.written),
@@ -296,10 +302,8 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
 
 
 def _by_length(comparison: Comparison, task: str) -> Drawing | None:
-    from mteb_longembed.reports.figures.drawing import draw_lines, new_drawing, style
-
-    splits = {s.removeprefix(_LENGTH): s for name, s in comparison.rows[0].by_split if name == task}
-    lengths = {int(length): (task, split) for length, split in splits.items() if length.isdigit()}
+    splits = [key for key in comparison.rows[0].by_split if key[0] == task]
+    lengths = {length: key for key in splits if (length := split_length(key[1])) is not None}
     if len(lengths) < 2:
         return None
     title = f"{task}: {_metric(comparison)} by length of the documents, with 95 % intervals"
@@ -324,8 +328,6 @@ def _by_length(comparison: Comparison, task: str) -> Drawing | None:
 
 def _cost(comparison: Comparison) -> Drawing | None:
     """Score against speed. The numbers at the points are those of the table's rows; BM25 is a line."""
-    from mteb_longembed.reports.figures.drawing import COLOURS, draw_interval, new_drawing
-
     if sum(row.cost.tokens_per_second is not None for row in comparison.rows) < 2:
         return None
     title = f"{_metric(comparison)} against speed: up and to the right is better"

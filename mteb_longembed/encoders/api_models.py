@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TokenStarts = Callable[[str], Sequence[int]]
 
 
+@dataclass(eq=False)
 class WindowedEncoder:
     """An encoder that cuts long texts into windows, encodes each window, and averages the embeddings.
 
@@ -39,13 +41,12 @@ class WindowedEncoder:
             itself, and the target length, both in tokens.
     """
 
-    def __init__(
-        self, inner: EncoderProtocol, token_starts: TokenStarts, strategy: ParallelContextWindows
-    ) -> None:
-        self.inner = inner
-        self.similarity, self.similarity_pairwise = inner.similarity, inner.similarity_pairwise
-        self.token_starts = token_starts
-        self.strategy = strategy
+    inner: EncoderProtocol
+    token_starts: TokenStarts
+    strategy: ParallelContextWindows
+
+    def __post_init__(self) -> None:
+        self.similarity, self.similarity_pairwise = self.inner.similarity, self.inner.similarity_pairwise
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows. A text that fits into one window is returned unchanged.

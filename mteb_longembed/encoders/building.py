@@ -31,7 +31,7 @@ from .bases.model_files import unreachable
 from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel, resolve
 from .bases.saved import OUR_CLASSES
-from .bases.spec import DTYPES, ModelSpec
+from .bases.spec import DTYPES, ModelSpec, Settings
 from .int8 import check_int8, in_int8
 from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling, check_all_loaded
@@ -39,20 +39,24 @@ from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
+StockModel = SentenceTransformer | MultiVectorEncoder
 #: By model: the digest of another copy, because nobody took one when the model was loaded.
 _DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
 
 
 def build(
-    resolved: ResolvedModel, loaded: SentenceTransformer | None = None, device: str | None = None
+    resolved: ResolvedModel,
+    loaded: SentenceTransformer | None = None,
+    device: str | None = None,
+    model_kwargs: Settings | None = None,
 ) -> LongModel:
-    """Load and extend a resolved model."""
+    """Load and extend a resolved model. `model_kwargs` are transformers' own, without a compute type."""
     resolved.base.check_unchanged()
     with translated_errors(resolved.base.path):
         if resolved.base.saved:
-            model = _load_saved(resolved, device)
+            model = _load_saved(resolved, device, model_kwargs)
         else:
-            model = _extended(_private_base(resolved, loaded, device), resolved)
+            model = _extended(_private_base(resolved, loaded, device, model_kwargs), resolved)
         _check_vocabulary(model.first, resolved.base.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
@@ -76,11 +80,14 @@ def _check_vocabulary(first: LongTransformer, path: str) -> None:
 
 
 def _private_base(
-    resolved: ResolvedModel, loaded: SentenceTransformer | None, device: str | None
-) -> SentenceTransformer | MultiVectorEncoder:
+    resolved: ResolvedModel,
+    loaded: SentenceTransformer | None,
+    device: str | None,
+    model_kwargs: Settings | None,
+) -> StockModel:
     """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
     if loaded is None:
-        return load_base(resolved, device)
+        return load_base(resolved, device, model_kwargs)
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
     base = load_base(resolved, str(loaded.device))
@@ -92,7 +99,7 @@ def _private_base(
     return base
 
 
-def _extended(base: SentenceTransformer | MultiVectorEncoder, resolved: ResolvedModel) -> LongModel:
+def _extended(base: StockModel, resolved: ResolvedModel) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
     tables_ready = entry is not None and entry.stretch is not None
@@ -129,13 +136,13 @@ def _extended(base: SentenceTransformer | MultiVectorEncoder, resolved: Resolved
     return _model_of(modules, resolved, str(base.device), settings)
 
 
-def _load_saved(resolved: ResolvedModel, device: str | None) -> LongModel:
+def _load_saved(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None) -> LongModel:
     """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
     base = resolved.base
     config = base.files.json("config_sentence_transformers.json", optional=False)
     if config is None:
         raise ModelError(f"{base.path} must hold config_sentence_transformers.json.")
-    options: dict[str, Any] = base.files.load_options()
+    options: dict[str, Any] = {**base.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
     modules: list[nn.Module] = [
         _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **options)
         for entry in base.modules
@@ -186,7 +193,9 @@ def translated_errors(path: str) -> Iterator[None]:
         ) from error
 
 
-def load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransformer | MultiVectorEncoder:
+def load_base(
+    resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None
+) -> StockModel:
     """The base as its own files describe it. The zoo adds what the files leave out."""
     base = resolved.base
     entry = base.entry or ZooEntry(hub_id=base.name)
@@ -195,6 +204,7 @@ def load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransforme
     if is_int8:
         check_int8(device)
         dtype, device = "float32", "cpu"
+    computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
     texts = {"query": entry.query_prompt, "document": entry.document_prompt}
     prompts = {key: text for key, text in texts.items() if text is not None}
     kind = (base.files.json("config.json") or {}).get("model_type", "")
@@ -202,7 +212,7 @@ def load_base(resolved: ResolvedModel, device: str | None) -> SentenceTransforme
         kwargs: dict[str, Any] = {
             **(base.files.load_options() if path == base.path else {}),
             "trust_remote_code": base.runs_code,
-            "model_kwargs": {} if dtype is None else {"dtype": getattr(torch, dtype)},
+            "model_kwargs": {**(model_kwargs or {}), **computed},
             "config_kwargs": dict(entry.config),
         }
         if base.modules or entry.pooling is None:

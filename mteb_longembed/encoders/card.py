@@ -96,8 +96,11 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
         parts.append("\n".join(f"- {sentence}" for sentence in lost))
     parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
     if scores and lost:
-        parts.append("The scores below are scores of the extended model, not of this checkpoint.")
-    return _assembled(model, place, parts, () if lost else scores, shown=scores, ours=False)
+        parts += [
+            "The scores below are scores of the extended model, not of this checkpoint.",
+            _table(scores),
+        ]
+    return _assembled(model, place, parts, () if lost else scores, _TAGS[1:])
 
 
 def _made_of(model: Any) -> str:
@@ -196,14 +199,16 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     return scores
 
 
+def _table(scores: Sequence[EvalResult]) -> str:
+    rows = "\n".join(
+        f"| {score.dataset_name} | {score.dataset_split} | {score.metric_name} | {100 * score.metric_value:.1f} |"
+        for score in scores
+    )
+    return f"## Scores\n\nBy mteb, times 100.\n\n| task | split | score | |\n|---|---|---|--:|\n{rows}"
+
+
 def _assembled(
-    model: Any,
-    place: str,
-    parts: list[str],
-    scores: Sequence[EvalResult],
-    *,
-    shown: Sequence[EvalResult] | None = None,
-    ours: bool = True,
+    model: Any, place: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
 ) -> str:
     origin, resolved = model.first.origin, model.resolved
     base_card = {} if resolved is None else card_data(resolved.base.files)
@@ -215,22 +220,12 @@ def _assembled(
         base_model_revision=origin.revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=[
-            *(tag for tag in _TAGS if ours or tag != "mteb-longembed"),
-            *(["mteb"] if scores else []),
-            *([TRAINED] if _was_trained(model) else []),
-        ],
+        tags=[*tags, *(["mteb"] if scores else []), *([TRAINED] if _was_trained(model) else [])],
         model_name=place if scores else None,
         eval_results=list(scores) or None,
     )
-    if table := scores if shown is None else shown:
-        rows = "\n".join(
-            f"| {score.dataset_name} | {score.dataset_split} | {score.metric_name} | {100 * score.metric_value:.1f} |"
-            for score in table
-        )
-        parts.append(
-            f"## Scores\n\nBy mteb, times 100.\n\n| task | split | score | |\n|---|---|---|--:|\n{rows}"
-        )
+    if scores:
+        parts.append(_table(scores))
     if licence := data.get("license"):
         parts.append(f"## Licence\n\n`{licence}`, the licence of its base.")
     parts.append(

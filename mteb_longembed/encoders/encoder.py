@@ -57,10 +57,10 @@ class DescribedNow:
         """mteb's description of the model as it is now."""
         if self._meta is None or not isinstance(self.embedder, Embedder):
             return self._meta
-        who, settings = self.embedder.identity(), self._settings()
+        identity, settings = self.embedder.identity(), self._settings()
         if settings != self._described:
-            who = changed(who, who.revision, settings)
-        return current_meta(self._meta, self.embedder, who)
+            identity = changed(identity, identity.revision, settings)
+        return current_meta(self._meta, self.embedder, identity)
 
     @mteb_model_meta.setter
     def mteb_model_meta(self, meta: ModelMeta | None) -> None:
@@ -113,7 +113,11 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
-        super().__init__(model, corpus_chunk_size=documents_at_once(model), **kwargs)
+        strategy, step = model.first.strategy, getattr(model[1], "vectors", 1)
+        if isinstance(strategy, ParallelContextWindows) and step == "window":
+            step = max(strategy.size - strategy.overlap - 2, 1)
+        document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)
+        super().__init__(model, corpus_chunk_size=max(CHUNK_BYTES // document_bytes, 1), **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
 
@@ -121,15 +125,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
         return super()._encode(inputs, **kwargs)
-
-
-def documents_at_once(model: LongMultiVectorEncoder) -> int:
-    """How many documents of the target length fit with their vectors into `CHUNK_BYTES`."""
-    strategy, step = model.first.strategy, getattr(model[1], "vectors", 1)
-    if isinstance(strategy, ParallelContextWindows) and step == "window":
-        step = max(strategy.size - strategy.overlap - 2, 1)
-    width = model.get_embedding_dimension() or 1
-    return max(CHUNK_BYTES // (4 * width * -(-strategy.target_len // step)), 1)
 
 
 def _show() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
@@ -14,13 +15,15 @@ from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 from .bases.resolve import resolve
 from .bases.spec import ModelSpec
 from .building import base_of, build
-from .model import LongSentenceTransformer
+from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 
 # for editors and type checkers; a test compares both with the strategies
 StrategyName = Literal[
     "none", "pcw", "gp", "rp", "pi", "ntk", "se", "rerope", "dca", "yarn", "dynamic", "resonance"
 ]
+
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
 
 
 class StrategyParameters(TypedDict, total=False):
@@ -32,6 +35,7 @@ class StrategyParameters(TypedDict, total=False):
     short: Literal["keep", "scale", "cut"]
     size: int
     overlap: int
+    split: Literal["token", "sentence", "paragraph"]
     agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"]
     g: int | Literal["document"]
     w: int
@@ -43,6 +47,28 @@ class StrategyParameters(TypedDict, total=False):
     beta_slow: float
 
 
+class ExtendOptions(StrategyParameters, total=False):
+    """The keywords of `extend` other than lengths and `vectors`."""
+
+    revision: str | None
+    dtype: str | None
+    device: str | None
+    trust_remote_code: bool
+
+
+class LoadOptions(TypedDict, total=False):
+    """The keywords of `load` other than `vectors`."""
+
+    revision: str | None
+    device: str | None
+    trust_remote_code: bool
+    truncate_dim: int | None
+    prompts: Mapping[str, str] | None
+    similarity_fn_name: Similarity | None
+    model_kwargs: Mapping[str, object] | None
+    backend: Literal["torch"]
+
+
 @overload
 def extend(
     base: str | Path | SentenceTransformer,
@@ -50,12 +76,8 @@ def extend(
     target_len: int | None = None,
     trained_len: int | None = None,
     *,
-    revision: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
     vectors: None = None,
-    **params: Unpack[StrategyParameters],
+    **options: Unpack[ExtendOptions],
 ) -> SentenceTransformer: ...
 
 
@@ -66,12 +88,8 @@ def extend(
     target_len: int | None = None,
     trained_len: int | None = None,
     *,
-    revision: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
     vectors: int | Literal["window"],
-    **params: Unpack[StrategyParameters],
+    **options: Unpack[ExtendOptions],
 ) -> MultiVectorEncoder: ...
 
 
@@ -146,23 +164,13 @@ def extend(
 
 @overload
 def load(
-    name: str | Path,
-    *,
-    revision: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
-    vectors: None = None,
+    name: str | Path, *, vectors: None = None, **options: Unpack[LoadOptions]
 ) -> SentenceTransformer: ...
 
 
 @overload
 def load(
-    name: str | Path,
-    *,
-    revision: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
-    vectors: int | Literal["window"],
+    name: str | Path, *, vectors: int | Literal["window"], **options: Unpack[LoadOptions]
 ) -> MultiVectorEncoder: ...
 
 
@@ -173,6 +181,11 @@ def load(
     device: str | None = None,
     trust_remote_code: bool = False,
     vectors: int | str | None = None,
+    truncate_dim: int | None = None,
+    prompts: Mapping[str, str] | None = None,
+    similarity_fn_name: Similarity | None = None,
+    model_kwargs: Mapping[str, object] | None = None,
+    backend: str = "torch",
 ) -> SentenceTransformer | MultiVectorEncoder:
     """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
 
@@ -182,6 +195,11 @@ def load(
         device: where the model goes. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
         vectors: as in `extend`, and as `vectors` in a name. Type checkers see a `MultiVectorEncoder` only with it.
+        truncate_dim: as sentence-transformers takes it, like the next three.
+        prompts: texts by their names; the others stay.
+        similarity_fn_name: such as `dot`.
+        model_kwargs: what transformers takes. A compute type becomes part of the name, others make it `local/NAME`.
+        backend: only `torch`; `export` writes a model for others.
 
     Raises:
         LongEmbedError: for the same reasons as `extend`.
@@ -190,15 +208,37 @@ def load(
         raise InputError(
             f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
         )
+    if backend != "torch":
+        raise InputError(
+            f"backend must be torch, got {backend!r}: mteb_longembed.export writes a model for other backends."
+        )
+    loading = dict(model_kwargs or {})
+    dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
     spec = ModelSpec.parse(str(name))
     spec = replace(
         spec,
         revision=revision or spec.revision,
+        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
         vectors=spec.vectors if vectors is None else vectors,
     )
     _check_no_search(spec)
-    return build(resolve(spec), device=device)
+    model = build(resolve(spec), device=device, model_kwargs=loading)
+    if loading:
+        model.built = (
+            "",
+            model.dimensions,
+        )  # what these settings change is not known, so the name does not hold
+    model.prompts = {**model.prompts, **(prompts or {})}
+    if similarity_fn_name is not None:
+        model.similarity_fn_name = similarity_fn_name
+    if truncate_dim is not None and isinstance(model, LongMultiVectorEncoder):
+        if model.grouping is None:
+            raise InputError(f"truncate_dim must be left out with late interaction, got {truncate_dim}.")
+        model.grouping.dims = truncate_dim
+    elif truncate_dim is not None:
+        model.truncate_dim = truncate_dim
+    return model
 
 
 def _check_no_search(spec: ModelSpec) -> None:

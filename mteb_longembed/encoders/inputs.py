@@ -15,7 +15,7 @@ from mteb_longembed.errors import InputError, ModelError
 
 from .engine.tokenizing import cutter_of
 from .families import Family
-from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
+from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
 
 #: The length of inputs that are not cut, in tokens.
@@ -58,6 +58,7 @@ class TextInputs(Transformer):
             ids = (
                 torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
             )
+            ids = torch.where(ids < 0, ~ids, ids)
             alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
             same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
             prefixes = same.clamp(min=prefix)
@@ -71,16 +72,17 @@ class TextInputs(Transformer):
         return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
 
     @property
+    def split(self) -> str:
+        """Where windows end: `token`, `sentence` or `paragraph`."""
+        return getattr(self.strategy, "split", "token")
+
+    @property
     def _words(self) -> PreTrainedTokenizerBase:
         return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
 
-    @property
-    def max_seq_length(self) -> int | None:
-        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
-        return super().max_seq_length
-
-    @max_seq_length.setter
+    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
     def max_seq_length(self, value: int | None) -> None:
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
         self._check_length(value)
         if self.tokenizer is not None:
             self.tokenizer.model_max_length = value
@@ -96,7 +98,7 @@ class TextInputs(Transformer):
     @property
     def longest(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
-        length = self.max_seq_length
+        length: int | None = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
         if length is None or length == self.strategy.target_len:
@@ -124,7 +126,7 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
-        cutter = cutter_of(self.tokenizer) if plain else None
+        cutter = cutter_of(self.tokenizer, self.split) if plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
@@ -140,9 +142,13 @@ class TextInputs(Transformer):
         input_ids = torch.full(mask.shape, self._words.pad_token_id)
         for row, values in zip(input_ids, ids, strict=True):
             row[: len(values)] = torch.from_numpy(values)
+        starts = input_ids < 0
+        input_ids = torch.where(starts, ~input_ids, input_ids)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
         if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
+        if self.split != "token":
+            features[WINDOW_STARTS] = starts
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
         self._add_content_bounds(features, prompt)

@@ -100,8 +100,3 @@ def _kernel_is_right() -> bool:
     except (AttributeError, RuntimeError):
         return False
     return bool((product == 64.0 * _INPUT * layer.weight[:, 0]).all())
-
-
-def has_int8(model: nn.Module) -> bool:
-    """Whether some layers of a model are in int8."""
-    return any(isinstance(module, Int8Linear) for module in model.modules())

@@ -78,7 +78,7 @@ class Embedder(BaseModel):
     @property
     def dimensions(self) -> int | None:
         """To how many dimensions embeddings are cut, None if they are not."""
-        raise NotImplementedError
+        return getattr(self, "truncate_dim", None)
 
     @property
     def first(self) -> LongTransformer:
@@ -208,10 +208,6 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         "truncate_dim",
     ))  # fmt: skip
 
-    @property
-    def dimensions(self) -> int | None:
-        return self.truncate_dim
-
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
             return replace(settings, collect=token_embeddings, form="tokens", to_host=False), list
@@ -239,8 +235,8 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         """Encode in several processes. Texts are shuffled, so that all parts cost about the same."""
         order = np.random.default_rng(0).permutation(len(inputs))
         embeddings = super()._multi_process([inputs[i] for i in order], *args, **kwargs)
-        places = order.argsort()
-        return embeddings[places] if isinstance(embeddings, Tensor) else [embeddings[i] for i in places]
+        indices = order.argsort()
+        return embeddings[indices] if isinstance(embeddings, Tensor) else [embeddings[i] for i in indices]
 
 
 class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):

@@ -30,7 +30,7 @@ from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
-from .int8 import has_int8
+from .int8 import Int8Linear
 from .strategies import Strategy
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
@@ -71,9 +71,10 @@ class LongTransformer(TextInputs):
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        if strategy.max_tokens is None and long.token_ids(["a"]) is None:
+        setting = "past_target=read" if strategy.max_tokens is None else f"split={long.split}"
+        if setting != "split=token" and long.token_ids(["a"]) is None:
             raise IncompatibleError(
-                f"past_target=read needs texts that become plain token ids, but those of this model go through "
+                f"{setting} needs texts that become plain token ids, but those of this model go through "
                 f"{type(long.processor).__name__} in another form: leave it out."
             )
         return long
@@ -201,7 +202,7 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        if has_int8(self.model):
+        if any(isinstance(module, Int8Linear) for module in self.model.modules()):
             raise InputError(
                 "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
             )
@@ -218,11 +219,7 @@ class LongTransformer(TextInputs):
 
     @classmethod
     def load(  # type: ignore[override]  # the strategy is in its own file
-        cls,
-        model_name_or_path: str,
-        subfolder: str = "",
-        revision: str | None = None,
-        **kwargs: Any,
+        cls, model_name_or_path: str, subfolder: str = "", revision: str | None = None, **kwargs: Any
     ) -> Self:
         """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
         source: dict[str, Any] = {"subfolder": subfolder, "revision": revision}

@@ -52,12 +52,16 @@ def cut(
     counts: list[int] = []
     in_windows = "windows" in strategy.hooks()
     uncut_len = strategy.whole_len if in_windows else strategy.target_len
-    for n, (prefix, suffix) in zip(lengths.tolist(), ends, strict=True):
+    known = features.get(keys.WINDOW_STARTS)
+    all_starts = [None] * len(lengths) if known is None else known.cpu().numpy()
+    for n, starts, (prefix, suffix) in zip(lengths.tolist(), all_starts, ends, strict=True):
         if n <= uncut_len:
             parts = torch.arange(n)[None]
         else:
             parts = (
-                strategy.windows(n, prefix, suffix) if in_windows else segments(strategy, n, prefix, suffix)
+                strategy.windows_at(starts, n, prefix, suffix)
+                if in_windows
+                else segments(strategy, n, prefix, suffix)
             )
         tokens.extend(parts)
         counts.append(len(parts))
@@ -68,7 +72,7 @@ def cut(
     rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
     real = index >= 0
     # a query of several windows is not expanded
-    replaced = (*keys.TOKEN_FEATURES, "query_expansion_positions")
+    replaced = (*keys.TOKEN_FEATURES, keys.WINDOW_STARTS, "query_expansion_positions")
     windows = {key: value for key, value in features.items() if key not in replaced}
     windows.update({key: features[key][rows, columns] for key in keys.TOKEN_FEATURES if key in features})
     windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)

@@ -83,6 +83,7 @@ MAX_VECTORS = Parameter("max_vectors", number=int, optional=True)
 SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "center": Parameter("center", choices=("corpus", "corpus+queries"), optional=True),
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
+    "how": Parameter("how", choices=("rrf",), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
     "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }

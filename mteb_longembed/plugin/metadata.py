@@ -7,12 +7,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from mteb.languages import iso_mappings
+from mteb.models.model_meta import ModelMeta, ScoringFunction
+from mteb.models.models_protocols import MTEBModels
+
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
-    from mteb.models.models_protocols import MTEBModels
-
     from mteb_longembed.encoders.bases.resolve import ResolvedModel
 
 
@@ -117,8 +118,6 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
 
     `find` returns mteb's own entry of a name, or None.
     """
-    from mteb.models.model_meta import ModelMeta, ScoringFunction
-
     from mteb_longembed.retrieval.searcher import search_revision
 
     base, origin = resolved.base, resolved.base.origin
@@ -166,8 +165,6 @@ _OF_SAVED = (
 
 def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
     """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
-    from mteb.models.model_meta import ScoringFunction
-
     from mteb_longembed.encoders.bases.facts import facts
 
     base = resolved.base
@@ -195,8 +192,6 @@ def _licence(card: Mapping[str, object]) -> str | None:
 
 def _languages(codes: object) -> list[str] | None:
     """Language codes in mteb's form, such as `eng-Latn`."""
-    from mteb.languages import iso_mappings
-
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
     languages = convert(codes) if convert and isinstance(codes, (str, list)) else None
     return list(languages) if languages else None

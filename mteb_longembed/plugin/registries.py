@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,14 +31,12 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
     registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
-    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
-    new = tuple(task for task in tasks if task.metadata.name not in registry)
-    ours = {task.metadata.name: task for task in new}
     if isinstance(registry, TaskRegistry):
-        registry.update(ours)
-    else:
-        rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
-    rebind("TASK_LIST", listed, (*listed, *new))
+        return
+    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
+    ours = {task.metadata.name: task for task in tasks if task.metadata.name not in registry}
+    rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
+    rebind("TASK_LIST", listed, (*listed, *ours.values()))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
@@ -137,8 +136,6 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         except KeyError:
             return default
         except LongEmbedError as error:
-            import warnings
-
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
@@ -159,17 +156,4 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
 def _is_ours(name: str) -> bool:
     # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
-    return name in ZOO or is_extended_name(name) or _is_saved(name)
-
-
-def _is_saved(name: str) -> bool:
-    """Whether a name is a folder that `save_pretrained` of an extended model wrote."""
-    if not holds_model(name):
-        return False
-    from mteb_longembed.encoders.bases.model_files import Files
-    from mteb_longembed.encoders.bases.saved import is_ours
-
-    try:
-        return is_ours(Files.open(name).modules())
-    except ModelError:
-        return False
+    return name in ZOO or is_extended_name(name) or holds_model(name)

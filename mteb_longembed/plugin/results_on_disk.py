@@ -16,20 +16,17 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
+from mteb import ResultCache
+from mteb.abstasks import AbsTask
+from mteb.models.model_meta import ModelMeta
+from mteb.models.models_protocols import MTEBModels
+from mteb.results import TaskResult
 
 from mteb_longembed.errors import StorageError
 
 from .mteb_parts import part
-
-if TYPE_CHECKING:
-    from mteb import ResultCache
-    from mteb.abstasks import AbsTask
-    from mteb.models.model_meta import ModelMeta
-    from mteb.models.models_protocols import MTEBModels
-    from mteb.results import TaskResult
 
 logger = logging.getLogger(__name__)
 #: The lock of a folder. It is an empty file that is not removed.
@@ -89,10 +86,8 @@ def load_results(
     if task is None or result.dataset_revision == task.metadata.revision:
         return result
     logger.warning(
-        "the results of %s were made with its data at revision %s, which is now %s: it runs again.",
-        task_name,
-        result.dataset_revision,
-        task.metadata.revision,
+        f"the results of {task_name} were made with its data at revision {result.dataset_revision}, which is now "
+        f"{task.metadata.revision}: it runs again."
     )
     return None
 
@@ -116,8 +111,6 @@ def _lines(path: Path) -> dict[str, str]:
 
 def _with_splits_of_others(result: TaskResult, path: Path) -> TaskResult:
     """The result, with those splits and subsets of the same data that are only in the file on the disk."""
-    from mteb.results import TaskResult
-
     if not path.is_file():
         return result
     try:

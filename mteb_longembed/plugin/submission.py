@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import mteb
+from mteb.results import TaskResult
 from packaging.version import InvalidVersion, Version
 
 from mteb_longembed.errors import DataError, InputError
@@ -156,8 +158,6 @@ def _read_settings(file: Path, checked: Checked) -> set[tuple[str, str, str]] | 
 
 def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Iterator[str]:
     """One sentence for each thing that is wrong with a file of results."""
-    from mteb.results import TaskResult
-
     size = file.stat().st_size
     if size > MAX_BYTES:
         yield f"{file.name} must have at most {MAX_BYTES:,} bytes, got {size:,}."
@@ -196,8 +196,6 @@ def splits_in(file: Path) -> set[str]:
 
 def _check_benchmark(folder: Path, checked: Checked) -> None:
     """Find tasks of mteb's benchmark for long documents without results. Its page shows only complete models."""
-    import mteb
-
     lacking = []
     for task in mteb.get_benchmark("LongEmbed").tasks:
         name, wanted = task.metadata.name, set(task.eval_splits)

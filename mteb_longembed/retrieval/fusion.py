@@ -1,10 +1,11 @@
-"""Fusion of an encoder's scores with those of BM25, done by mteb's hybrid search."""
+"""Fusion of an encoder's scores or ranks with those of BM25, done by mteb's hybrid search."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mteb.models.hybrid_wrappers import HybridSearch
 
@@ -66,7 +67,10 @@ def convex_combination(
 class FusedSearch(DescribedNow, HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
 
-    Source: Bruch et al. 2023, arXiv:2210.11934; mteb's `HybridSearch`, and its BM25 baseline with its settings.
+    With `how="rrf"` it is the mean of `1 / (60 + rank)` of both, by mteb's reciprocal rank fusion.
+
+    Source: Bruch et al. 2023, arXiv:2210.11934; Cormack et al. 2009, doi:10.1145/1571941.1572114; mteb's
+        `HybridSearch`, and its BM25 baseline with its settings.
     Differs: if candidates are given, BM25 still scores all documents, so that every candidate has a score.
 
     Args:
@@ -75,12 +79,15 @@ class FusedSearch(DescribedNow, HybridSearch):
         lowest: the least score that the encoder's similarity can give: -1 for the cosine; None if there is none.
     """
 
-    def __init__(self, encoder: Any, weight: float, lowest: float | None) -> None:
+    def __init__(
+        self, encoder: Any, weight: float, lowest: float | None, how: Literal["rrf"] | None = None
+    ) -> None:
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
+        os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported; else bars a question
         bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
         bm25.mteb_model_meta = bm25_s
-        fuse = convex_combination([lowest, 0.0])
+        fuse = how or convex_combination([lowest, 0.0])
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
         self.vectors, self._bm25 = encoder, bm25

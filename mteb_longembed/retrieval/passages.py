@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, t
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
+#: A text -> its passages.
+CutText = Callable[[str], list[Passage]]
 #: Longest window of a document that is shown when the document has one vector: about 128 tokens of English.
 WINDOW_CHARS = 500
 
@@ -37,7 +39,10 @@ def passages_of(model: Any, text: str) -> list[Passage]:
     if not getattr(model.tokenizer, "is_fast", False):
         return [(0, len(text))]
     ids, offsets = tokens_read(model, prompt, text)
-    (groups,) = tokens_of_vectors(model, [ids], prompt or None)
+    rows = [ids]
+    if model.first.split != "token":  # only these ids tell where sentences start
+        rows = model.first.token_ids([text], prompt or None)
+    (groups,) = tokens_of_vectors(model, rows, prompt or None)
     places = np.array(offsets).reshape(-1, 2)
     return [_passage(places[group]) for group in groups]
 
@@ -47,7 +52,8 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
     first, pooling = model.first, model[1]
     vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
-    for n, (_, *around) in zip(map(len, rows), settings, strict=True):
+    for row, (_, *around) in zip(rows, settings, strict=True):
+        n = len(row)
         prefix, behind = around or (0, 0)
         if (
             vectors is None
@@ -56,7 +62,8 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
         ):
             yield [np.arange(n)]
         elif vectors == "window":
-            yield [window.numpy() for window in first.strategy.windows(n, prefix, behind)]
+            windows = first.strategy.windows_at(row < 0, n, prefix, behind).numpy()
+            yield [window[window >= 0] for window in windows]
         else:
             yield np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
 

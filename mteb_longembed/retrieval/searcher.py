@@ -33,6 +33,7 @@ from mteb_longembed.names.grammar import holds_model
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
+from .chunks import CHUNKS, Chunker, register
 from .fusion import FusedSearch
 from .index_files import IndexedModel, StoredIndex, read_index, write_index
 from .passages import Passage, passages_of, windows_of
@@ -207,6 +208,8 @@ class Searcher:
     def _divide(self, text: str) -> list[Passage]:
         """The passages that a hit may show."""
         vectors = self._vectors
+        if vectors is not None and vectors.chunks is not None:
+            return vectors.chunks(text)
         model = None if vectors is None else vectors.embedder
         spans = passages_of(model, text) if isinstance(model, Embedder) else [(0, len(text))]
         has_one_vector = vectors is not None and not vectors.several
@@ -300,6 +303,8 @@ class Searcher:
         """What an index in this folder says about the model."""
         self._check_model()
         name, revision, _ = self._identity
+        if CHUNKS in revision:  # its chunker is given again
+            name = str(self.protocol.mteb_model_meta.adapted_from)
         resolved = getattr(getattr(self.protocol, "embedder", None), "resolved", None)
         if not isinstance(resolved, ResolvedModel) or not revision.startswith(resolved.revision):
             return IndexedModel(name, revision)
@@ -336,15 +341,20 @@ def _corpus(texts: Mapping[str, str]) -> Dataset:
     return Dataset.from_dict({"id": list(texts), "title": [""] * len(texts), "text": list(texts.values())})
 
 
-def search(name: str, *, device: str | None = None, passages: bool = True) -> Searcher:
+def search(
+    name: str, *, chunker: Chunker | None = None, device: str | None = None, passages: bool = True
+) -> Searcher:
     """A search over your own documents, by the name of a model.
 
     `add(ids, texts)` adds documents, `search(query, k=10)` finds them, `save(folder)` and `open_search(folder)` keep
     them. `protocol` is the same search as mteb's search protocol.
 
     Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without `center`, `fuse`, `weight` and `index`; a
-            folder; or any name that mteb knows. A folder alone means `+none`.
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
+            name that mteb knows. A folder alone means `+none`.
+        chunker: cuts documents; each chunk is encoded on its own, and a document scores as its best chunk. A function
+            from a text to `(start, end)` in characters, or an object of Chonkie or LangChain (`add_start_index=True`).
+            With `(chunker, "v1")` the index opens again as long as you say that the version is the same.
         device: where the model runs; default the best device of this machine.
         passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
             the document. The model encodes the windows of a document when it is shown for the first time.
@@ -359,17 +369,23 @@ def search(name: str, *, device: str | None = None, passages: bool = True) -> Se
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
-    return Searcher(_loaded(name, device), passages=passages)
+    return Searcher(_loaded(name, device, chunker), passages=passages)
 
 
 def open_search(
-    folder: str | Path, *, model: str | None = None, device: str | None = None, passages: bool = True
+    folder: str | Path,
+    *,
+    model: str | None = None,
+    chunker: Chunker | None = None,
+    device: str | None = None,
+    passages: bool = True,
 ) -> Searcher:
     """The searcher that `save` wrote. Its documents are not encoded again.
 
     Args:
         folder: what was given to `save`.
         model: where the model is now, if it was in a folder that has moved: its folder, or its name as for `search`.
+        chunker: that of the index, with its version, if it has one.
         device: where the model runs; default the best device of this machine.
         passages: as in `search`.
 
@@ -380,7 +396,10 @@ def open_search(
     """
     path = Path(os.path.realpath(folder))
     stored = read_index(path)
-    searcher = search(_name_of_model(stored.model, path, model), device=device, passages=passages)
+    if CHUNKS in stored.model.revision and chunker is None:
+        raise DataError(f"the index in {path} was made with a chunker: say open_search(INDEX, chunker=...).")
+    name = _name_of_model(stored.model, path, model)
+    searcher = search(name, chunker=chunker, device=device, passages=passages)
     fill(searcher, stored, path)
     return searcher
 
@@ -404,8 +423,8 @@ def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
     Raises:
         DataError: if the searcher's model is not the one that made the index.
     """
-    searcher._check_model()
-    name, revision, _ = searcher._identity
+    current = searcher.indexed_model(folder)
+    name, revision = current.name, current.revision
     names = [name.partition("+"), stored.model.name.partition("+")]
     moved = all(base.startswith("local/") for base, *_ in names)  # a folder may have another name now
     if revision != stored.model.revision or (names[0][2] != names[1][2] if moved else names[0] != names[1]):
@@ -423,12 +442,13 @@ def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
     searcher._states[Path(os.path.realpath(folder))] = stored.checksum
 
 
-def _loaded(name: str, device: str | None) -> MTEBModels:
+def _loaded(name: str, device: str | None, chunker: Chunker | None = None) -> MTEBModels:
     """mteb's object for a name, whose errors become one sentence."""
     if holds_model(name) and name not in MODEL_REGISTRY:
         name = f"{name}+none"
     try:
         with translate_hub_errors():
+            name = name if chunker is None else register(name, chunker)
             return mteb.get_model(name, device=device)
     except LongEmbedError:
         raise
@@ -467,9 +487,8 @@ def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
         inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
     if "fuse" not in settings:
         return inner
-    return FusedSearch(
-        inner, settings.get("weight", DEFAULT_WEIGHT), -1.0 if similarity_of(encoder) == "cosine" else None
-    )
+    lowest = -1.0 if similarity_of(encoder) == "cosine" else None
+    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), lowest, settings.get("how"))
 
 
 def search_revision(settings: Mapping[str, Any]) -> str:

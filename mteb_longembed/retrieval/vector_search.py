@@ -17,6 +17,7 @@ from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
+from .passages import CutText
 from .vectors import Block, CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
@@ -28,6 +29,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def similarity_of(encoder: MTEBModels) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
+    if known := getattr(encoder, "similarity_name", ""):  # of chunks
+        return str(known)
     model: Any = getattr(encoder, "model", None)
     if not hasattr(encoder, "encode"):  # several vectors: their length is 1, or they are raw
         return "cosine" if model.grouping.normalize else "dot"
@@ -67,6 +70,11 @@ class VectorSearch(DescribedNow):
                 "the index."
             )
         self._forget()
+
+    @property
+    def chunks(self) -> CutText | None:
+        """What cuts a document into the chunks of its vectors, if somebody's chunker does."""
+        return getattr(self._encoder, "passages", None)
 
     def _forget(self) -> None:
         # these objects are replaced and never changed, so that a call that fails can be undone

@@ -27,6 +27,7 @@ BCA_MAX = 1000
 # Resamples in memory at the same time: about 40 MB for NarrativeQA's 10,449 queries.
 BATCH = 500
 _Sample = NDArray[np.float64]
+_Groups = Sequence[ArrayLike]
 
 
 def mean_interval(scores: ArrayLike) -> Interval:
@@ -40,7 +41,7 @@ def mean_interval(scores: ArrayLike) -> Interval:
 
 
 def mean_of_means_interval(
-    groups: Sequence[ArrayLike], weights: Sequence[float] | None = None, *, least: float = 0.0
+    groups: _Groups, weights: Sequence[float] | None = None, *, least: float = 0.0
 ) -> Interval:
     """The 95 % interval of a weighted mean of group means. A group is one split, with one score for each query.
 
@@ -130,14 +131,12 @@ def _resampled(sample: _Sample, rng: np.random.Generator) -> _Sample:
     return np.concatenate([sample[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
-def difference_interval(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], weights: Sequence[float] | None = None
-) -> Interval:
+def difference_interval(first: _Groups, second: _Groups, weights: Sequence[float] | None = None) -> Interval:
     """The 95 % interval of `second - first`. Both must have the same queries in the same order."""
     return mean_of_means_interval(differences(first, second), weights, least=-1.0)
 
 
-def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[_Sample]:
+def differences(first: _Groups, second: _Groups) -> list[_Sample]:
     """`second - first` for each query of each group; a `DataError` if their numbers differ."""
     sizes = [[np.size(group) for group in groups] for groups in (first, second)]
     if sizes[0] != sizes[1]:
@@ -147,9 +146,7 @@ def differences(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list
     return [np.asarray(b, float) - np.asarray(a, float) for a, b in zip(first, second, strict=True)]
 
 
-def randomisation_test(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], weights: Sequence[float] | None = None
-) -> float:
+def randomisation_test(first: _Groups, second: _Groups, weights: Sequence[float] | None = None) -> float:
     """The two-sided p-value of a mean difference: how often do random signs give a difference as large?
 
     By default all groups have the same weight. At most 9,999 sign patterns are all tried; of more, 9,999 random ones.

@@ -50,11 +50,7 @@ def beir_task(
 
 
 def files_task(
-    corpus: str | Path,
-    queries: str | Path,
-    qrels: str | Path,
-    *,
-    language: str = ENGLISH,
+    corpus: str | Path, queries: str | Path, qrels: str | Path, *, language: str = ENGLISH
 ) -> LocalFiles:
     """The task in three files: documents, queries, and which document answers which query.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mteb.abstasks import AbsTask
-from mteb.benchmarks.benchmark import Benchmark, BenchmarkAggregation, CustomGroup, CustomGrouping
+from mteb.benchmarks.benchmark import Benchmark, CustomGroup, CustomGrouping
 from mteb.get_tasks import get_task
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
@@ -16,12 +16,6 @@ from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
 NAME, QUICK_NAME, WIDER_NAME = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
 
-_MEANS = (
-    BenchmarkAggregation.MEAN_TASK,
-    BenchmarkAggregation.MEAN_TASK_TYPE,
-    BenchmarkAggregation.TASK_TYPES,
-)
-
 
 def _benchmark(name: str, kind: str, tasks: Iterable[AbsTask], text: str, *more: CustomGrouping) -> Benchmark:
     return Benchmark(
@@ -31,7 +25,7 @@ def _benchmark(name: str, kind: str, tasks: Iterable[AbsTask], text: str, *more:
         description=text,
         reference=PAPER,
         citation=CITATION,
-        aggregations=(*_MEANS, *more),
+        aggregations=(*Benchmark.aggregations, *more),
     )
 
 

@@ -29,7 +29,7 @@ class Counter:
         Only the document's own text is counted, without special tokens and prompts.
         """
         if self._tokenizer is None:
-            stops = [found.end() for found in _WORD.finditer(text)]
+            stops = [word.end() for word in _WORD.finditer(text)]
         else:
             encoded = self._tokenizer(
                 text, add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False

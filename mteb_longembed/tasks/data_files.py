@@ -163,9 +163,6 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
     return Dataset(table, fingerprint=uuid.uuid4().hex)
 
 
-# ---- the rules for one value ---------------------------------------------------------------------------
-
-
 def _id(value: object, what: str, where: str) -> str:
     name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name.strip() or _CONTROL.search(name):
@@ -192,9 +189,6 @@ def _score(value: object, where: str) -> int:
 
 def _brief(value: object) -> str:
     return ascii(value)[:60]
-
-
-# ---- rows of all formats -------------------------------------------------------------------------------
 
 
 def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Row]]:
@@ -272,9 +266,6 @@ def _wanted(columns: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(names[0] for meaning, names in columns.items() if meaning not in _OPTIONAL)
 
 
-# ---- JSON Lines ----------------------------------------------------------------------------------------
-
-
 def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
     number = 0
     try:
@@ -319,9 +310,6 @@ def _once(pairs: list[tuple[str, object]]) -> Row:
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise DataError(f"expected each key once, got {_brief(twice)} again.")
     return row
-
-
-# ---- CSV and TSV ---------------------------------------------------------------------------------------
 
 
 def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -375,9 +363,6 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str
         other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
         raise DataError(f"{where}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
     return implied[len(fields)]
-
-
-# ---- folders and tables --------------------------------------------------------------------------------
 
 
 def _is_table(path: Path) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import ir_measures
@@ -76,10 +77,8 @@ def score_queries(
         for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
             if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
                 scores[before + score.query_id] = float(score.value)
-    judgements = [task.dataset[subset][split]["relevant_docs"] for subset in rankings]
-    if not any(
-        grade > 0 for judged in judgements for documents in judged.values() for grade in documents.values()
-    ):
+    relevant = [task.dataset[subset][split]["relevant_docs"].values() for subset in rankings]
+    if not any(grade > 0 for documents in chain(*relevant) for grade in documents.values()):
         raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
@@ -141,9 +140,8 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
 
     def add(*fields: Any) -> None:
         for field in fields:
-            raw = (field if isinstance(field, str) else json.dumps(field, sort_keys=True)).encode(
-                "utf-8", "surrogatepass"
-            )
+            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
+            raw = text.encode("utf-8", "surrogatepass")
             digest.update(b"%d:" % len(raw))
             digest.update(raw)
 

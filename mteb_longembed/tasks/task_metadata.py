@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from mteb.abstasks.task_metadata import TaskMetadata
-
-if TYPE_CHECKING:
-    from mteb.types.statistics import DescriptiveStatistics
+from mteb.types.statistics import DescriptiveStatistics
 
 PAPER = "https://arxiv.org/abs/2404.12096"
 CITATION = r"""

@@ -310,6 +310,5 @@ def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
 def _prompts(model: SentenceTransformer, columns: list[str]) -> dict[str, str] | None:
     """The model's own query and document prompts, by column of the data."""
     query, document = model.prompts.get("query") or "", model.prompts.get("document") or ""
-    if not query and not document:
-        return None
-    return {c: query if c == "anchor" else document for c in columns if c != "scores"}
+    prompts = {c: query if c == "anchor" else document for c in columns if c != "scores"}
+    return prompts if any(prompts.values()) else None

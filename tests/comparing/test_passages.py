@@ -41,10 +41,8 @@ def test_ranks_tokens_and_shares_are_those_of_an_oracle_that_marks_each_characte
                     rank, found = place, n_tokens
         ranks.append(rank)
         read.append(found)
-    rows = {
-        f"q{i}": [(f"d{j}", start, end, n) for j, ((start, end), n) in enumerate(passages)]
-        for i, (passages, _) in enumerate(queries)
-    }
+    shown = [[(f"d{j}", *span, n) for j, (span, n) in enumerate(passages)] for passages, _ in queries]
+    rows = {f"q{i}": passages for i, passages in enumerate(shown)}
     answers = first_answers(rows, {f"q{i}": judged for i, (_, judged) in enumerate(queries)})
     assert list(answers.values()) == list(zip(ranks, read, strict=True))
     scores = score_passages([answers])

@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
+from tests.encoders.oracle_matrix.architectures import SPECIAL
 from tests.limits import same_vectors
 
 TEXTS = [tiny.text(n) for n in (5, tiny.TRAINED, 40, 128, 150)]
@@ -98,6 +99,44 @@ def test_bad_input_gets_one_sentence(base, call, error, message):
     with pytest.raises(error, match=message) as caught:
         call(base)
     assert isinstance(caught.value, LongEmbedError) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("vectors", [None, 8])
+def test_load_takes_what_sentence_transformers_takes(folder, vectors):
+    plain = load(f"{folder}+gp", vectors=vectors)
+    same = load(
+        f"{folder}+gp",
+        vectors=vectors,
+        prompts={"query": "query : "},
+        model_kwargs={"torch_dtype": torch.float32},
+    )
+    assert same.identity() == plain.identity()
+    cut = load(f"{folder}+gp", vectors=vectors, truncate_dim=4)
+    same_vectors(cut.encode(TEXTS, normalize_embeddings=True)[4], _cut(plain.encode(TEXTS)[4]))
+    given = load(f"{folder}+gp", vectors=vectors, prompts={"document": "", "fact": "fact : "})
+    stock = SentenceTransformer(str(folder), prompts={"document": "", "fact": "fact : "})
+    assert given.prompts == stock.prompts and given.identity().name == f"local/{plain.identity().name[6:]}"
+    assert given.identity().revision != plain.identity().revision
+    assert load(f"{folder}+gp", model_kwargs={"dtype": "bfloat16"}).identity().name.endswith("dtype=bf16")
+    eager = load(f"{folder}+none", model_kwargs={"attn_implementation": "eager"})
+    assert (
+        eager.identity().changed_from
+        and load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
+    )
+    with pytest.raises(InputError, match=r"^backend must be torch, got 'onnx': mteb_longembed\.export"):
+        load(f"{folder}+gp", backend="onnx")
+
+
+def _cut(vectors):
+    return torch.nn.functional.normalize(torch.as_tensor(vectors)[..., :4], dim=-1).numpy()
+
+
+def test_t5_without_a_length_says_what_to_type(tmp_path):
+    tokens, none = tiny.tokenizer(max_len=int(1e30)), {"n_positions": 0, "max_position_embeddings": 0}
+    tiny.sentence_transformer("t5", tmp_path, tokens=tokens, **{**SPECIAL["t5"], **none})
+    with pytest.raises(InputError, match=r"does not say how many tokens .*, such as :trained_len=512\.$"):
+        load(f"{tmp_path}/model+pi")
+    assert load(f"{tmp_path}/model+pi:trained_len=512").max_seq_length == 4096
 
 
 def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):

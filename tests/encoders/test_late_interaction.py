@@ -21,8 +21,6 @@ from tests.miniatures import MODERNBERT, byte_bpe
 
 LO, TARGET = 300, 700
 TEXTS = ["the quick, brown fox", "my box.", "five dozen liquor jugs" + " my box" * 30]
-
-
 FORMS = [("modernbert", "fixed", True), ("modernbert", "min", False), ("bert", "min", False)]
 
 
@@ -98,6 +96,7 @@ def test_windows_are_those_of_a_slow_loop(folder):
     same_vectors(wanted, model.encode_document([long])[0])
 
 
+@pytest.mark.parametrize("folder", FORMS[:1], indirect=True)
 def test_mteb_and_search_find_documents(folder):
     model = mteb.get_model(f"{folder}+pcw@{TARGET}")
     meta = model.mteb_model_meta

@@ -4,8 +4,12 @@ import json
 
 import pytest
 
-from experiments.findings import grid, series, write_evidence
+from experiments.findings import grid, series
 from experiments.findings_page import draw, findings, lengths_of, task_table, verdict, write_page
+from experiments.measuring import EVIDENCE, write_evidence
+from experiments.ranked import Measurements
+from experiments.real_models import RESULTS
+from experiments.real_models_page import evidence
 from experiments.scores import QMSUM, Cell, compare, measure
 from experiments.windows import measured, names_of
 
@@ -64,11 +68,12 @@ def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises
     assert cells[QMSUM, "mini-ape", "", "all"] == Cell("mini-ape", QMSUM, "test")
 
 
-def test_the_evidence_has_both_bases(scores, tmp_path):
-    write_evidence(tmp_path / "evidence.json", scores, TASK, BASES, 4096)
-    evidence = json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8"))
-    assert set(evidence["absolute"]) == {"model", "base", "rp", "pi"}
-    assert evidence["rotary"]["ntk"].startswith("92 (")
+def test_the_evidence_of_learned_positions_is_that_of_the_measured_cells(tmp_path):
+    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))["absolute"]
+    scores = evidence(Measurements(RESULTS, tmp_path).lines)
+    assert scores["base"] == "16.3 (15–18)" and scores["pcw"] == "29.0 (27–31)"
+    write_evidence(tmp_path / "evidence.json", "absolute", kept["model"], kept["measured"], scores)
+    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {"absolute": kept}
 
 
 def test_a_table_of_windows_is_measured_once_and_compared_with_the_papers_best(tmp_path):

@@ -24,10 +24,7 @@ from mteb_longembed.names.zoo import ZOO
                 params={"size": "64"},
             ),
         ),
-        (
-            "./a+b+pcw:size=64,center=corpus+queries",
-            ModelSpec("./a+b", "pcw", center="corpus+queries", params={"size": "64"}),
-        ),
+        ("./a+b+pcw:center=corpus+queries", ModelSpec("./a+b", "pcw", center="corpus+queries")),
         (
             "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
             ModelSpec("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),

@@ -151,8 +151,9 @@ def test_a_saved_model_is_found_by_its_folder(base_folder, tmp_path) -> None:
     same_vectors(loaded.model.encode(text), model.encode(text))
 
 
-def test_a_plain_folder_is_left_to_mteb(base_folder) -> None:
-    assert str(base_folder) not in model_implementations.MODEL_REGISTRY
+def test_a_plain_folder_is_none_because_mteb_loads_no_folders(base_folder) -> None:
+    metas = [mteb.get_model_meta(name) for name in (str(base_folder), f"{base_folder}+none")]
+    assert metas[0].name == metas[1].name and metas[0].revision == metas[1].revision
 
 
 def test_get_model_gives_the_model_that_load_gives(online) -> None:

@@ -38,22 +38,15 @@ class ToyPasskey(AbsTaskRetrieval):
     )
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
-        documents = [
-            {"id": f"d{i}", "title": "", "text": f"number {i}", "depth": i / N_QUERIES, "n_words": 2}
-            for i in range(N_QUERIES)
-        ]
         queries = [{"id": f"q{i}", "text": f"number {i}"} for i in range(N_QUERIES)]
-        self.dataset = {
-            "default": {
-                split: {
-                    "corpus": Dataset.from_list(documents),
-                    "queries": Dataset.from_list(queries),
-                    "relevant_docs": {f"q{i}": {f"d{i}": 1} for i in range(N_QUERIES)},
-                    "top_ranked": None,
-                }
-                for split in SPLITS
-            }
-        }
+        facts = [{"depth": i / N_QUERIES, "title": "", "n_words": 2} for i in range(N_QUERIES)]
+        documents = [
+            {**row, **query, "id": f"d{i}"} for i, (row, query) in enumerate(zip(facts, queries, strict=True))
+        ]
+        tables = {"corpus": Dataset.from_list(documents), "queries": Dataset.from_list(queries)}
+        judged = {f"q{i}": {f"d{i}": 1} for i in range(N_QUERIES)}
+        split = {**tables, "relevant_docs": judged, "top_ranked": None}
+        self.dataset = {"default": dict.fromkeys(SPLITS, split)}
         self.data_loaded = True
 
 

@@ -171,6 +171,23 @@ def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_poss
             assert abs(fused[query][document] - want) < 1e-4
 
 
+def test_reciprocal_ranks_are_fused_by_their_definition(folder):
+    documents = corpus(0)
+    rankings = (
+        expected(folder, "+pi@128", documents, ""),
+        run(mteb.get_model("mteb/baseline-bm25s"), documents, 100),
+    )
+    model = longembed.search(f"{folder}+pi@128:fuse=bm25,how=rrf", device="cpu").protocol
+    assert model.mteb_model_meta.name == "local/model+pi@128,fuse=bm25,how=rrf"
+    fused = run(model, documents, 100)
+
+    for query in QUERIES["id"]:
+        for document in documents["id"]:
+            ranked = [sorted(scores[query].items(), key=lambda item: item[::-1])[::-1] for scores in rankings]
+            places = [[name for name, _ in row].index(document) + 1 for row in ranked]
+            assert abs(fused[query][document] - sum(0.5 / (60 + place) for place in places)) < 1e-9
+
+
 def test_without_its_packages_fusion_names_the_extra(folder, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(

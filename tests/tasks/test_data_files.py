@@ -87,14 +87,9 @@ texts = st.text(letters, max_size=20)
 
 @st.composite
 def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
-    documents = [
-        {"_id": name, "title": draw(texts), "text": draw(texts)}
-        for name in draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    ]
-    queries = [
-        {"_id": name, "text": draw(texts.filter(str.strip))}
-        for name in draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    ]
+    ids, asked = (draw(st.lists(names, min_size=1, max_size=most, unique=True)) for most in (4, 3))
+    documents = [{"_id": name, "title": draw(texts), "text": draw(texts)} for name in ids]
+    queries = [{"_id": name, "text": draw(texts.filter(str.strip))} for name in asked]
     pairs = [(q["_id"], d["_id"]) for q in queries for d in documents]
     judged = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
     scores = [1, *(draw(st.integers(-2, 3)) for _ in judged[1:])]

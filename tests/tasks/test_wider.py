@@ -99,10 +99,8 @@ def serve(hub: LoopbackHub) -> None:
         if name.startswith("Bright"):
             domain = name.removeprefix("Bright").removesuffix("LongRetrieval").lower()
             bright["long_documents"][domain] = [{"id": f"d{i}", "content": text(i)} for i in range(N)]
-            bright["examples"][domain] = [
-                {"id": f"q{i}", "query": text(i, 60), "gold_ids_long": [f"d{i}"], "excluded_ids": ["N/A"]}
-                for i in range(N)
-            ]
+            asked = [{"id": f"q{i}", "query": text(i, 60), "gold_ids_long": [f"d{i}"]} for i in range(N)]
+            bright["examples"][domain] = [{**row, "excluded_ids": ["N/A"]} for row in asked]
             served = published_data.repository(bright)
             hub.add(data["path"], served, repo_type="dataset", sha=data["revision"])
             continue
@@ -117,12 +115,13 @@ def serve(hub: LoopbackHub) -> None:
 @pytest.mark.parametrize("name", ["LegalQuAD", "MultiLongDocReranking", "BrightEconomicsLongRetrieval"])
 def test_a_task_loads_through_mtebs_own_loader(name: str, tmp_path: Path, monkeypatch) -> None:
     (task,) = [task for task in make_wider_benchmark().tasks if task.metadata.name == name]
+    task.hf_subsets = task.hf_subsets[:2]
     with LoopbackHub() as hub:
         serve(hub)
         hub.patch(monkeypatch, tmp_path)
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
-    assert list(task.dataset) == (TASKS[name] or ["default"])
+    assert list(task.dataset) == (TASKS[name] or ["default"])[:2]
     for splits in task.dataset.values():
         (data,) = splits.values()
         assert data["corpus"]["text"][:] == [text(i) for i in range(N)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .context import current
 from .kernels import repeat_heads
 from .merge import attend_tiles
 from .rotation import Rotation, Turn
@@ -72,17 +73,10 @@ class DualChunkPlan(Plan):
         inside = [Tile(c, c, "lower" if causal else "full") for c in chunks]
         previous = [Tile(c, chunks[m - 1], "full") for m, c in enumerate(chunks) if m >= 1]
         earlier = at_least_before(n, 2 * size) + [tile for c in chunks[2:] for tile in _corner(c, size)]
-        passes = [
-            Pass(inside),
-            Pass(previous, succeeding, offset),
-            Pass(earlier, far, offset),
-        ]
+        passes = [Pass(inside), Pass(previous, succeeding, offset), Pass(earlier, far, offset)]
         if not causal:
             # the mirror image: the distance that j has to i, with the opposite sign
-            passes += [
-                Pass(_mirrored(previous), offset, succeeding),
-                Pass(_mirrored(earlier), offset, far),
-            ]
+            passes += [Pass(_mirrored(previous), offset, succeeding), Pass(_mirrored(earlier), offset, far)]
         return passes
 
 
@@ -134,11 +128,10 @@ class ReRoPEPlan(Plan):
 
 @dataclass
 class PlannedAttention:
-    """Runs a plan on rotated queries and keys. All layers share the tables, which are kept for the last few lengths."""
+    """Runs a plan on rotated queries and keys."""
 
     plan: Plan
     rotation: Rotation
-    _tables: dict[tuple[int, bool, str], list[_Turned]] = field(default_factory=dict, repr=False)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool) -> Tensor:
         """Attention of documents of one length, without padding: `[b, h, n, d]`.
@@ -147,26 +140,15 @@ class PlannedAttention:
         """
         if q.requires_grad:
             k, v = repeat_heads(k, q), repeat_heads(v, q)
-        work = []
-        for tiles, query_turn, key_turn in self._turns(q.shape[2], causal, q.device):
-            work.append((self.rotation.apply(q, query_turn), self.rotation.apply(k, key_turn), tiles))
-        return attend_tiles(work, v, scale)
+        n, turn = q.shape[2], self.rotation.turn
 
-    def _turns(self, n: int, causal: bool, device: torch.device) -> list[_Turned]:
-        key = (n, causal, str(device))
-        if key not in self._tables:
-            while len(self._tables) >= 4:
-                self._tables.pop(next(iter(self._tables)), None)
-            # `encode` must make ordinary tensors too, because a later training needs them for its gradients
-            with torch.inference_mode(False):
-                self._tables[key] = [
-                    (p.tiles, self.rotation.turn(p.query_at, device), self.rotation.turn(p.key_at, device))
-                    for p in self.plan.passes(n, causal=causal)
-                ]
-        return self._tables[key]
+        def make() -> list[tuple[list[Tile], Turn | None, Turn | None]]:
+            passes = self.plan.passes(n, causal=causal)
+            return [(p.tiles, turn(p.query_at, q.device), turn(p.key_at, q.device)) for p in passes]
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_tables": {}}
-
-
-_Turned = tuple[list[Tile], Turn | None, Turn | None]
+        documents = current()  # all layers share the turns
+        turns = make() if documents is None else documents.once((id(self), n, causal), make)
+        rotate = self.rotation.apply
+        return attend_tiles(
+            [(rotate(q, of_q), rotate(k, of_k), tiles) for tiles, of_q, of_k in turns], v, scale
+        )

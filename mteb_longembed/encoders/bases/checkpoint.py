@@ -142,7 +142,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
             "transformers model and cannot be extended."
         )
     _check_embedding_model(path, raw, modules)
-    kinds = {settings.get("model_type"), settings.get("similarity_fn_name")}
+    kinds = {str(settings.get(key)) for key in ("model_type", "similarity_fn_name")}
     late = "vectors" not in pooling and bool(kinds & _LATE_INTERACTION)
     limits = [options.get("max_seq_length")]
     if late:
@@ -220,8 +220,8 @@ def loaded_base(model: SentenceTransformer) -> Base:
 
 
 def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
-    said = config.get("pooling_mode")
-    named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    mode = config.get("pooling_mode")
+    named = [mode] if isinstance(mode, str) else mode if isinstance(mode, list) else []
     # older folders have one switch for each mode
     switched = [mode for key, mode in _POOLING_SWITCHES.items() if config.get(key)]
     modes = tuple(mode for mode in named or switched if isinstance(mode, str))

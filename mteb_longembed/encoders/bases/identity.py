@@ -17,7 +17,7 @@ from torch.nn.modules import module as torch_modules
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.adapters import adapters_on, is_idle
-from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 #: Attributes of a whole model that determine its embeddings, or how they are compared.
@@ -200,7 +200,8 @@ def _value(value: object, depth: int = 6) -> object:
     if callable(value) or depth == 0:
         return _name(value)
     if dataclasses.is_dataclass(value):
-        return [_name(type(value)), _value(vars(value), depth - 1)]
+        values = value.values() if isinstance(value, Strategy) else vars(value)
+        return [_name(type(value)), _value(values, depth - 1)]
     if isinstance(value, Mapping):
         return sorted((repr(key), repr(_value(entry, depth - 1))) for key, entry in value.items())
     if isinstance(value, (set, frozenset)):

@@ -14,11 +14,8 @@ from typing import Any
 from huggingface_hub import constants
 from huggingface_hub.errors import (
     EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
@@ -124,13 +121,13 @@ class Files:
             if optional or not isinstance(error, LocalEntryNotFoundError):
                 return None
             raise unreachable(self.path) from error
-        except (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError) as error:
+        except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(
                 f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
                 "private or gated."
             ) from error
-        except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+        except OSError as error:  # of the network, or of huggingface_hub
             raise unreachable(self.path) from error
 
     def json(self, name: str, *, optional: bool = True) -> Json | None:

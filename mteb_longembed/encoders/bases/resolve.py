@@ -45,7 +45,12 @@ def resolve(spec: ModelSpec, base: Base | None = None) -> ResolvedModel:
     """Decide what a model is. Only small files are read."""
     base = base or open_base(spec.base, spec.revision, bool(spec.trust_remote_code))
     if base.late_interaction:
-        _check_late_interaction(spec, base)
+        for key, value in {"vectors": spec.vectors, "agg": spec.params.get("agg"), **spec.search}.items():
+            if value is not None:
+                raise IncompatibleError(
+                    f"{key} needs a base with one vector for each text, but {base.name} has one for each token, got "
+                    f"{key}={value}: leave it out."
+                )
     if base.saved:
         return _as_saved(spec, base)
     strategy = _strategy_on(spec, base)
@@ -103,16 +108,6 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     )
     # a repository of its own has a name of its own
     return ResolvedModel(full if base.files.local else published, base, strategy)
-
-
-def _check_late_interaction(spec: ModelSpec, base: Base) -> None:
-    """Raise IncompatibleError for settings that need one vector for a query, or for a document."""
-    for key, value in {"vectors": spec.vectors, "agg": spec.params.get("agg"), **spec.search}.items():
-        if value is not None:
-            raise IncompatibleError(
-                f"{key} needs a base with one vector for each text, but {base.name} has one for each token, got "
-                f"{key}={value}: leave it out."
-            )
 
 
 def _check_pooling(spec: ModelSpec, strategy: Strategy, base: Base) -> None:

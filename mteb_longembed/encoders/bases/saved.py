@@ -79,7 +79,7 @@ def _is_well_formed(entry: object) -> bool:
 
 def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]) -> Json:
     """What `LongTransformer.save` writes: the strategy with its parameters, the adapters and the base."""
-    config = {"strategy": strategy.key(), **dataclasses.asdict(strategy)}
+    config = {"strategy": strategy.key(), **strategy.values()}
     if strategy.past_target == "cut":
         del config["past_target"]  # versions before 0.3 do not know it
     if adapters:

@@ -36,8 +36,8 @@ OF_EVERY_NAME = (
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    The fields are those of `extend`, and those of search (`center`, `fuse`, `weight`, `index`). `base` is an alias, a
-    hub id or a folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
+    The fields are those of `extend`, and those of search (`SEARCH_PARAMETERS`). `base` is an alias, a hub id or a
+    folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
     """
 
     base: str
@@ -51,6 +51,7 @@ class ModelSpec:
     max_vectors: int | str | None = None
     center: Literal["corpus", "corpus+queries"] | None = None
     fuse: Literal["bm25"] | None = None
+    how: Literal["rrf"] | None = None
     weight: float | str | None = None
     index: Literal["flat", "ivf"] | None = None
     params: Settings = field(default_factory=dict)
@@ -85,6 +86,9 @@ class ModelSpec:
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
+        if self.how is not None and (self.fuse is None or self.weight is not None):
+            wrong = "no fuse=bm25" if self.fuse is None else f"weight={spell(self.weight)}"
+            raise InputError(f"how={self.how} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         if self.weight is None:
             return
         weight = float(self.weight)
@@ -150,7 +154,9 @@ class ModelSpec:
         """The strategy with all lengths and parameters."""
         length = self.trained_len or trained_len
         if not isinstance(length, int):
-            raise InputError(f"{base} does not say how many tokens it was trained on: give trained_len.")
+            raise InputError(
+                f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
+            )
         target = self.target_len or self.kind.default_target_len(length)
         return self.kind(trained_len=length, target_len=int(target), **self.params)
 

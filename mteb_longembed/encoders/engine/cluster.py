@@ -193,10 +193,10 @@ class ClusterEngine:
         keys: list[bytes] = []
         stored: Mapping[bytes, np.ndarray] = {}
         kwargs = settings.forward_kwargs
-        if self.store and (of_rows := row_keys(self.model, self.workers.device, settings.form, kwargs)):
+        if self.store and (keys_of := row_keys(self.model, self.workers.device, settings.form, kwargs)):
             ids = first.token_ids(texts, settings.prompt, **kwargs)
             assert ids is not None  # other calls never reach the engine
-            keys = of_rows.keys(ids, settings.prompt)
+            keys = keys_of(ids, settings.prompt)
             stored = self.store.get_many(keys)
         known = [i for i, key in enumerate(keys) if key in stored]
         missing = [i for i in range(len(texts)) if not keys or keys[i] not in stored]

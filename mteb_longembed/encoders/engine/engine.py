@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as names
-from mteb_longembed.encoders.attention.devices import head_width, path, to_device
+from mteb_longembed.encoders.attention.devices import head_width, path, to_device, why_padded
 from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
@@ -44,29 +44,31 @@ class _Batch:
     pieces: list[tuple[list[int], Results]]
 
 
+@dataclass(eq=False)
 class Engine:
     """One call of `encode` on one device, with a model in evaluation mode."""
 
-    def __init__(
-        self,
-        model: EngineModel,
-        device: torch.device,
-        settings: EncodeSettings,
-        store: EmbeddingStore | None = None,
-    ) -> None:
-        self.model = model
-        self.device = device
-        self.settings = settings
-        self.store = store
+    model: EngineModel
+    device: torch.device
+    settings: EncodeSettings
+    store: EmbeddingStore | None = None
+
+    def __post_init__(self) -> None:
+        model, device, settings = self.model, self.device, self.settings
         self.reading = Reading()
-        kwargs = settings.forward_kwargs
-        self.row_keys = None if store is None else row_keys(model, device, settings.form, kwargs)
+        form, kwargs = settings.form, settings.forward_kwargs
+        self.row_keys = None if self.store is None else row_keys(model, device, form, kwargs)
         self._limits = MEMORY_LIMITS.setdefault(model, {})
         tokens, batch_size = self._measured(), settings.batch_size
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = Budget.of(model.first, device.type, batch_size, tokens)
         logger.debug("%s: %s", device, path_of(model, device))
+        inner = model.first.model
+        width = head_width(inner.config.get_text_config())
+        reason = why_padded(device, next(inner.parameters()).dtype, width) or ""
+        if str(device) not in self._limits and model.first.family.packs and ":dtype=bf16" in reason:
+            logger.info("%s: %s.", device, reason)  # at the first call
         self.runner = Runner(self._forward, self.budget.cost, self._limits.get(str(device), float("inf")))
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
@@ -100,7 +102,7 @@ class Engine:
 
     def _start(self, indices: list[int], ids: list[Ids]) -> _Batch:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
-        keys = [] if self.row_keys is None else self.row_keys.keys(ids, self.settings.prompt)
+        keys = [] if self.row_keys is None else self.row_keys(ids, self.settings.prompt)
         stored = self.store.get_many(keys) if self.store is not None and keys else {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         pieces, start = [], 0
@@ -142,7 +144,7 @@ class Engine:
         features = self.model.first.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             # the host cuts the windows
-            if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
+            if isinstance(value, Tensor) and key not in (names.WINDOW_PREFIX, names.WINDOW_STARTS):
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.settings.collect is sentence_embeddings:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -23,46 +22,41 @@ _PLAIN = (str, int, float, bool, type(None))
 _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
 
 
-class RowKeys:
-    """The keys of the rows of one call of `encode`.
-
-    A row is found by the base's revision, its compute type, how it runs, its token ids, and the strategy unless the
-    strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
-    of the features after the last module are kept.
-    """
-
-    def __init__(
-        self, model: EngineModel, device: torch.device, form: str, kwargs: Mapping[str, object]
-    ) -> None:
-        self.first, resolved = model.first, model.resolved
-        assert resolved is not None  # `row_keys` gives no keys to a model that nobody resolved
-        base, strategy = resolved.base, resolved.strategy
-        # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
-        files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
-        common = (ALGORITHM, files, _how_it_runs(device))
-        vectors = resolved.vectors, resolved.spec.max_vectors
-        self._short = _digest("rows", *common, vectors, form, sorted(kwargs.items()))
-        self._long = _digest(
-            self._short, _source(strategy), _source(self.first.family), dataclasses.asdict(strategy)
-        )
-
-    def keys(self, ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
-        """The keys of rows with these token ids, which contain special tokens and the prompt."""
-        return [
-            _key(self._short if self.first.family.leaves_unchanged(len(row)) else self._long, settings, row)
-            for row, settings in zip(ids, self.first.row_settings(ids, prompt), strict=True)
-        ]
+#: Gives the keys of rows with these token ids, which contain special tokens and the prompt.
+RowKeys = Callable[[Sequence[Ids], str | None], list[bytes]]
 
 
 def row_keys(
     model: EngineModel, device: torch.device, form: str, kwargs: Mapping[str, object]
 ) -> RowKeys | None:
-    """The keys of a call. None with one warning for a model whose rows nobody could find again."""
+    """What gives the keys of a call. None with one warning for a model whose rows nobody could find again.
+
+    A row is found by the base's revision, its compute type, how it runs, its token ids, and the strategy unless the
+    strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
+    of the features after the last module are kept.
+    """
+    first, resolved = model.first, model.resolved
     reason = _why_no_key(model, kwargs)
-    if reason is None:
-        return RowKeys(model, device, form, kwargs)
-    warnings.warn(f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3)
-    return None
+    if resolved is None or reason is not None:
+        warnings.warn(
+            f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3
+        )
+        return None
+    base, strategy = resolved.base, resolved.strategy
+    # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
+    files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
+    vectors = resolved.vectors, resolved.spec.max_vectors
+    arguments = sorted(kwargs.items())
+    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, arguments)
+    long = _digest(short, _source(strategy), _source(first.family), strategy.values())
+
+    def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
+        return [
+            _key(short if first.family.leaves_unchanged(len(row)) else long, settings, row)
+            for row, settings in zip(ids, first.row_settings(ids, prompt), strict=True)
+        ]
+
+    return keys
 
 
 def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:

@@ -62,13 +62,12 @@ def _flat(part: Part | None) -> list[Part]:
 
 def _local(part: Part) -> bool:
     """Whether a normaliser or pre-tokeniser sees only what is near."""
-    if part["type"] in ("Replace", "Split"):
-        return "String" in part["pattern"] or _local_pattern(part["pattern"]["Regex"])
-    return part["type"] in _LOCAL_PARTS
-
-
-def _local_pattern(pattern: str) -> bool:
-    """Whether a regular expression depends only on the match and on the one character after it."""
+    if part["type"] not in ("Replace", "Split"):
+        return part["type"] in _LOCAL_PARTS
+    if "String" in part["pattern"]:
+        return True
+    # a regular expression may depend only on the match and on the one character after it
+    pattern = part["pattern"]["Regex"]
     bare = _CLASS.sub("C", pattern.replace("(?!\\S)", "").replace("(?i:", "(").replace("(?:", "("))
     bare = re.sub(r"\\[pP]\{[^}]*\}|\\[sSdDwWrntx|.*+?()\[\]\\{}-]", "C", bare)
     return re.search(r"\(\?|[\\.^$]", bare) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,6 @@ _NO_MEMORY = re.compile(
     r"could not create a (memory|primitive)|failed to allocate|STATUS_ALLOC_FAILED|out of resource",
     re.IGNORECASE,
 )
-_WANTED = re.compile(r"allocate (\d+(?:\.\d+)?) ?(bytes|[KMG]i?B)", re.IGNORECASE)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -30,21 +30,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, Exception) and _NO_MEMORY.search(str(error)) is not None
 
 
+@dataclass(eq=False)
 class Runner:
     """Runs batches of token ids through a model and remembers which cost did not fit.
 
     `cost` maps the tokens of a document to its cost. No batch above `limit` is tried, which falls when memory runs out.
     """
 
-    def __init__(
-        self,
-        forward: Callable[[Sequence[Ids]], Features],
-        cost: Callable[[int], float],
-        limit: float = float("inf"),
-    ) -> None:
-        self._forward = forward
-        self._cost = cost
-        self.limit = limit
+    forward: Callable[[Sequence[Ids]], Features]
+    cost: Callable[[int], float]
+    limit: float = float("inf")
 
     def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Features]]:
         """The features, and how many documents they hold. There is one piece, or several if memory is short."""
@@ -52,7 +47,7 @@ class Runner:
             failure = None
             try:
                 # kept in a variable, so that the exception's frames are freed before memory is allocated again
-                features = self._forward(rows)
+                features = self.forward(rows)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -63,27 +58,18 @@ class Runner:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if len(rows) == 1:
-                raise CapacityError(_does_not_fit(len(rows[0]), failure))
+                raise CapacityError(
+                    f"a document of {len(rows[0])} tokens does not fit into memory even alone "
+                    f"({' '.join(failure.split())[:120]}); use a shorter target length, half precision (dtype=bf16) "
+                    "or a larger device; with a store (mteb runs), the documents finished before are kept."
+                )
             self.limit = self._total(rows) / 2
         middle = (len(rows) + 1) // 2
         yield from self(rows[:middle])
         yield from self(rows[middle:])
 
     def _total(self, rows: Sequence[Ids]) -> float:
-        return len(rows) * self._cost(max(map(len, rows)))
-
-
-def _does_not_fit(n: int, failure: str) -> str:
-    needed, wanted = "more than is free", _WANTED.search(failure)
-    if wanted:
-        in_bytes, size = wanted[2].lower() == "bytes", f"{wanted[1]} {wanted[2]}"
-        size = f"{float(wanted[1]) / 2**30:.2f} GiB" if in_bytes else size
-        needed = f"at least {size} more in one piece"
-    return (
-        f"a document of {n} tokens does not fit into memory even alone: its forward pass needs {needed}; use "
-        "a shorter target length, half precision (dtype=bf16) or a larger device; with a store (mteb runs), "
-        "the documents finished before are kept."
-    )
+        return len(rows) * self.cost(max(map(len, rows)))
 
 
 @contextlib.contextmanager
@@ -110,11 +96,17 @@ class Results:
         self._arrays = arrays
         self._host: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
-        # a few operators for all arrays, whatever their sizes
-        flat = torch.cat([array.reshape(-1) for array in arrays])
-        ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
-        wrong = torch.nn.functional.pad(flat.isfinite().logical_not().cumsum(0), (1, 0))
-        self._finite = wrong[to_device(ends, flat.device)].diff() == 0
+        # arrays of one shape need only one operator
+        same = len({array.shape for array in arrays}) == 1
+        flat = torch.stack(arrays).flatten() if same else torch.cat([array.reshape(-1) for array in arrays])
+        finite = torch.isfinite(flat)
+        if same:
+            self._finite = finite.view(len(arrays), -1).all(1)
+        else:
+            # a few operators for all arrays, whatever their sizes
+            ends = torch.tensor([0, *(array.numel() for array in arrays)]).cumsum(0)
+            wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
+            self._finite = wrong[to_device(ends, flat.device)].diff() == 0
         if arrays[0].device.type != "cuda":
             self._arrays = [array.cpu() for array in arrays] if fetch else arrays
             return

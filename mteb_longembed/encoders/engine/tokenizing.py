@@ -18,6 +18,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from mteb_longembed.encoders.boundaries import with_starts
 from mteb_longembed.encoders.features import Ids
 
 from .locality import Locality, locality
@@ -69,11 +70,6 @@ class IdCache:
             while self.n_bytes > self.max_bytes:
                 self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
 
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.n_bytes = 0
-
 
 #: The cache of this process. With it, several lengths or strategies of one base read each text once.
 CACHE = IdCache()
@@ -82,16 +78,21 @@ CACHE = IdCache()
 class CutTokenizer:
     """A plain fast tokenizer (see `cutter_of`) that reads no more of a text than the needed tokens require.
 
+    With `split` the ids tell where sentences or paragraphs start (`with_starts`).
+
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE, split: str = "token"
+    ) -> None:
         # a copy, because every call of the original, from any thread, changes its truncation and padding
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_truncation()
         self._backend.no_padding()
         serialised = self._backend.to_str()
-        self._fingerprint = hashlib.blake2b(serialised.encode(), digest_size=16).digest()
+        self._split = split
+        self._fingerprint = hashlib.blake2b(f"{split} {serialised}".encode(), digest_size=16).digest()
         self.cache = cache
         self.locality: Locality = locality(serialised)
         special = _special_tokens(self._backend)
@@ -112,7 +113,7 @@ class CutTokenizer:
         cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        read = self._read([texts[i] for i in missing.values()], room)
+        read = self._read([texts[i] for i in missing.values()], room) if missing else []
         fresh = dict(zip(missing, read, strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)
@@ -126,19 +127,27 @@ class CutTokenizer:
         while cuts:
             uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
             read = [without_surrogates(texts[i]) for i in uncut]
-            encodings = self._backend.encode_batch_fast(read, add_special_tokens=False) if read else []
+            is_fast = read and self._split == "token"  # the fast method gives no offsets
+            encode = self._backend.encode_batch_fast if is_fast else self._backend.encode_batch
+            encodings = encode(read, add_special_tokens=False) if read else []
             for i, encoding in zip(uncut, encodings, strict=True):
-                done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
+                done[i] = Content(self._ids(encoding, texts[i], room), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
             pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
             cuts = {}
             encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
             for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
                 if self._safe(encoding, piece, room):
-                    done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
+                    done[i] = Content(self._ids(encoding, texts[i], room), complete=False)
                 else:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
+
+    def _ids(self, encoding: Encoding, text: str, room: int) -> Ids:
+        ids = np.array(encoding.ids[:room], np.int32)
+        if self._split == "token":
+            return ids
+        return with_starts(ids, encoding.offsets[:room], without_surrogates(text), self._split)
 
     def _next_cut(self, text: str, encoding: Encoding, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
@@ -211,10 +220,11 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
     return prefix, suffix
 
 
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, CutTokenizer | None]] = WeakKeyDictionary()
+#: By tokenizer: the cutters by its size, because added tokens change the ids of a text, and by `split`.
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, CutTokenizer | None]] = WeakKeyDictionary()
 
 
-def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> CutTokenizer | None:
+def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -> CutTokenizer | None:
     """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
@@ -223,9 +233,8 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> CutTokenizer | None:
         or getattr(tokenizer, "split_special_tokens", False)
     ):
         return None
-    known = _CUTTERS.get(tokenizer)
-    # added tokens change the ids of a text
-    if known is None or known[0] != len(tokenizer):
-        cutter = CutTokenizer(tokenizer)
-        _CUTTERS[tokenizer] = known = len(tokenizer), cutter if cutter.can_cut else None
-    return known[1]
+    known, key = _CUTTERS.setdefault(tokenizer, {}), (len(tokenizer), split)
+    if key not in known:
+        cutter = CutTokenizer(tokenizer, split=split)
+        known[key] = cutter if cutter.can_cut else None
+    return known[key]

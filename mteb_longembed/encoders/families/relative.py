@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -26,16 +27,16 @@ ATTENTION = "longembed_relative"
 _BLOCK = 2**24
 
 
+@dataclass(eq=False)
 class DistanceBias:
     """The biases of all pairs of tokens, made one block of rows at a time. It replaces T5's `[1, h, n, n]` tensor.
 
     `layer` owns the learned biases. `plan` has the changed relative positions of documents beyond the trained length.
     """
 
-    def __init__(self, layer: Any, strategy: Strategy, plan: Plan | None) -> None:
-        self.layer = layer
-        self.strategy = strategy
-        self.plan = plan
+    layer: Any
+    strategy: Strategy
+    plan: Plan | None
 
     def __call__(self, *args: object, **kwargs: object) -> DistanceBias:
         """It stands where the layer's `compute_bias` did."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -20,12 +21,14 @@ class ParallelContextWindows(Strategy):
         aggregations, by its authors' code (PunchlineAAAA/DICE). We had its abstract and code, not its full text.
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
         loses about two tokens of each chunk. Here every token is read. By default, windows have the trained length
-        and do not overlap, as in the paper. The last window moves back so that it is full. `size`, `overlap`, `agg`
-        and `short` are ours.
+        and do not overlap, as in the paper. The last window moves back so that it is full. `size`, `overlap`,
+        `split`, `agg` and `short` are ours.
 
     Args:
         size: tokens of a window, with prompt and special tokens; default the trained length.
         overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
+        split: `token` fills every window. With `sentence` or `paragraph` a window has as many whole ones as fit; one
+            that is longer is cut by tokens, and no window moves back.
         agg: how the pooled vectors are joined: `mean`; `mean-normalized`, each divided by its length (norm) first;
             `max` of each dimension; `norm-topk`, the mean of the three longest; `norm-softmax`, weighted by the softmax
             of their lengths.
@@ -44,6 +47,9 @@ class ParallelContextWindows(Strategy):
     logn: bool = parameter(False, "must be off: a window never exceeds the trained length")
     size: int = parameter(None, "tokens of a window (default: the trained length)")
     overlap: int = parameter(0, "content tokens shared with the window before")
+    split: Literal["token", "sentence", "paragraph"] = parameter(
+        "token", "where windows end: when they are full, or after a whole sentence or paragraph"
+    )
     agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"] = parameter(
         "mean", "how the windows' vectors are joined"
     )
@@ -71,6 +77,10 @@ class ParallelContextWindows(Strategy):
             raise InputError(
                 f"pcw's overlap must be at least 0 and below its size of {self.size} tokens, got {self.overlap}."
             )
+        if self.overlap and self.split != "token":
+            raise InputError(
+                f"pcw's overlap needs split=token, got overlap={self.overlap} with split={self.split}: leave out one."
+            )
 
     def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
@@ -86,6 +96,22 @@ class ParallelContextWindows(Strategy):
                 f"(prompt and special tokens take {prefix + suffix}), got {self.overlap}."
             )
         return full_windows(n, prefix, suffix, self.size, self.overlap)
+
+    def windows_at(self, starts: Any, n: int, prefix: int, suffix: int) -> torch.Tensor:
+        """See `Strategy.windows_at`. InputError also if `split` has to know where sentences start, and does not."""
+        full_windows = self.windows(n, prefix, suffix)
+        if self.split == "token":
+            return full_windows
+        if starts is None:
+            raise InputError(
+                f"split={self.split} needs texts and a tokenizer that gives offsets, got token ids: use split=token."
+            )
+        edges, stop = [prefix], n - suffix
+        while (full := edges[-1] + self.size - prefix - suffix) < stop:
+            edges.append(next((i for i in range(full, edges[-1], -1) if starts[i]), full))
+        head, tail = torch.arange(prefix), torch.arange(stop, n)
+        windows = [torch.cat([head, torch.arange(*edge), tail]) for edge in pairwise([*edges, stop])]
+        return torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=-1)
 
 
 def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:

@@ -19,7 +19,7 @@ import inspect
 import math
 import typing
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -137,6 +137,11 @@ class Strategy:
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
+    def values(self) -> dict[str, object]:
+        """All fields. `split` is left out at its default, because stored rows, files and revisions are older."""
+        values = asdict(self)
+        return values if values.get("split") != "token" else {k: v for k, v in values.items() if k != "split"}
+
     @classmethod
     @functools.cache
     def declared(cls) -> dict[str, Parameter]:
@@ -224,6 +229,13 @@ class Strategy:
             suffix: special tokens at the end that every window repeats.
         """
         raise NotImplementedError
+
+    def windows_at(self, starts: Any, n: int, prefix: int, suffix: int) -> torch.Tensor:
+        """The `windows` of a document whose tokens are known to start sentences or paragraphs, or not.
+
+        `starts` are `[n]` booleans on the host, None if that is not known. A shorter window ends in -1.
+        """
+        return self.windows(n, prefix, suffix)
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         """The position of each token inside the trained range; it may be a fraction.

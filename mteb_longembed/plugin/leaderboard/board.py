@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import mteb
+
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.plugin.mteb_parts import change_function, part
 from mteb_longembed.plugin.submission import cache_folder, splits_in
@@ -32,8 +34,6 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
 
     The default is those of `BENCHMARKS` that have results.
     """
-    import mteb
-
     results = cache_folder(folder)
     names = benchmarks_with_results(results, benchmarks or BENCHMARKS)
     for name in benchmarks or ():
@@ -47,10 +47,8 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
         ) from error
     for model, tasks in without_complete_task(results, names).items():
         logger.warning(
-            "%s has results of some splits only (%s), so mteb leaves it out of its tables; mteb-longembed report "
-            "shows them.",
-            model,
-            ", ".join(tasks),
+            f"{model} has results of some splits only ({', '.join(tasks)}), so mteb leaves it out of its tables; "
+            "mteb-longembed report shows them."
         )
     change_function("mteb.benchmarks._create_table", "_split_on_capital", heading_with_digits)
     for name in ("_apply_summary_table_styling", "_apply_per_task_table_styling"):
@@ -70,8 +68,6 @@ def serve(app: Any, host: str, port: int) -> None:
 
 def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
     """The benchmarks that have a task with results; an error if a name is unknown, or none has results."""
-    import mteb
-
     known = {benchmark.name for benchmark in mteb.get_benchmarks()}
     task_names = {file.stem for file in results.glob("results/*/*/*.json")} - {"model_meta"}
     with_results = []
@@ -90,8 +86,6 @@ def benchmarks_with_results(results: Path, names: Sequence[str]) -> list[str]:
 
 def without_complete_task(results: Path, benchmarks: Sequence[str]) -> dict[str, list[str]]:
     """The models that mteb leaves out of its tables because they have no complete task, with their tasks."""
-    import mteb
-
     tasks = [task for name in benchmarks for task in mteb.get_benchmark(name).tasks]
     splits = {task.metadata.name: set(task.eval_splits) for task in tasks}
     complete: set[str] = set()
@@ -137,7 +131,6 @@ def _show_only(benchmarks: list[Any]) -> None:
 
 def _local_results(results: Path, temporary: Path) -> Any:
     """The results of a folder. mteb adds nothing from its public repository to them."""
-    import mteb
 
     class LocalResults(mteb.ResultCache):
         """Results on this machine."""

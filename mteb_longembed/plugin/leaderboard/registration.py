@@ -15,7 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mteb.models.model_meta import ModelMeta
+
 from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.plugin.metadata import load_named
 from mteb_longembed.plugin.mteb_parts import part
 
 #: The ending of the revisions of extended models, also of models with their own repository.
@@ -28,12 +31,8 @@ def register_models(cache: Path) -> None:
     The description is the one that was written with the results, so nothing is read from the hub. mteb's own entries
     stay. Only extended models have a loader.
     """
-    from mteb.models.model_meta import ModelMeta
-
-    from mteb_longembed.plugin.metadata import load_named
-
     registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    own = set(registry)
+    entries_of_mteb = set(registry)
     # if a name has several revisions, the newest description is used
     for file in sorted(cache.glob("results/*/*/model_meta.json"), key=lambda file: file.stat().st_mtime):
         try:
@@ -41,7 +40,7 @@ def register_models(cache: Path) -> None:
             name = fields["name"]
             if not isinstance(name, str):
                 raise TypeError(f"the name {name!r}")
-            if name in own:
+            if name in entries_of_mteb:
                 continue
             fields.pop("is_cross_encoder", None)  # derived: mteb writes it, but warns when it reads it
             ours = is_extended_name(name) or _OURS.fullmatch(file.parts[-2])

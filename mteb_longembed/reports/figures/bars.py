@@ -37,10 +37,8 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
     for group in group_by_base(lines):
         if group.line is None:
             continue
-        longest: dict[str, Line] = {}
-        for line in group.variants:  # Sorted by target length, so the last one is the longest.
-            if line.model.name.target_len is not None:
-                longest[group.name(line)] = line
+        # Sorted by target length, so the last one of a name is the longest.
+        longest = {group.name(line): line for line in group.variants if line.model.name.target_len}
         ranked = sorted(longest.items(), key=lambda item: strategy_rank(item[1].model.name.strategy))
         bars = [(f"{name}@{line.model.name.target_len}", gains(group.line, line)) for name, line in ranked]
         title = f"Points gained over {group.label}, {data_words(group.data)}"

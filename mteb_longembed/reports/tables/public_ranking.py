@@ -100,9 +100,9 @@ def _of_public(public: PublicResults, curves: _Curves) -> list[_Row]:
     names = labels(row.line.model for row in public.lines)
     rows = []
     for row in public.lines:
-        model, seen = row.line.model, window(row.line.by_length["Passkey"], curves)
-        size = model.n_parameters
-        rows.append(_Row(names[model], "public", size, row.advertised, seen, score_cells(row.line)))
+        model, cells = row.line.model, score_cells(row.line)
+        seen = window(row.line.by_length["Passkey"], curves)
+        rows.append(_Row(names[model], "public", model.n_parameters, row.advertised, seen, cells))
     return rows
 
 

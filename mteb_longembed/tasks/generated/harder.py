@@ -78,11 +78,8 @@ def _negation(data: Harder, people: _People, places: list[str], things: list[str
     return made
 
 
-KINDS: dict[str, Callable[[Harder, _People, list[str], list[str], int], _Made]] = {
-    "distractors": _distractors,
-    "twohop": _twohop,
-    "negation": _negation,
-}
+_Kind = Callable[[Harder, _People, list[str], list[str], int], _Made]
+KINDS: dict[str, _Kind] = {"distractors": _distractors, "twohop": _twohop, "negation": _negation}
 
 
 def _document(made: _Made, draws: Draws) -> Hidden:

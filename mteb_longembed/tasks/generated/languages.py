@@ -61,8 +61,8 @@ class Prose:
         """
         chosen = []
         for part in reversed(self.parts):
-            number, which = divmod(number, len(part))
-            chosen.append(part[which])
+            number, index = divmod(number, len(part))
+            chosen.append(part[index])
         return capital(self.pattern.format(*reversed(chosen)))
 
 

@@ -71,9 +71,8 @@ class HubRetrieval(AbsTaskRetrieval):
         if self.data_loaded:
             return
         (split,) = self.metadata.eval_splits
-        for asked in self.eval_splits:
-            if asked != split:
-                raise UnknownNameError(f"split of {self.metadata.name}", asked, [split])
+        if others := set(self.eval_splits) - {split}:
+            raise UnknownNameError(f"split of {self.metadata.name}", min(others), [split])
         folder = self.metadata.dataset["name"]
         corpus = read_documents(*locate(folder, "corpus"))
         queries = read_queries(*locate(folder, "queries"))
@@ -87,9 +86,8 @@ class HubRetrieval(AbsTaskRetrieval):
             )
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        data = RetrievalSplitData(
-            corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
-        )
+        texts, asked = text_table(corpus), text_table(queries)
+        data = RetrievalSplitData(corpus=texts, queries=asked, relevant_docs=judged, top_ranked=None)
         self.dataset = {"default": {split: data}}
         self.data_loaded = True
 
@@ -115,14 +113,13 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
             return path, f"{REPOSITORY}/{name}"
         except RemoteEntryNotFoundError:
-            continue
+            pass
         except LocalEntryNotFoundError:  # the other name may be in the cache
             reason = "is not in the cache, and the hub cannot be reached"
-            continue
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
             first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
             reason = f"cannot be downloaded: {type(error).__name__}: {first}"
-        break
+            break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
         f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."

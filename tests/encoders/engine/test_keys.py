@@ -29,7 +29,7 @@ def keys(
         warnings.simplefilter("error")
         found = row_keys(model, CPU, form, kwargs)
     assert found is not None
-    return found.keys([SHORT, LONG], prompt)
+    return found([SHORT, LONG], prompt)
 
 
 def test_strategies_of_one_base_share_what_they_leave_alone_and_nothing_else(base_folder: Path) -> None:

@@ -218,5 +218,4 @@ def test_the_cache_keeps_to_its_size_and_drops_what_was_not_used() -> None:
     cache.put(b"c", Content(np.zeros(10, np.int32), complete=True))
     assert cache.get(b"b", 5) is None
     assert cache.n_bytes == 80
-    cache.clear()
-    assert cache.get(b"a", 5) is None
+    assert cache.get(b"a", 5) is not None

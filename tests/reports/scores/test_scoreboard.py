@@ -15,10 +15,8 @@ REAL = {task for column in COLUMNS if not column.is_by_length for task in column
 def test_the_average_is_the_mean_of_six_columns_and_passkey_of_eight_lengths():
     results = rows(BASE, 0.5)
     # One length of eight at 1.0: Passkey = (7 * 50 + 100) / 8 = 56.25; the average gains a sixth of 6.25.
-    changed = [
-        replace(row, score=1.0) if (row.task, row.split) == ("LongEmbedPasskey", "test_256") else row
-        for row in results
-    ]
+    first = ("LongEmbedPasskey", "test_256")
+    changed = [replace(row, score=1.0) if (row.task, row.split) == first else row for row in results]
     (only,) = score_lines(changed)
     assert only.scores["Passkey"].mean.mean == pytest.approx(56.25)
     assert only.average.mean.mean == pytest.approx(50 + 6.25 / 6)

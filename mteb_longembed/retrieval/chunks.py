@@ -1,0 +1,127 @@
+"""Search with one vector for each chunk of a document, cut by a function of one's own."""
+
+from __future__ import annotations
+
+import re
+import uuid
+import warnings
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+import mteb
+import numpy as np
+import torch
+from datasets import Dataset
+from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.models_protocols import MTEBModels
+from mteb.types import PromptType
+from torch.utils.data import DataLoader
+
+from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.errors import InputError
+
+from .fusion import FusedSearch
+from .passages import CutText, Passage
+from .vector_search import VectorSearch, similarity_of
+
+
+class TextSplitter(Protocol):
+    """LangChain's splitters, which need `add_start_index=True`."""
+
+    def create_documents(self, texts: list[str]) -> Iterable[Any]: ...
+
+
+#: A splitter, or a function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's).
+Cutter = Callable[[str], Iterable[Any]] | TextSplitter
+#: It may have a version.
+Chunker = Cutter | tuple[Cutter, str]
+#: What stands in a revision before the name of a chunker and its version.
+CHUNKS = "-chunks."
+
+
+class ChunkEncoder(DescribedNow):
+    """An encoder of mteb's around which a document has the vectors of its chunks, each encoded on its own."""
+
+    corpus_chunk_size = 256
+
+    def __init__(self, encoder: Any, passages: CutText) -> None:
+        if not hasattr(encoder, "encode") or similarity_of(encoder) not in ("cosine", "dot"):
+            raise InputError(
+                "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
+                f"{encoder.mteb_model_meta.name}: use another name."
+            )
+        self._encoder, self.passages = encoder, passages
+        self.similarity_name = similarity_of(encoder)
+        self.embedder = self.model = getattr(encoder, "embedder", None) or encoder.model
+        self.mteb_model_meta = encoder.mteb_model_meta
+
+    def _encode(self, inputs: Any, *, prompt_type: PromptType, **kwargs: Any) -> list[np.ndarray]:
+        """One matrix `[chunks, d]` for each document, and one `[1, d]` for each query."""
+        texts = [[text] for batch in inputs for text in batch["text"]]
+        if prompt_type == PromptType.document:
+            texts = [[text[start:end] for start, end in self.passages(text)] for (text,) in texts]
+        table = Dataset.from_dict({"text": [chunk for chunks in texts for chunk in chunks]})
+        loader: Any = DataLoader(table, batch_size=inputs.batch_size or 1)
+        rows = torch.as_tensor(self._encoder.encode(loader, prompt_type=prompt_type, **kwargs)).float().cpu()
+        if self.similarity_name == "cosine":
+            rows = torch.nn.functional.normalize(rows, dim=1)
+        return [part.numpy() for part in rows.split(list(map(len, texts)))]
+
+
+def cut(chunker: Cutter, text: str) -> list[Passage]:
+    """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
+    first, text = len(text) - len(text.lstrip()), text.strip()  # as mteb hands it to encoders
+    if hasattr(chunker, "create_documents"):
+        documents = chunker.create_documents([text])
+        starts = [document.metadata.get("start_index", -1) for document in documents]
+        chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
+    else:
+        found = chunker(text)
+        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in found]
+    for start, end in chunks:
+        if not 0 <= start < end <= len(text):
+            raise InputError(
+                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got ({start}, {end}); "
+                "LangChain's splitters need add_start_index=True."
+            )
+    chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
+    return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]
+
+
+def register(name: str, chunker: Chunker, key: str = "") -> str:
+    """Make mteb know a search with a chunker; its name. Without a version its revision is a random one."""
+    chunker, version = chunker if isinstance(chunker, tuple) else (chunker, "")
+    key = key or getattr(chunker, "__name__", type(chunker).__name__).strip("<>")
+    if not re.fullmatch(r"[\w.-]+", f"{key}{version}"):
+        raise InputError(
+            f"a chunker's name and version must have letters, digits and _.- only, got {key!r} and {version!r}."
+        )
+    if not version:
+        version, advice = uuid.uuid4().hex, 'so no result of it is found again: give (chunker, "v1").'
+        warnings.warn(f"the chunker {key} has no version, {advice}", stacklevel=3)
+    known = mteb.get_model_meta(name)
+    tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
+    passages = lru_cache(10_000)(partial(cut, chunker))  # a chunker may take as long as the model
+    fields: dict[str, Any] = {
+        "name": f"local/{key}-{tail}",
+        "revision": f"{known.revision}{CHUNKS}{key}.{version}",
+        "adapted_from": known.name,
+        "loader_kwargs": {},
+        # mteb copies what is no function
+        "loader": lambda *_, device=None, **__: _load(name, passages, device),
+    }
+    MODEL_REGISTRY[fields["name"]] = known.model_copy(update=fields)
+    return str(fields["name"])
+
+
+def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
+    model: Any = mteb.get_model(name, device=device)
+    inner, settings = model.vectors if isinstance(model, FusedSearch) else model, {}
+    if isinstance(inner, VectorSearch):
+        inner, settings = inner._encoder, {"center": inner._center, "index": inner._index_kind}
+    search = VectorSearch(ChunkEncoder(inner, passages), **settings)
+    if isinstance(model, FusedSearch):
+        model.vectors = model.wrapped_models[0] = search
+        return model
+    return search

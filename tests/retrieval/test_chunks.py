@@ -1,0 +1,83 @@
+"""One's own chunkers: a document scores as its best chunk, each encoded on its own."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import mteb_longembed as longembed
+from mteb_longembed.errors import DataError, InputError
+from tests import tiny
+
+DOCUMENTS = {f"d{i}": "  " + "! ".join(tiny.text(n, i) for n in (9, 30, 5)) for i in range(6)}
+
+
+def ranges(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(r"[^!]+!?", text)]
+
+
+def like_chonkie(text: str) -> list[SimpleNamespace]:
+    return [SimpleNamespace(start_index=start, end_index=end) for start, end in ranges(text)]
+
+
+class LikeLangChain:
+    def create_documents(self, texts: list[str], key: str = "start_index") -> list[SimpleNamespace]:
+        return [SimpleNamespace(page_content=texts[0][a:b], metadata={key: a}) for a, b in ranges(texts[0])]
+
+
+@pytest.mark.parametrize("chunker", [ranges, like_chonkie, LikeLangChain()])
+def test_a_document_scores_as_its_best_chunk(folder, tmp_path, chunker):
+    searcher = longembed.search(f"{folder}+pi@128", chunker=(chunker, "v1"), device="cpu")
+    searcher.add(DOCUMENTS, DOCUMENTS.values())
+    query = tiny.text(8, 3)
+    hits = searcher.search(query, k=9)
+    model = longembed.load(f"{folder}+pi@128", device="cpu")
+    assert len(hits) == len(DOCUMENTS)
+    for hit in hits:
+        chunks = [text.strip() for text in re.findall("[^!]+!?", DOCUMENTS[hit.id])]
+        score, best = max(
+            (float(model.encode_query(query) @ model.encode_document(text)), text) for text in chunks
+        )
+        assert (hit.passage.strip(), hit.score) == (best, pytest.approx(score, abs=1e-5))
+
+    searcher.save(tmp_path / "index")
+    assert (
+        longembed.open_search(tmp_path / "index", chunker=(chunker, "v1"), device="cpu").search(query, 9)
+        == hits
+    )
+    for other, message in (
+        (None, r"was made with a chunker: say open_search\("),
+        ((chunker, "v2"), r"v1, and"),
+    ):
+        with pytest.raises(DataError, match=message):
+            longembed.open_search(tmp_path / "index", chunker=other, device="cpu")
+
+
+def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
+    chunkers = {"fixed": (ranges, "v1"), "loose": like_chonkie}
+    options = {"tasks": ["LongEmbedPasskey"], "eval_splits": ["test_256"], "bm25": False, "show": False}
+    for n_runs in (1, 2):
+        with pytest.warns(
+            UserWarning, match="the chunker loose has no version, so no result of it is found again"
+        ):
+            result = longembed.compare(
+                f"{folder}+none", chunkers=chunkers, folder=tmp_path, device="cpu", **options
+            )
+        for key, n_revisions in (("fixed", 1), ("loose", n_runs)):
+            name = f"local/{key}-model-none-16"
+            assert name in {row.name for row in result.rows}
+            assert len(list((tmp_path / "rankings" / name.replace("/", "__")).iterdir())) == n_revisions
+
+
+def test_what_cannot_be_chunked_is_refused(folder):
+    with pytest.raises(InputError, match=r"^a chunker needs a model with one vector a text"):
+        longembed.search(f"{folder}+pi@128:vectors=4", chunker=(ranges, "v1"), device="cpu")
+    with pytest.raises(InputError, match=r"^a chunker's name and version must have letters"):
+        longembed.search(str(folder), chunker=(ranges, "v/1"), device="cpu")
+    searcher = longembed.search(str(folder), chunker=(lambda text: [(3, len(text) + 1)], "v1"), device="cpu")
+    with pytest.raises(
+        InputError, match=r"^a chunk must be \(start, end\) with 0 <= start < end <= 5 characters"
+    ):
+        searcher.add(["a"], ["ab cd"])
