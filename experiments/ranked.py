@@ -110,9 +110,7 @@ class Measurements:
 def load_task(name: str, split: str) -> AbsTaskRetrieval:
     """A task of mteb, or the one in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels.jsonl`."""
     if "/" in name:
-        return files_task(
-            *(Path(name) / f"{part}.jsonl" for part in ("corpus", "queries", "qrels")), split=split
-        )
+        return files_task(*(Path(name) / f"{part}.jsonl" for part in ("corpus", "queries", "qrels")))
     return mteb.get_task(name, eval_splits=[split])
 
 
