@@ -53,7 +53,8 @@ def compare(
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         strategies: only these keys. Default: all that fit.
         target: the target length in tokens. Default: 8 times the trained length.
-        chunkers: your own, by their names: each base also encodes each chunk on its own. See `mteb_longembed.search`.
+        chunkers: your own, by their names: each base, or a name whose base takes no part, also encodes each chunk on its
+            own. See `mteb_longembed.search`.
         bm25: whether BM25 and the fusion with it take part.
         passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
             where passages are judged.
@@ -75,8 +76,9 @@ def compare(
     make_folder("--output-folder", Path(folder))
     evaluations = Evaluations(Path(folder), [read_metric(text) for text in metric])
     candidates, unfit = _candidates([models] if isinstance(models, str) else models, strategies, target)
-    bases = [candidate for candidate in candidates if candidate.is_base or candidate.is_named]
-    candidates += [chunked(base, *named) for base in bases for named in (chunkers or {}).items()]
+    bases = {candidate.base for candidate in candidates if candidate.is_base}
+    encoders = [c for c in candidates if c.is_base or (c.is_named and c.base not in bases)]
+    candidates += [chunked(encoder, *named) for encoder in encoders for named in (chunkers or {}).items()]
     if bm25:
         candidates = list(dict.fromkeys([*candidates, Candidate(BM25, "")]))
     if isinstance(data, Data) and options:
