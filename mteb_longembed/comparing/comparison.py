@@ -193,10 +193,8 @@ class Work:
             return self.loaded[name]
         model = mteb.get_model(name, device=self.device)
         encoders = [_encoder(loaded) for loaded in (model, *self.loaded.values())]
-        if (
-            sum(p.nbytes for encoder in encoders if encoder is not None for p in encoder.parameters())
-            <= _KEPT_BYTES
-        ):
+        n_bytes = sum(p.nbytes for encoder in encoders if encoder for p in encoder.parameters())
+        if n_bytes <= _KEPT_BYTES:
             self.loaded[name] = model
         return model
 
