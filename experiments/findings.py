@@ -16,15 +16,12 @@ from pathlib import Path
 
 import torch
 
-from experiments.findings_page import Scores, draw, lines_of, write_page
-from experiments.measuring import EVIDENCE, write_evidence
-from experiments.scores import NEEDLE, PASSKEY, QMSUM, Cell, fits, link_qmsum, measure, percent
-from experiments.windows import PAPER
+from experiments.findings_page import Scores, draw, write_page
+from experiments.scores import NEEDLE, PASSKEY, QMSUM, Cell, fits, link_qmsum, measure
 
 BASES = ("mini-ape", "mini-rope")
 LENGTHS = (512, 2048, 4096)
-#: The length in tokens that `list fit MODEL` shows for rotary positions.
-EVIDENCE_LENGTH = 4096
+PAPER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 PAGE = Path("experiments/findings.md")
 
 
@@ -84,7 +81,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/findings"), help="scores and rankings")
     parser.add_argument("--page", type=Path, default=PAGE, help="the figure goes beside it")
-    parser.add_argument("--evidence", type=Path, default=EVIDENCE, help="what `list fit MODEL` says")
     parser.add_argument("--bases", nargs=2, default=BASES, help="learned, then rotary positions")
     parser.add_argument("--tasks", nargs="+", default=(PASSKEY, NEEDLE), help="generated tasks or variants")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, help="tokens")
@@ -98,12 +94,7 @@ def main() -> None:
     figure = args.page.with_suffix(".png")
     write_page(args.page, figure.name, scores, args.bases)
     draw(figure, scores, args.bases)
-    task, base = args.tasks[0], args.bases[1]  # learned positions have a real model's: real_models_page
-    keys = {s or "base": (task, base, s, str(EVIDENCE_LENGTH)) for s in lines_of(scores, task, base)}
-    cells = {strategy: percent(scores[key]) for strategy, key in keys.items() if key in scores}
-    measured = f"{task}, {EVIDENCE_LENGTH:,} tokens, Acc@1 in percent with 95 % interval"
-    write_evidence(args.evidence, "rotary", f"the laboratory model {base}", measured, cells)
-    print(f"{args.page}, {figure} and {args.evidence}")
+    print(f"{args.page} and {figure}")
 
 
 if __name__ == "__main__":

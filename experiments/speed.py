@@ -7,6 +7,7 @@
 - `utilisation`: FLOP/s of encoding divided by FLOP/s of matrix products of the same shapes.
 - `memory`: the peak of one document's forward pass, each in its own process.
 - `mteb`: wall time of an evaluation minus the time inside `encode`.
+- `indexing`: `Searcher.add` compared with `encode` on the same documents, and both by ends of windows.
 - `search`: queries against random unit vectors, because the cost does not depend on their values.
 """
 
@@ -239,6 +240,33 @@ def mteb_overhead(args: argparse.Namespace) -> Iterator[Row]:
     yield [args.size, wall, sum(inside), wall - sum(inside), f"{100 * (1 - sum(inside) / wall):.1f} %"]
 
 
+def indexing(args: argparse.Namespace) -> Iterator[Row]:
+    """Ids are not kept between rounds. A row's last column compares its `encode` with that of the row of `pcw`."""
+    texts = documents("qmsum", args.docs)
+    keys = list(map(str, range(len(texts))))
+    tails = ["none", *(f"pcw:size=128,{split}vectors=window" for split in ("", "split=sentence,"))]
+    with tempfile.TemporaryDirectory() as folder:
+        base_model(args.size, 512, folder)
+        searchers = [longembed.search(f"{folder}+{tail}") for tail in tails]
+
+        def encode(searcher: longembed.Searcher) -> None:
+            CACHE.max_bytes = 0
+            searcher.protocol.embedder.encode_document(texts)
+
+        def add(searcher: longembed.Searcher) -> None:
+            CACHE.max_bytes = 0
+            searcher.remove(keys if len(searcher) else [])
+            searcher.add(keys, texts)
+
+        for searcher in searchers:
+            searcher.protocol.embedder.store = None
+            encode(searcher)
+        runs = [lambda s=s, way=way: way(s) for s in searchers for way in (encode, add)]
+        seconds = interleaved(args.rounds, *runs)
+    for tail, ours, theirs in zip(tails, seconds[1::2], seconds[::2], strict=True):
+        yield [tail, theirs, ours, ours / theirs, theirs / seconds[2]]
+
+
 def search(args: argparse.Namespace) -> Iterator[Row]:
     """50 queries against 10,000 documents of width 128, with one and with 64 vectors each."""
     from mteb_longembed.retrieval.vectors import CorpusVectors, best_documents
@@ -269,6 +297,7 @@ PARTS: dict[str, tuple[list[str], Callable[[argparse.Namespace], Iterable[Row]]]
     "utilisation": (UTILISATION, utilisation),
     "memory": (MEMORY, memory),
     "mteb": (["model", "wall s", "encode s", "rest s", "share"], mteb_overhead),
+    "indexing": (["name", "encode s", "add s", "add / encode", "encode / pcw's"], indexing),
     "search": (["search", "s"], search),
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
 @contextmanager
 def silence() -> Iterator[None]:
     """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
-    os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported
     import datasets
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 

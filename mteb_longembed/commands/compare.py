@@ -95,35 +95,37 @@ def main(args: argparse.Namespace) -> int:
 
         # the table says how much each candidate reads
         logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
-        found = compare(**given, show=not args.json)
-    folder = tables.folder_of(found, args.folder)
-    write_file(folder / tables.MACHINE, tables.as_json(found))
+        comparison = compare(**given, show=not args.json)
+    folder = tables.folder_of(comparison, args.folder)
+    write_file(folder / tables.MACHINE, tables.as_json(comparison))
     problems = []
     try:
-        pictures = tables.drawings(found)
+        pictures = tables.drawings(comparison)
     except InputError as error:  # matplotlib is an extra
         if args.figures:
             raise
         pictures, problems = [], [f"The page has no figures: {error}"]
         say_on_stderr(problems[0])
     line = shlex.join(["mteb-longembed", *sys.argv[1:]])
-    write_file(folder / tables.PAGE, tables.page(found, pictures, tables.siblings(folder), line, problems))
+    write_file(
+        folder / tables.PAGE, tables.page(comparison, pictures, tables.siblings(folder), line, problems)
+    )
     for picture in pictures if args.figures else ():
         picture.save(args.figures / folder.name)
     if args.json:
-        print(tables.as_json(found), end="")
+        print(tables.as_json(comparison), end="")
         return 0
     from rich.console import Console
 
-    show(tables.tables(found), Console())
-    for sentence in found.recommendation.sentences:
+    show(tables.tables(comparison), Console())
+    for sentence in comparison.recommendation.sentences:
         print(sentence)
-    for sentence in found.skipped:
+    for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
-    if found.tokens_shared:
+    if comparison.tokens_shared:
         print(
-            f"Of {found.tokens_encoded + found.tokens_shared:,} tokens of documents and queries, "
-            f"{found.tokens_encoded:,} were encoded; the others were known from other candidates or earlier runs."
+            f"Of {comparison.tokens_encoded + comparison.tokens_shared:,} tokens of documents and queries, "
+            f"{comparison.tokens_encoded:,} were encoded; the others were known from other candidates or earlier runs."
         )
     print(
         f"Written: {folder / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}."

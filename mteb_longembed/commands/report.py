@@ -169,7 +169,7 @@ def _check(request: Request) -> None:
 
 
 def _tables(
-    request: Request, rows: Sequence[Result], lines: Sequence[Line], depths: Sequence[_Depths]
+    request: Request, rows: Sequence[Result], lines: Sequence[Line], depths: Sequence[_AnswerDepths]
 ) -> list[Table]:
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if request.published:
@@ -180,10 +180,10 @@ def _tables(
         tables += comparison_tables(lines)
     if request.statistics:
         tables.append(statistics_table())
-    return tables + ([_places(depths)] if depths else [])
+    return tables + ([_places_table(depths)] if depths else [])
 
 
-def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_Depths]) -> list[Drawing]:
+def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_AnswerDepths]) -> list[Drawing]:
     return [
         *map(heat_maps.draw, heat_maps.by_model(lines, request.compare_published)),
         *(heat_maps.draw(heat_maps.by_depth(item.model, item.task, points)) for item, points in depths),
@@ -195,10 +195,10 @@ def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_Depths]
 
 
 #: The rankings of one model on one task, and the place of each answer.
-_Depths = tuple[Predictions, Sequence[DepthPoint]]
+_AnswerDepths = tuple[Predictions, Sequence[DepthPoint]]
 
 
-def _places(depths: Sequence[_Depths]) -> Table:
+def _places_table(depths: Sequence[_AnswerDepths]) -> Table:
     rows = []
     for item, points in depths:
         sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
@@ -222,7 +222,9 @@ def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
     return task
 
 
-def _by_query(rows: Sequence[Result], rankings: Sequence[Predictions]) -> tuple[list[Result], list[_Depths]]:
+def _by_query(
+    rows: Sequence[Result], rankings: Sequence[Predictions]
+) -> tuple[list[Result], list[_AnswerDepths]]:
     """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
     if not rankings:
         return list(rows), []
@@ -230,7 +232,7 @@ def _by_query(rows: Sequence[Result], rankings: Sequence[Predictions]) -> tuple[
     from mteb_longembed.tasks.scoring import answer_depths
 
     by_row: dict[tuple[str, str, str, str], tuple[float, ...]] = {}
-    depths: list[_Depths] = []
+    depths: list[_AnswerDepths] = []
     for item in rankings:
         try:
             task = load_task(item.task, tuple(item.rankings))

@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searcher:
     """The searcher with exactly these documents. Only those that its index lacks are encoded."""
-    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     from mteb_longembed.retrieval.index_files import CURRENT, read_index
     from mteb_longembed.retrieval.searcher import fill, search

@@ -53,8 +53,8 @@ def compare(
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         strategies: only these keys. Default: all that fit.
         target: the target length in tokens. Default: 8 times the trained length.
-        chunkers: your own, by their names: each base, or a name whose base takes no part, also encodes each chunk on its
-            own. See `mteb_longembed.search`.
+        chunkers: your own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
+            its own. See `mteb_longembed.search`.
         bm25: whether BM25 and the fusion with it take part.
         passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
             where passages are judged.

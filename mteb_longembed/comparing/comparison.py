@@ -192,22 +192,23 @@ class Work:
         if name in self.loaded:
             return self.loaded[name]
         model = mteb.get_model(name, device=self.device)
-        encoders = [_encoder(each) for each in (model, *self.loaded.values())]
-        if sum(p.nbytes for each in encoders if each is not None for p in each.parameters()) <= _KEPT_BYTES:
+        encoders = [_encoder(loaded) for loaded in (model, *self.loaded.values())]
+        n_bytes = sum(p.nbytes for encoder in encoders if encoder for p in encoder.parameters())
+        if n_bytes <= _KEPT_BYTES:
             self.loaded[name] = model
         return model
 
     def estimate(self, candidates: Sequence[Candidate]) -> str:
         """A sentence about time, memory and disk at most."""
-        data = [(each.dataset[part], each.eval_splits) for each in self.tasks for part in each.hf_subsets]
+        data = [(task.dataset[part], task.eval_splits) for task in self.tasks for part in task.hf_subsets]
         n_queries = sum(len(subset[split]["queries"]) for subset, splits in data for split in splits)
         ranked = n_queries * max(task._top_k for task in self.tasks)
         costs = [self.cost(candidate) for candidate in candidates]
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
-        who = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
+        readers = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
         tokens = [sum(cost.tokens.values()) for cost in costs]
-        what = f"{who} at most {sum(tokens):,} tokens of {n_documents:,} documents"
+        what = f"{readers} at most {sum(tokens):,} tokens of {n_documents:,} documents"
         seconds = self.planned_seconds(candidates)
         if not seconds:
             return f"{what}."
@@ -225,8 +226,8 @@ class Work:
         began, model, name = time.monotonic(), None, candidate.name
         try:
             meta = mteb.get_model_meta(name)
-            found = {key: self.evaluations.find(meta, *part) for key, part in self.splits().items()}
-            missing = [key for key, scores in found.items() if scores is None]
+            results = {key: self.evaluations.find(meta, *part) for key, part in self.splits().items()}
+            missing = [key for key, scores in results.items() if scores is None]
             if missing and not self._fits(candidate, missing):
                 return
             for key in missing:
@@ -234,8 +235,8 @@ class Work:
                 if self.evaluations.exists(meta, task, split):
                     self.say(f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again.")
                 model = self.load(name) if model is None else model  # not for finished evaluations alone
-                found[key] = self.evaluations.run(model, meta, task, split)
-            self.scores[candidate] = {key: scores for key, scores in found.items() if scores is not None}
+                results[key] = self.evaluations.run(model, meta, task, split)
+            self.scores[candidate] = {key: scores for key, scores in results.items() if scores is not None}
             self.encoded.add(candidate.encoder)
             self._show_passages(candidate, meta)
         except (*_LEFT_OUT, ValueError) as error:

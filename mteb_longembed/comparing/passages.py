@@ -82,11 +82,11 @@ def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> Pas
     """The scores of a candidate from the answers of each split; all splits weigh the same in the shares."""
     at = {
         k: mean_of_means_interval(
-            [[float(rank <= k) for rank, _ in found.values()] for found in by_split]
+            [[float(rank <= k) for rank, _ in answers.values()] for answers in by_split]
         ).scaled(100)
         for k in (1, 5)
     }
-    tokens = sorted(n for found in by_split for _, n in found.values())
+    tokens = sorted(n for answers in by_split for _, n in answers.values())
     return PassageScores(at, _median(tokens))
 
 

@@ -92,7 +92,7 @@ class TextInputs(Transformer):
         if value is not None and value > target:
             raise InputError(
                 f"max_seq_length must be at most {target} tokens, the target length of this model, got "
-                f"{value}; extend the base to a longer target instead."
+                f"{value}; extend the base to a longer target, or give trained_len={value} if its table has the rows."
             )
 
     @property

@@ -53,9 +53,9 @@ def encode_spans(
         IncompatibleError: if the base does not average tokens, or its tokenizer gives no offsets.
 
     Example:
-        >>> model = mteb_longembed.load("mini-ape+pi@1k")  # doctest: +SKIP
-        >>> text = "The key is under the mat. The cat is on it."  # doctest: +SKIP
-        >>> encode_spans(model, [text], [[(0, 25), (26, 43)]])[0].shape  # doctest: +SKIP
+        >>> from mteb_longembed import load
+        >>> texts = ["The key is under the mat. The cat is on it."]
+        >>> encode_spans(load("mini-ape+pi@1k"), texts, [[(0, 25), (26, 43)]])[0].shape
         (2, 192)
     """
     model = _checked(model)

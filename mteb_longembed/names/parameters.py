@@ -87,7 +87,7 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "weight": Parameter("weight", number=float, optional=True),
     "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }
-#: The encoder's share of a fused score if the name gives none; experiments/windows.md says how it was chosen.
+#: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
 
 

@@ -57,8 +57,8 @@ def _in_place_of(known: Callable[..., object], instead: Callable[..., object]) -
 
 def moved(name: str) -> LongEmbedError:
     """The error for a name that mteb no longer has."""
-    own = metadata.version("mteb-longembed")
+    version = metadata.version("mteb-longembed")
     return LongEmbedError(
-        f"mteb {metadata.version('mteb')} has no {name}, which mteb-longembed {own} needs to register: "
+        f"mteb {metadata.version('mteb')} has no {name}, which mteb-longembed {version} needs to register: "
         "install another version of one of the two."
     )

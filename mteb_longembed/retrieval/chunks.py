@@ -77,8 +77,8 @@ def cut(chunker: Cutter, text: str) -> list[Passage]:
         starts = [document.metadata.get("start_index", -1) for document in documents]
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
-        found = chunker(text)
-        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in found]
+        pieces = chunker(text)
+        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in pieces]
     for start, end in chunks:
         if not 0 <= start < end <= len(text):
             raise InputError(

@@ -12,6 +12,10 @@ from mteb.models.hybrid_wrappers import HybridSearch
 from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
 
+os.environ.setdefault(
+    "DISABLE_TQDM", "1"
+)  # bm25s reads it when it is imported; else it shows bars for each question
+
 #: So many of the best documents of each search are joined, as in mteb; more if a caller asks for more. A document that
 #: only one search returned has the other's least score, so fused scores depend on this number.
 SUB_TOP_K = 100
@@ -84,7 +88,6 @@ class FusedSearch(DescribedNow, HybridSearch):
     ) -> None:
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
-        os.environ.setdefault("DISABLE_TQDM", "1")  # bm25s reads it when it is imported; else bars a question
         bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
         bm25.mteb_model_meta = bm25_s
         fuse = how or convex_combination([lowest, 0.0])

@@ -48,24 +48,24 @@ def passages_of(model: Any, text: str) -> list[Passage]:
 
 
 def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
-    """For each row of token ids, special tokens and prompt included, the places of each vector's tokens."""
+    """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     first, pooling = model.first, model[1]
     vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
     for row, (_, *around) in zip(rows, settings, strict=True):
         n = len(row)
-        prefix, behind = around or (0, 0)
+        prefix, suffix = around or (0, 0)
         if (
             vectors is None
-            or n - prefix - behind < 1
+            or n - prefix - suffix < 1
             or (vectors == "window" and first.family.leaves_unchanged(n))
         ):
             yield [np.arange(n)]
         elif vectors == "window":
-            windows = first.strategy.windows_at(row < 0, n, prefix, behind).numpy()
+            windows = first.strategy.windows_at(row < 0, n, prefix, suffix).numpy()
             yield [window[window >= 0] for window in windows]
         else:
-            yield np.split(np.arange(prefix, n - behind), range(vectors, n - prefix - behind, vectors))
+            yield np.split(np.arange(prefix, n - suffix), range(vectors, n - prefix - suffix, vectors))
 
 
 def pools_vectors(model: Any) -> bool:

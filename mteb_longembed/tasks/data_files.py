@@ -431,6 +431,6 @@ def _table_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{name}: expected a table that the datasets library has saved, or Parquet files, got neither of them "
-            f"({(str(error).splitlines() or ['no reason given'])[0][:80]})."
+            f"{name}: expected {'texts, ' * path.is_dir()}a table that the datasets library has saved, or Parquet "
+            f"files, got none of them ({(str(error).splitlines() or ['no reason given'])[0][:80]})."
         ) from error

@@ -112,7 +112,7 @@ def tune(
         IncompatibleError: if the strategy or the model's positions cannot be tuned.
         DataError, HubError: if the data cannot be used or loaded.
     """
-    how = TuningSettings(**settings)
+    options = TuningSettings(**settings)
     out = Path(out)
     if isinstance(model, SentenceTransformer):
         first = model[0]
@@ -128,13 +128,13 @@ def tune(
         resolved = resolve(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
         _check_resolved(resolved)
         tuned = None
-    rows = prepare_data(open_data(data), how.n_negatives, how.seed)
+    rows = prepare_data(open_data(data), options.n_negatives, options.seed)
     if tuned is None:
         tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
-    if how.max_len > strategy.trained_len:
+    if options.max_len > strategy.trained_len:
         raise InputError(
-            f"max_len must be at most the trained length of {strategy.trained_len} tokens, got {how.max_len}."
+            f"max_len must be at most the trained length of {strategy.trained_len} tokens, got {options.max_len}."
         )
     # these values must be the same when a run is resumed
     identity = {
@@ -142,7 +142,7 @@ def tune(
         "revision": tuned.model_card_data.base_model_revision,
         "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
         "rows": len(rows),
-        **{key: value for key, value in asdict(how).items() if key not in _FREE},
+        **{key: value for key, value in asdict(options).items() if key not in _FREE},
     }
     resume_from = claim(out, identity)
     table = isolate_rows(tuned)
@@ -150,28 +150,28 @@ def tune(
     collator = MovedDocumentsCollator(
         preprocess_fn=tuned.preprocess,
         prompts=prompts,
-        max_length=how.max_len,
+        max_length=options.max_len,
         highest_offset=strategy.target_len - strategy.trained_len,
-        seed=how.seed,
+        seed=options.seed,
     )
     on_gpu = torch.cuda.is_available() and tuned.device.type == "cuda"
     arguments = TrainingArguments(
         output_dir=str(out / CHECKPOINTS),
-        num_train_epochs=how.epochs,
-        max_steps=how.max_steps or -1,
-        per_device_train_batch_size=how.batch_size,
-        learning_rate=how.lr,
-        warmup_steps=how.warmup_steps,
-        weight_decay=how.weight_decay,
+        num_train_epochs=options.epochs,
+        max_steps=options.max_steps or -1,
+        per_device_train_batch_size=options.batch_size,
+        learning_rate=options.lr,
+        warmup_steps=options.warmup_steps,
+        weight_decay=options.weight_decay,
         prompts=prompts,
         batch_sampler=BatchSamplers.NO_DUPLICATES,
         save_strategy="steps",
-        save_steps=how.save_steps,
+        save_steps=options.save_steps,
         save_total_limit=2,
-        logging_steps=max(1, how.save_steps // 10),
-        seed=how.seed,
-        data_seed=how.seed,
-        bf16=on_gpu and torch.cuda.is_bf16_supported() if how.bf16 is None else how.bf16,
+        logging_steps=max(1, options.save_steps // 10),
+        seed=options.seed,
+        data_seed=options.seed,
+        bf16=on_gpu and torch.cuda.is_bf16_supported() if options.bf16 is None else options.bf16,
         use_cpu=tuned.device.type == "cpu",
         report_to="none",
     )
@@ -180,7 +180,7 @@ def tune(
         model=tuned,
         args=arguments,
         train_dataset=rows,
-        loss=loss(tuned, scale=1 / how.temperature, mini_batch_size=how.mini_batch_size),
+        loss=loss(tuned, scale=1 / options.temperature, mini_batch_size=options.mini_batch_size),
         data_collator=collator,
         callbacks=[collator],
     )

@@ -99,6 +99,28 @@ def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, file
     assert text.startswith(old.rpartition("-")[0]) and best in text and text.endswith("UTC")
 
 
+def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compare(
+    base, tmp_path, capsys
+) -> None:
+    tables = {
+        "corpus": [("d0", tiny.text(40, 0) + " " + tiny.text(8, 1)), ("d1", tiny.text(8, 2))],
+        "queries": [("q", tiny.text(8, 1))],
+    }
+    for name, rows in tables.items():
+        lines = [json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td0\t1\n")
+    line = ["compare", base, "--data", str(tmp_path), "--strategies", "gp,rp,pcw,se", "--no-bm25"]
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "of 1 query, so there are no intervals" in " ".join(printed.split())
+    assert {"63.1", "100.0"} <= set(printed.split())  # so a difference was tested
+    assert cli.main(["report", str(tmp_path / "out")]) == 2
+    (told,) = capsys.readouterr().err.strip().splitlines()
+    assert told.endswith("compare writes its own page.")
+
+
 def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
     corpus = tmp_path / "docs.jsonl"
     texts = [tiny.text(30, seed) + ". " + tiny.text(20, seed + 50) + "." for seed in range(6)]

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
+from experiments import twin_decision
 from experiments.findings import grid, series
 from experiments.findings_page import draw, findings, lengths_of, task_table, verdict, write_page
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Measurements
 from experiments.real_models import RESULTS
-from experiments.real_models_page import evidence
+from experiments.real_models_page import BASE, TWIN, evidence
 from experiments.scores import QMSUM, Cell, compare, measure
-from experiments.windows import measured, names_of
 
 BASES = ("mini-ape", "mini-rope")
 TASK = "LongEmbedPasskey-queries100"
@@ -68,31 +68,21 @@ def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises
     assert cells[QMSUM, "mini-ape", "", "all"] == Cell("mini-ape", QMSUM, "test")
 
 
-def test_the_evidence_of_learned_positions_is_that_of_the_measured_cells(tmp_path):
-    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))["absolute"]
-    scores = evidence(Measurements(RESULTS, tmp_path).lines)
-    assert scores["base"] == "16.3 (15–18)" and scores["pcw"] == "29.0 (27–31)"
-    write_evidence(tmp_path / "evidence.json", "absolute", kept["model"], kept["measured"], scores)
-    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {"absolute": kept}
+@pytest.mark.parametrize(("family", "base"), [("absolute", BASE), ("rotary", TWIN)])
+def test_the_evidence_is_that_of_the_measured_cells(family, base, tmp_path):
+    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))[family]
+    lines = Measurements(RESULTS, tmp_path).lines | Measurements(twin_decision.RESULTS, tmp_path).lines
+    scores = evidence(lines, base)
+    assert scores["base"] == {"absolute": "16.3 (15–18)", "rotary": "16.2 (15–18)"}[family]
+    write_evidence(tmp_path / "evidence.json", family, kept["model"], kept["measured"], scores)
+    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {family: kept}
 
 
-def test_a_table_of_windows_is_measured_once_and_compared_with_the_papers_best(tmp_path):
-    names = ["mini-ape+none", "mini-ape+pcw@1024:size=64,vectors=window"]
-    first = measured("LongEmbedPasskey-docs50", "test_256", names, tmp_path)
-    rows = [line for line in first.splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == names
-    assert rows[0].split("|")[-2].strip() == "" and 0 <= float(rows[1].split("|")[-2]) <= 1
+def test_a_cell_is_measured_once(tmp_path):
+    cell = Cell("mini-ape+pcw@1024:size=64,vectors=window", "LongEmbedPasskey-docs50", "test_256")
+    query = next(iter(measure(cell, tmp_path)))
     (predictions,) = (tmp_path / "predictions").glob("*pcw*/*.json")
     kept = json.loads(predictions.read_text(encoding="utf-8"))
-    query = next(iter(kept["default"]["test_256"]))
     kept["default"]["test_256"][query] = {"no such document": 1.0}
     predictions.write_text(json.dumps(kept), encoding="utf-8")
-    # what was measured is read, not measured again
-    assert measure(Cell(names[1], "LongEmbedPasskey-docs50", "test_256"), tmp_path)[query] == 0
-
-
-def test_every_model_has_the_papers_strategies_and_ours():
-    names = names_of("mini-rope", 4096)
-    assert names[0] == "mini-rope+none" and "mini-rope+se@4096" in names
-    assert "mini-rope+pcw@4096:fuse=bm25,short=cut,size=128,vectors=window" in names
-    assert not any("+se" in name for name in names_of("mini-ape", 4096))
+    assert measure(cell, tmp_path)[query] == 0

@@ -186,7 +186,9 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
             assert hit.passage == hit.document[hit.start : hit.end]
 
 
-def test_bm25_alone_shows_the_window_with_its_highest_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(passages, "WINDOW_CHARS", 20)
     made = longembed.search("bm25")
     made.add(
@@ -198,6 +200,7 @@ def test_bm25_alone_shows_the_window_with_its_highest_score(monkeypatch: pytest.
     ]
     made.upsert(["b"], ["The cat has a key. Nothing at all."])
     assert {hit.id: hit.passage for hit in made.search("cat with a key")}["b"] == "The cat has a key."
+    assert "BM25S" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
     path_and_revision = (base, revision) if entry is None else (entry.path, revision or entry.revision)
     files = Files.open(*path_and_revision)
     modules = _modules(files)
-    return _read(files.on_its_base(_inside(modules)), entry, trust_remote_code)
+    return _read(files.with_adapter_base(_inside(modules)), entry, trust_remote_code)
 
 
 def _modules(files: Files) -> list[Json] | None:
@@ -125,7 +125,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     # first all files, then all decisions
     modules = _modules(files)
     inside = _inside(modules)
-    base_files, folder = (files, inside) if files.under is None else (files.under, "")
+    base_files, folder = (files, inside) if files.adapter_base is None else (files.adapter_base, "")
     raw = base_files.json(f"{folder}config.json", optional=False)
     options = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}

@@ -34,7 +34,7 @@ _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
 #: The files of a folder on disk: name, number, bytes, times of the last change of content and entry in nanoseconds.
 Stamp = tuple[tuple[str, int, int, int, int], ...]
 #: Two writes within this many nanoseconds may leave the same times.
-_TICK = 20_000_000
+_CLOCK_STEP_NS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Files:
     path: str
     commit: str | None = None
     stamp: Stamp | None = None
-    under: Files | None = None
+    adapter_base: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
     _read: Json = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -83,16 +83,16 @@ class Files:
             digest.update(os.fsencode(name) + b"\0")
             with file.open("rb") as stream:
                 hashlib.file_digest(stream, lambda: digest)
-        if self.under is not None:
-            digest.update(str(self.under.revision(code=code)).encode())
+        if self.adapter_base is not None:
+            digest.update(str(self.adapter_base.revision(code=code)).encode())
         return digest.hexdigest()[:40]
 
     def are_unchanged(self) -> bool:
         """Whether a folder still holds the files that it held. No file is read."""
-        above = self.under is None or self.under.are_unchanged()
-        return above and (not self.local or _stamp(self.path) == self.stamp)
+        base_is_unchanged = self.adapter_base is None or self.adapter_base.are_unchanged()
+        return base_is_unchanged and (not self.local or _stamp(self.path) == self.stamp)
 
-    def on_its_base(self, inside: str) -> Files:
+    def with_adapter_base(self, inside: str) -> Files:
         """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
         adapter = None
         if self.find(f"{inside}config.json", optional=True) is None:
@@ -101,7 +101,7 @@ class Files:
         if adapter is None or not isinstance(base, str):
             return self
         check_peft(self.path)
-        return replace(self, under=Files.open(base, adapter.get("revision")))
+        return replace(self, adapter_base=Files.open(base, adapter.get("revision")))
 
     def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
@@ -175,9 +175,9 @@ def _stamp(path: str) -> Stamp:
     while True:
         stats = [(name, file.stat()) for name, file in _files(path, code=True)]
         newest = max((info.st_ctime_ns for _, info in stats), default=0)
-        if not 0 <= time.time_ns() - newest < _TICK:
+        if not 0 <= time.time_ns() - newest < _CLOCK_STEP_NS:
             return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in stats)
-        time.sleep(_TICK / 1e9)
+        time.sleep(_CLOCK_STEP_NS / 1e9)
 
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:

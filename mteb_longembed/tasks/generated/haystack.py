@@ -90,12 +90,12 @@ class Haystack:
         self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
         chars = done = 0
         for sentence in sentences:
-            found = len(sentence.split()) if unit == "words" else len(sentence)
-            if done + found > size:
+            length = len(sentence.split()) if unit == "words" else len(sentence)
+            if done + length > size:
                 pieces.append(_cut(sentence, size - done, unit, space))
                 break
             pieces.append(sentence)
-            chars, done = chars + len(sentence), done + found
+            chars, done = chars + len(sentence), done + length
             self.ends.append((chars, done))
             if done == size:
                 break
