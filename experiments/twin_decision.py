@@ -114,7 +114,7 @@ class Decision:
 
     def _half(self, line: Line, half: int) -> np.ndarray:
         """The scores that choose (0) or compare (1) a cell; all of a needle's seed 0 choose."""
-        is_needle = line["task"].startswith(NEEDLES)
+        is_needle = line["task"].startswith(("LongEmbedPasskey", "LongEmbedNeedle"))  # of every seed
         return scores(line) if is_needle else scores(line)[half::2]
 
     def table(self) -> Iterator[str]:
@@ -147,7 +147,7 @@ class Decision:
         ]
         p = randomisation_test([first], [second])
         ends = f"{gap.mean:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
-        return f"| {task}, {len(first)} queries | {length:,} | {' | '.join(cells)} | {ends} | {p:.3f} |"
+        return f"| {task}, {len(first)} queries | {length:,} | {' | '.join(cells)} | {ends} | {'<0.001' if p < 0.001 else f'{p:.3f}'} |"
 
 
 def _split(task: str, length: int) -> str:
