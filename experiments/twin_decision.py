@@ -146,8 +146,9 @@ class Decision:
             f"`{tails[side]}` {100 * mean.mean():.1f}" for side, mean in zip(CANDIDATES, sides, strict=True)
         ]
         p = randomisation_test([first], [second])
+        chance = "<0.001" if p < 0.001 else f"{p:.3f}"
         ends = f"{gap.mean:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
-        return f"| {task}, {len(first)} queries | {length:,} | {' | '.join(cells)} | {ends} | {'<0.001' if p < 0.001 else f'{p:.3f}'} |"
+        return f"| {task}, {len(first)} queries | {length:,} | {' | '.join(cells)} | {ends} | {chance} |"
 
 
 def _split(task: str, length: int) -> str:
