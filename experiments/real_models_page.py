@@ -19,14 +19,12 @@ from mteb_longembed.statistics.sensitivity import position_sensitivity
 PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
 BASE, TWIN = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-rope"
 #: Further columns of meetings: the heading, and how many tokens are read.
-LONGER = {"4,096 tokens": 4096, "whole": WHOLE}
+LONGER = {"512": 512, "1,024": 1024, "4,096": 4096, "whole": WHOLE}
 MEASURED = "QMSum's meetings, 2,048 tokens, nDCG@10 in percent with 95 % interval"
-#: Columns of the needles: the heading, the task and the length.
-NEEDLES = [
-    (f"{name} {length // 1024}k", task, length)
-    for name, task in (("Passkey", PASSKEY), ("Needle", NEEDLE), ("paraphrased", PARAPHRASE))
-    for length in (1024, 4096)
-]
+#: The needles: the heading of a column, and its task.
+NEEDLES = {"Passkey": PASSKEY, "Needle": NEEDLE, "paraphrased": PARAPHRASE}
+LENGTHS = (512, 1024, 2048, 4096, 8192)  # tokens
+SENSITIVE = 4096  # tokens: where the position sensitivity is shown
 
 
 def percent(line: Line) -> Interval:
@@ -46,11 +44,11 @@ def sensitivity(line: Line, length: int) -> str:
     depths = {row["id"]: row["depth"] for row in data["corpus"]}
     asked = sorted(data["relevant_docs"])
     found = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
-    return f", s {found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
+    return f"{found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
 
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
-    """A row for each way to embed: meetings at a length, then needles by length."""
+    """A row for each way to embed meetings: at 2,048 tokens, then at other lengths."""
     at_2048 = [key for key in lines if "@2048" in key[0] or "@" not in key[0] or "trained_len" in key[0]]
     meetings = {name: lines[name, task, split] for name, task, split in at_2048 if task == QMSUM}
     paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
@@ -59,12 +57,9 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     longer = {head: length for head, length in LONGER.items() if any(f"@{length}" in key[0] for key in lines)}
-    heads = [
-        head for head, task, length in NEEDLES if any(key[1:] == (task, f"test_{length}") for key in lines)
-    ]
     rows = [
-        f"| {' | '.join(['way', 'QMSum', 'p', 'vectors', 'tokens/s', *longer, *heads])} |",
-        "|---|---:|---:|---:|---:|" + "---:|" * (len(longer) + len(heads)),
+        f"| {' | '.join(['way', '2,048', 'p', 'vectors', 'tokens/s', *longer])} |",
+        "|---|---:|---:|---:|---:|" + "---:|" * len(longer),
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
         known, vectors = percent(meetings[name]), meetings[name]["vectors"]
@@ -80,12 +75,26 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
                 lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) if "@2048" in name else None
             )
             cells.append(f"{percent(line).mean:.1f}" if line else "")
-        for head, task, length in NEEDLES:
-            same = name.replace("@2048", f"@{length}")
-            line = lines.get((same, task, f"test_{length}"))
-            if head in heads:
-                cells.append(f"{percent(line).mean:.0f}{sensitivity(line, length)}" if line else "")
         rows.append(f"| `{name.removeprefix(f'{BASE}+')}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def needles(lines: dict[tuple[str, str, str], Line]) -> str:
+    """A row for each way to embed: the scores of each needle task by length, and its position sensitivity."""
+    found: dict[str, dict[tuple[str, int], Line]] = {}
+    for (name, task, split), line in lines.items():
+        if task in NEEDLES.values():
+            length = int(split.removeprefix("test_"))
+            way = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
+            found.setdefault(way, {})[task, length] = line
+    rows = ["| way | " + " | s | ".join(NEEDLES) + " | s |", "|---|" + "---|---:|" * len(NEEDLES)]
+    for way, cells in sorted(found.items(), key=lambda item: (":" in item[0], item[0] != "none")):
+        row = []
+        for task in NEEDLES.values():
+            known = [cells.get((task, length)) for length in LENGTHS]
+            row.append("/".join(f"{percent(line).mean:.0f}" if line else "-" for line in known))
+            row.append(sensitivity(cells[task, SENSITIVE], SENSITIVE) if (task, SENSITIVE) in cells else "")
+        rows.append(f"| `{way}` | {' | '.join(row)} |")
     return "\n".join(rows)
 
 
@@ -134,6 +143,7 @@ if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
     twin = Decision({"teacher": BASE, "twin": TWIN}, Measurements(twin_decision.RESULTS, Path()), "chapters")
     text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
+    text = replace_part(text, "needles", needles(measured))
     PAGE.write_text(replace_part(text, "twin", "\n".join(twin.table())), encoding="utf-8")
     draw(measured)
     for family, base, model in (("absolute", BASE, BASE), ("rotary", TWIN, f"{BASE} made rotary")):

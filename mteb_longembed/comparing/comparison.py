@@ -31,7 +31,7 @@ from mteb_longembed.comparing.passages import (
     score_passages,
     show_passages,
 )
-from mteb_longembed.comparing.ranking import Recommendation, Row, able, expected, rank, recommend
+from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend, recommendable
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
@@ -318,7 +318,7 @@ class Work:
         # `mteb run` does not know the names of tasks from local files
         corpus = next((str(task.corpus_file) for task in tasks if isinstance(task, LocalFiles)), None)
         n_queries = sum(map(len, next(iter(scores.values())).values()))
-        allowed = able([row.candidate for row in rows], proxy=proxy)
+        allowed = recommendable([row.candidate for row in rows], proxy=proxy)
         expect = expected({candidate: scores[candidate] for candidate in allowed})
         metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in evaluations.metrics(task)))
         data = [evaluations.identity(task, split) for task, split in self.splits().values()]

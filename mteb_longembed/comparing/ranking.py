@@ -31,14 +31,14 @@ LEAST_QUERIES = 40
 class Row:
     """One candidate's row."""
 
-    candidate: Candidate  # the candidate
+    candidate: Candidate
     score: Interval  # in percent; the mean over splits is taken first, then the mean over tasks
     #: paired difference to its base, in points; None for a base, and if there is no base.
     gain: Interval | None
     p_value: float | None  # p-value of that difference, adjusted for the number of candidates
     #: paired difference to the best that may be recommended, in points; None for the best.
     loss: Interval | None
-    cost: Cost  # the cost of encoding
+    cost: Cost
     #: score in percent by task and split, with its interval.
     by_split: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
     #: the other metrics in percent, with their intervals.
@@ -65,7 +65,7 @@ class Row:
         return 0.0 if self.is_bm25 else self.cost.bytes
 
 
-def able(candidates: Sequence[Candidate], *, proxy: bool) -> list[Candidate]:
+def recommendable(candidates: Sequence[Candidate], *, proxy: bool) -> list[Candidate]:
     """The candidates that may be the best: with drawn queries none that matches words, if another one finished."""
     return [c for c in candidates if not (proxy and c.matches_words)] or list(candidates)
 
@@ -87,7 +87,7 @@ def rank(
     weights = _weights(next(iter(scores.values())))
     means = {candidate: mean_of_means_interval(arrays, weights) for candidate, arrays in groups.items()}
     ranked = sorted(groups, key=lambda candidate: -means[candidate].mean)
-    best = able(ranked, proxy=proxy)[0]
+    best = recommendable(ranked, proxy=proxy)[0]
     bases = {candidate.base: candidate for candidate in ranked if candidate.is_base}
     compared = [c for c in ranked if bases.get(c.base, c) is not c]
     tests = [randomisation_test(groups[bases[c.base]], groups[c], weights) for c in compared]
@@ -174,7 +174,7 @@ def _weights(keys: Iterable[tuple[str, str]]) -> list[float]:
 
 
 #: A cheaper candidate may lose at most this many points, at the lower end of its interval.
-LOSS = 2.0
+MAX_LOSS = 2.0
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class Recommendation:
 
     verdict: str  # `better`, `nothing better` or `undecided`
     best: str  # name of the candidate with the highest score
-    #: name of the fastest candidate that loses less than `LOSS` points to the best; the best itself if none is surely
-    #: faster.
+    #: name of the fastest candidate that loses less than `MAX_LOSS` points to the best; the best itself if none is
+    #: surely faster.
     cheapest: str
     smallest: str  # the same for the bytes of its vectors
     #: the score to expect of the best on new queries, None with fewer than `LEAST_QUERIES` queries.
@@ -205,14 +205,14 @@ def recommend(
     """Choose with a fixed rule.
 
     The best candidate has the highest score. It is better than the base if the 95 % interval of the paired difference
-    to the base is above 0. If it is not better and is not a base itself, the result is `undecided`. Cheaper are
-    candidates whose paired difference to the best has a lower end above -2 points: the fastest of them whose rounds
-    were all faster than those of the best, and the one with the smallest vectors. `untried` says how many candidates
-    the budget left out.
+    to the base is above 0. If it is not better and is neither a base nor BM25, the result is `undecided`. Cheaper are
+    candidates whose paired difference to the best has a lower end above -`MAX_LOSS` points: the fastest of them
+    whose rounds were all faster than those of the best, and the one with the smallest vectors. `untried` says how many
+    candidates the budget left out.
     """
-    allowed = able([row.candidate for row in rows], proxy=proxy)
+    allowed = recommendable([row.candidate for row in rows], proxy=proxy)
     best, *others = [row for row in rows if row.candidate in allowed]
-    near = [row for row in others if row.loss is None or row.loss.low > -LOSS]
+    near = [row for row in others if row.loss is None or row.loss.low > -MAX_LOSS]
     faster = [row for row in near if row.is_bm25 or row.cost.is_faster_than(best.cost)]
     smaller = [row for row in near if row.size is not None and best.size is not None and row.size < best.size]
     fastest = max(faster, key=lambda row: (row.is_bm25, row.cost.tokens_per_second or 0.0), default=best)
@@ -230,7 +230,7 @@ def recommend(
         *_cheaper(best, fastest, smallest),
     ]
     for row in rows:
-        if row.is_bm25 and row is not best and not proxy and row.loss is not None:
+        if row.is_bm25 and not proxy and row.loss is not None:
             sentences.append(
                 f"BM25, which needs no vectors, scores {row.score.mean:.1f}: {_against(row.loss)} the best."
             )
@@ -246,9 +246,12 @@ def recommend(
 
 def _longer_target(rows: Sequence[Row], model: Row) -> list[str]:
     """That a longer target reads more, if no candidate of this base reads enough."""
-    lens = [row.candidate.target_len or 0 for row in rows if row.candidate.base == model.candidate.base]
+    same_base = [row for row in rows if row.candidate.base == model.candidate.base]
+    if any(row.cost.share_read >= ENOUGH and not row.candidate.chunks_of for row in same_base):
+        return []
+    lens = [row.candidate.target_len or 0 for row in same_base]
     enough = model.cost.enough_len
-    if model.cost.share_read >= ENOUGH or enough <= max(lens):
+    if enough <= max(lens):
         return []
     target = f"{enough // 1024}k" if enough >= 1024 else enough
     return [
@@ -257,30 +260,29 @@ def _longer_target(rows: Sequence[Row], model: Row) -> list[str]:
     ]
 
 
-def _verdict(best: Row, questions: str) -> tuple[str, str]:
+def _verdict(best: Row, queries: str) -> tuple[str, str]:
     score = f"{best.score.mean:.1f}"
-    these = "this" if questions == "1 query" else "these"
     if best.candidate.is_base or best.is_bm25:
-        return "nothing better", f"Nothing beats {best.name} on {these} {questions} ({score})."
+        return "nothing better", f"Nothing beats {best.name} on {queries} ({score})."
     if best.gain is None:
         return "undecided", (
             f"{best.name} has the highest score ({score}). Its base did not take part, so nothing is known about what "
             "it gains."
         )
-    if best.gain.is_known and best.gain.low > 0:
+    if best.gain.low > 0:
         return "better", (
             f"{best.name} is best with {score}, {best.gain.mean:+.1f} points against its base "
-            f"({best.gain.low:+.1f} to {best.gain.high:+.1f} on {questions})."
+            f"({best.gain.low:+.1f} to {best.gain.high:+.1f} on {queries})."
         )
     return "undecided", (
-        f"Undecided: {best.name} has the highest score ({score}), but {questions} cannot show that it is better than "
+        f"Undecided: {best.name} has the highest score ({score}), but {queries} cannot show that it is better than "
         "its base."
     )
 
 
 def _cheaper(best: Row, fastest: Row, smallest: Row) -> list[str]:
     """What is faster, and what has smaller vectors, without losing much."""
-    limit = f"and loses less than {LOSS:g} points (95 % interval)."
+    limit = f"and loses less than {MAX_LOSS:g} points (95 % interval)."
     sentences = []
     if fastest is not best:
         sentences.append(f"{fastest.name} is faster ({_speed(fastest)} against {_speed(best)}) {limit}")
@@ -289,12 +291,12 @@ def _cheaper(best: Row, fastest: Row, smallest: Row) -> list[str]:
             f"{smallest.name} has smaller vectors ({(smallest.size or 0) / 1024:,.1f} KB a document against "
             f"{(best.size or 0) / 1024:,.1f} KB) {limit}"
         )
-    return sentences or [f"Nothing faster or smaller is certain to stay within {LOSS:g} points of it."]
+    return sentences or [f"Nothing faster or smaller is certain to stay within {MAX_LOSS:g} points of it."]
 
 
 def _against(loss: Interval) -> str:
     ends = f" ({loss.low:+.1f} to {loss.high:+.1f})" if loss.is_known else ""
-    same = loss.low <= 0 <= loss.high
+    same = not (loss.low > 0 or loss.high < 0)  # also with one query, which has no interval
     return f"{loss.mean:+.1f} points{ends}{', so these queries cannot tell it from' if same else ' against'}"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from mteb_longembed.comparing.comparison import Work
 
 #: The first seconds count as if they had gone as expected, so that the time left does not jump.
-_AS_EXPECTED = 30.0
+_EXPECTED_SECONDS = 30.0
 #: Seconds between two lines of progress where there is no terminal.
 _LINE_EVERY = 30.0
 
@@ -24,12 +23,12 @@ class TimeBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     def __init__(self, work: Work, *, show: bool) -> None:
         self._work = work
         self._seconds_per_token = 0.0
-        shown = "{desc}: {percentage:3.0f}%{extra}, {elapsed} so far, {remaining} left"
-        look: dict[str, object] = {"bar_format": shown.replace("{extra}", "|{bar}|"), "mininterval": 1.0}
+        bar_format = "{desc}: {percentage:3.0f}%|{bar}|, {elapsed} so far, {remaining} left"
+        options: dict[str, object] = {"bar_format": bar_format, "mininterval": 1.0}
         if not sys.stderr.isatty():
-            look = {"bar_format": shown.replace("{extra}", "") + "\n", "leave": False}
-            look |= {"mininterval": _LINE_EVERY, "miniters": 0, "delay": _LINE_EVERY}
-        super().__init__(total=1, desc="Comparing", smoothing=0, disable=not show, **look)
+            options = {"bar_format": bar_format.replace("|{bar}|", "") + "\n", "leave": False}
+            options |= {"mininterval": _LINE_EVERY, "miniters": 0, "delay": _LINE_EVERY}
+        super().__init__(total=1, desc="Comparing", smoothing=0, disable=not show, **options)
 
     def begin(self, candidates: list[Candidate]) -> None:
         """Go on with the first of the candidates that are left."""
@@ -44,8 +43,7 @@ class TimeBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     @property
     def format_dict(self) -> dict[str, object]:
         """What tqdm shows, with a rate from which it computes the time left."""
-        numbers: dict[str, object] = super().format_dict
-        elapsed = time.time() - self.start_t if hasattr(self, "start_t") else 0.0
-        rate = (self.n + _AS_EXPECTED) / (elapsed + _AS_EXPECTED)
+        numbers: dict[str, Any] = super().format_dict
+        rate = (self.n + _EXPECTED_SECONDS) / (numbers["elapsed"] + _EXPECTED_SECONDS)
         rate = max(rate, (self.total - self.n) / max(self._work.budget_left(), 1.0))
         return {**numbers, "total": max(self.total, self.n, 1e-9), "rate": rate}

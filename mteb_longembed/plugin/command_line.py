@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.names.grammar import is_extended_name
@@ -39,7 +39,7 @@ def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: o
 
 
 #: The start of the names of all our tasks.
-_OURS = "LongEmbed"
+_TASK_PREFIX = "LongEmbed"
 
 
 def check_command(arguments: Sequence[str]) -> None:
@@ -54,8 +54,8 @@ def check_command(arguments: Sequence[str]) -> None:
     except argparse.ArgumentError:
         return  # mteb reports what is wrong with its own options
     check_model(asked.model)
-    ours = is_extended_name(asked.model)
-    check_tasks(name for name in asked.tasks if ours or name.startswith(_OURS))
+    is_ours = is_extended_name(asked.model)
+    check_tasks(name for name in asked.tasks if is_ours or name.startswith(_TASK_PREFIX))
 
 
 def check_model(name: str) -> None:
@@ -78,7 +78,7 @@ def check_tasks(names: Iterable[str]) -> None:
             raise unknown("task", name, registry, [task.metadata.name for task in TASKS])
 
 
-def check_benchmarks(names: Collection[str]) -> None:
+def check_benchmarks(names: Iterable[str]) -> None:
     """Raise InputError if one of the benchmarks does not exist."""
     import mteb
 
@@ -87,7 +87,7 @@ def check_benchmarks(names: Collection[str]) -> None:
             mteb.get_benchmark(name)
         except KeyError:
             known = [benchmark.name for benchmark in mteb.get_benchmarks()]
-            ours = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
+            ours = [name for name in known if name.startswith(("LongEmbed+", "LongEmbed-"))]
             raise unknown("benchmark", name, known, ours) from None
 
 

@@ -12,9 +12,8 @@ from mteb.models.hybrid_wrappers import HybridSearch
 from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
 
-os.environ.setdefault(
-    "DISABLE_TQDM", "1"
-)  # bm25s reads it when it is imported; else it shows bars for each question
+# bm25s reads this when it is imported; else it shows bars for each query
+os.environ.setdefault("DISABLE_TQDM", "1")
 
 #: So many of the best documents of each search are joined, as in mteb; more if a caller asks for more. A document that
 #: only one search returned has the other's least score, so fused scores depend on this number.

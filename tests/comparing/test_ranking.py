@@ -184,6 +184,7 @@ def test_bm25_is_compared_with_the_best() -> None:
     for loss, words in [
         ((-20, -30, -10), "no vectors, scores 60.0: -20.0 points (-30.0 to -10.0) against the best."),
         ((-2, -5, 1), "-2.0 points (-5.0 to +1.0), so these queries cannot tell it from the best."),
+        ((-2, math.nan, math.nan), "-2.0 points, so these queries cannot tell it from the best."),
     ]:
         rows = [BEST, row(BM25, 60, loss=loss, speed=None)]
         assert any(sentence.endswith(words) for sentence in recommend(rows, [], 50).sentences)
@@ -201,6 +202,11 @@ def test_a_longer_target_is_named_if_the_best_reads_too_little() -> None:
     # the others read that far already
     base = row("mine+none@512", 80, base=True, share_read=0.5, enough_len=2048)
     assert "--target" not in said(base, row("mine+ntk@4096", 70, (-10, -20, -5)))
+    # one of them reads everything, and so has no target
+    everything = row("mine+ntk@4096:past_target=read", 70, (-10, -20, -5))
+    assert "--target" not in said(
+        short, replace(everything, candidate=replace(everything.candidate, target_len=None))
+    )
 
 
 def test_halves_that_choose_differently_are_said() -> None:
