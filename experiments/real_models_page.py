@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import mteb
@@ -32,6 +33,11 @@ def percent(line: Line) -> Interval:
     return mean_interval(scores(line)).scaled(100)
 
 
+def by_length(lines: Sequence[Line | None], digits: int) -> str:
+    """The scores in percent at several lengths, a dash for one that is not measured."""
+    return "/".join(f"{percent(line).mean:.{digits}f}" if line else "–" for line in lines)
+
+
 def speed(line: Line) -> str:
     """Tokens encoded in a processor second; nothing where an earlier cell had encoded most of them."""
     encoded = line["tokens_encoded"]
@@ -44,7 +50,7 @@ def sensitivity(line: Line, length: int) -> str:
     depths = {row["id"]: row["depth"] for row in data["corpus"]}
     asked = sorted(data["relevant_docs"])
     found = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
-    return f"{found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
+    return f", s {found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
 
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
@@ -56,25 +62,21 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     others = [name for name in meetings if meetings[name] is not base]
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
-    longer = {head: length for head, length in LONGER.items() if any(f"@{length}" in key[0] for key in lines)}
     rows = [
-        f"| {' | '.join(['way', '2,048', 'p', 'vectors', 'tokens/s', *longer])} |",
-        "|---|---:|---:|---:|---:|" + "---:|" * len(longer),
+        f"| way | 2,048 | p | vectors | tokens/s | {'/'.join(LONGER)} |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
         known, vectors = percent(meetings[name]), meetings[name]["vectors"]
         p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
         cells = [
-            f"{known.mean:.1f} ({known.low:.0f} to {known.high:.0f})",
+            f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})",
             p,
             "" if vectors is None else f"{vectors:.0f}",
             speed(meetings[name]),
         ]
-        for length in longer.values():
-            line = (
-                lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) if "@2048" in name else None
-            )
-            cells.append(f"{percent(line).mean:.1f}" if line else "")
+        same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
+        cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")
         rows.append(f"| `{name.removeprefix(f'{BASE}+')}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -87,13 +89,13 @@ def needles(lines: dict[tuple[str, str, str], Line]) -> str:
             length = int(split.removeprefix("test_"))
             way = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
             found.setdefault(way, {})[task, length] = line
-    rows = ["| way | " + " | s | ".join(NEEDLES) + " | s |", "|---|" + "---|---:|" * len(NEEDLES)]
+    rows = ["| way | " + " | ".join(NEEDLES) + " |", "|---|" + "---|" * len(NEEDLES)]
     for way, cells in sorted(found.items(), key=lambda item: (":" in item[0], item[0] != "none")):
         row = []
         for task in NEEDLES.values():
             known = [cells.get((task, length)) for length in LENGTHS]
-            row.append("/".join(f"{percent(line).mean:.0f}" if line else "-" for line in known))
-            row.append(sensitivity(cells[task, SENSITIVE], SENSITIVE) if (task, SENSITIVE) in cells else "")
+            line = cells.get((task, SENSITIVE))
+            row.append(by_length(known, 0) + (sensitivity(line, SENSITIVE) if line else ""))
         rows.append(f"| `{way}` | {' | '.join(row)} |")
     return "\n".join(rows)
 

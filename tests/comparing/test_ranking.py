@@ -142,7 +142,7 @@ def test_one_query_has_no_interval_and_decides_nothing() -> None:
 def test_when_the_base_or_bm25_is_best_it_says_that() -> None:
     base = row("mine+none@512", 60, base=True)
     other = row("mine+pi@4096", 40, (-20, -30, -10), (-20, -30, -10))
-    assert recommend([base, other], [], 50).sentences[0].startswith("Nothing beats mine+none@512 on these 50")
+    assert recommend([base, other], [], 50).sentences[0].startswith("Nothing beats mine+none@512 on 50")
     lexical = row(BM25, 90, speed=None)
     found = recommend([lexical, base, other], ["LongEmbedQMSum"], 50)
     assert found.verdict == "nothing better" and found.sentences[0].startswith("Nothing beats bm25")
