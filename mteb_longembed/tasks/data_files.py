@@ -242,7 +242,9 @@ def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> It
     first = next((line for _, line in _lines(path, name) if line.strip()), "")
     if plain.endswith(".csv"):
         yield from _separated_rows(_csv_records(path, name), name, columns)
-    elif first.lstrip().startswith(("{", "[")) or plain.endswith((".jsonl", ".ndjson", ".json")):
+    elif plain.endswith((".jsonl", ".ndjson", ".json")) or (
+        first.lstrip().startswith(("{", "[")) and not plain.endswith(".tsv")  # an id can begin with a bracket
+    ):
         yield from _json_rows(path, name)
     else:
         yield from _separated_rows(_tsv_records(path, name, trec="score" in columns), name, columns)

@@ -81,7 +81,9 @@ def content(task: Any, split: str = "test") -> tuple[Any, ...]:
 # ---- valid data ----------------------------------------------------------------------------------------
 
 letters = st.characters(exclude_categories=["Cs"])
-names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(str.strip)
+# a byte order mark at the start of a file is no part of the first id
+name_letters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff")
+names = st.text(name_letters, min_size=1, max_size=6).filter(str.strip)
 texts = st.text(letters, max_size=20)
 
 
@@ -101,9 +103,10 @@ def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
 QUOTED = [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}]
 
 
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data_sets())
 @example((QUOTED, [{"_id": "7", "text": "?"}], [{"query-id": "7", "corpus-id": "7", "score": 1}]))
+@example((QUOTED, [{"_id": "{", "text": "?"}], [{"query-id": "{", "corpus-id": "7", "score": 1}]))
 def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple[Rows, Rows, Rows]) -> None:
     root = tmp_path_factory.mktemp("data")
     everything = "".join(str(value) for rows in made for row in rows for value in row.values())
