@@ -69,6 +69,11 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
     yield from meetings(f"{'none' if is_rotary else 'ntk'}@2048:past_target=read")
     yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
+    yield from meetings(
+        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in WINDOWS)
+    )
+    yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (512, 1024, 2048), WINDOWS[:2])
+    yield from needles((PARAPHRASE,), (512, 2048, 8192), by_length)
     yield from meetings(*(f"{strategy}@{WHOLE}" for strategy in strategies))
 
 
