@@ -67,12 +67,15 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from meetings("none:past_target=read")
     yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
-    yield from meetings(f"{'none' if is_rotary else 'ntk'}@2048:past_target=read")
+    read_whole = ("none",) if is_rotary else PAPER[1:5]
+    yield from meetings(*(f"{strategy}@2048:past_target=read" for strategy in read_whole))
     yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
     yield from meetings(
         *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in WINDOWS)
     )
     yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (512, 1024, 2048), WINDOWS[:2])
+    yield from needles((PARAPHRASE,), (4096,), WINDOWS[:2])
+    yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (8192,), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (512, 2048, 8192), by_length)
     yield from meetings(*(f"{strategy}@{WHOLE}" for strategy in strategies))
 

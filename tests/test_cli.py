@@ -117,6 +117,15 @@ def test_the_listing_imports_neither_torch_nor_mteb() -> None:
     assert not {"torch", "transformers", "mteb", "numpy"} & set(done.stderr.split())
 
 
+def test_a_million_objects_that_imports_make_are_searched_for_garbage_a_few_times_only() -> None:
+    code = (
+        "import gc; from mteb_longembed import cli; cli.main(['list']); kept = [[] for _ in range(1_000_000)];"
+        "print(sum(generation['collections'] for generation in gc.get_stats()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) <= 50  # 1,500 with Python's own limit
+
+
 def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert cli.main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
