@@ -35,10 +35,18 @@ WINDOWS = (
     "ntk@:center=corpus",
     "ntk@:fuse=bm25",
     "pcw@:size=64",
-    "pcw@:vectors=window",
     "pi@:vectors=64",
 )
 WHOLE = 32_768  # tokens: more than the longest meeting has
+#: A vector for each window of the trained length.
+PIECES = (
+    "pcw@:vectors=window",
+    "pcw@:center=corpus,vectors=window",
+    "pcw@:split=sentence,vectors=window",
+    "pcw@:center=corpus,split=sentence,vectors=window",
+    "pcw@:fuse=bm25,split=sentence,vectors=window",
+    "pcw@:center=corpus,fuse=bm25,split=sentence,vectors=window",
+)
 
 
 def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
@@ -60,10 +68,10 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from meetings(*(f"{strategy}@2048" for strategy in strategies))
     by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
     yield from needles((PASSKEY, NEEDLE), (256, 1024), by_length)
-    yield from meetings(*(tail.replace("@", "@2048") for tail in WINDOWS))
+    yield from meetings(*(tail.replace("@", "@2048") for tail in (*WINDOWS, *PIECES)))
     yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
     yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
-    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:5], "pcw@")))
+    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:5], "pcw@", *PIECES)))
     yield from meetings("none:past_target=read")
     yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
@@ -71,7 +79,7 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from meetings(*(f"{strategy}@2048:past_target=read" for strategy in read_whole))
     yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
     yield from meetings(
-        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in WINDOWS)
+        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in (*WINDOWS, *PIECES))
     )
     yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (512, 1024, 2048), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (4096,), WINDOWS[:2])

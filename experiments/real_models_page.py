@@ -109,15 +109,15 @@ def evidence(lines: dict[tuple[str, str, str], Line], base: str) -> dict[str, st
 
 
 def draw(lines: dict[tuple[str, str, str], Line]) -> None:
-    """QMSum's score over the tokens read of a meeting, one line a strategy."""
+    """QMSum's score over the tokens read of a meeting, one line a strategy, and one for a vector a window."""
     curves: dict[str, dict[int, Interval]] = {}
+    base = percent(lines[f"{BASE}+none", QMSUM, "test"])
     for (name, task, _), line in lines.items():
         strategy, _, rest = name.removeprefix(f"{BASE}+").partition("@")
         length, _, settings = rest.partition(":")
-        if task == QMSUM and name.startswith(f"{BASE}+") and not settings and length and int(length) < WHOLE:
-            curves.setdefault(strategy, {256: percent(lines[f"{BASE}+none", QMSUM, "test"])})[int(length)] = (
-                percent(line)
-            )
+        if task == QMSUM and settings in ("", "vectors=window") and length and int(length) < WHOLE:
+            way = f"{strategy}, a vector a window" if settings else strategy
+            curves.setdefault(way, {256: base})[int(length)] = percent(line)
     drawing, (axes,) = new_drawing("real-models", "QMSum's meetings by tokens read", 6.4, 4.0)
     looks = styles(curves)
     series = []

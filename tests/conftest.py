@@ -1,5 +1,6 @@
 """Settings and environments that all tests share."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tests import environments
 settings.register_profile("new-cases", deadline=None)
 settings.register_profile("same-cases", deadline=None, derandomize=True)
 settings.load_profile("same-cases")
+# as in our command: a third of the time of a short test was a search for garbage among what imports made
+gc.set_threshold(100_000, 50)
 
 
 @pytest.fixture(scope="session")
