@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mteb_longembed.commands import DEVICE, JSON, Options, silence
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.plugin.command_line import check_model
+from mteb_longembed.reports.safe_files import printable
 
 if TYPE_CHECKING:
     from mteb_longembed.retrieval.searcher import Searcher
@@ -52,6 +53,8 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("search needs a model and --corpus with the documents, or --clear alone.")
     if args.k < 1:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
+    if not all(query.strip() for query in args.query):
+        raise InputError("a query must be a text with words, got ''.")
     check_model(args.model)
     from mteb_longembed.encoders.engine.tokenizing import without_surrogates
     from mteb_longembed.tasks.data_files import ignored_files, read_documents
@@ -68,21 +71,22 @@ def main(args: argparse.Namespace) -> int:
     if args.corpus.is_dir() and (ignored := ignored_files(args.corpus)):
         _note(f"not read: {', '.join(f'{n:,} {what}' for what, n in ignored.items())}.")
     if args.json:
-        passages = {
+        hits_json = {
             query: [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
             for query, hits in hits_of.items()
         }
-        print(json.dumps(passages, indent=2))
+        print(json.dumps(hits_json, indent=2))
         return 0
     if not hits_of:
         n_documents = len(searcher) - len(searcher.empty)
         print(f"{searcher.protocol.mteb_model_meta.name}: {n_documents:,} documents are indexed.")
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
-            print(f"{query}")
+            print(query)
         for rank, hit in enumerate(hits, start=1):
-            print(f"{rank}. {hit.score:.3f}  {hit.id}  characters {hit.start:,} to {hit.end:,}")
-            print(textwrap.indent(textwrap.fill(textwrap.shorten(hit.passage, _SHOWN), 100), "   "))
+            print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
+            passage = printable(textwrap.shorten(hit.passage, _SHOWN))
+            print(textwrap.indent(textwrap.fill(passage, 100), "   "))
     return 0
 
 
@@ -94,9 +98,9 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
     from mteb_longembed.retrieval.searcher import fill, search
 
     searcher = search(args.model, device=args.device, passages=args.passages)
-    model, folder = searcher.indexed_model(_cache()), args.index
+    made_by, folder = searcher.indexed_model(_cache()), args.index
     if folder is None:
-        key = json.dumps([str(args.corpus.resolve()), model.name, model.folder])
+        key = json.dumps([str(args.corpus.resolve()), made_by.name, made_by.folder])
         folder = _cache() / hashlib.sha256(key.encode()).hexdigest()[:32]
         # documents are private: only their owner may read the cache
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,9 +109,9 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
     if (folder / CURRENT).is_file():
         try:
             stored = read_index(folder)
-            if stored.model.name != model.name:
+            if not stored.model.is_named_as(made_by):
                 raise InputError(
-                    f"the index in {folder} is of {stored.model.name}, got {model.name}: give another --index."
+                    f"the index in {folder} is of {stored.model.name}, got {made_by.name}: give another --index."
                 )
             fill(searcher, stored, folder)
             indexed = stored.texts
@@ -137,7 +141,7 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
 
 
 def _note(text: str) -> None:
-    print(f"mteb-longembed: {text}", file=sys.stderr)
+    print(f"mteb-longembed: {printable(text)}", file=sys.stderr)
 
 
 def _cache() -> Path:

@@ -272,7 +272,6 @@ def base_of(model: SentenceTransformer) -> Base:
     short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
     try:
         published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
-        same = digest(load_base(published, "cpu")) == base.revision
+        return published.base if digest(load_base(published, "cpu")) == base.revision else base
     except LongEmbedError:
-        same = False
-    return published.base if same else base
+        return base

@@ -147,7 +147,9 @@ def _what_it_is(model: Any) -> str:
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     if isinstance(model, MultiVectorEncoder):
-        lines["vectors a document"] = f"one for {getattr(model.resolved, 'vectors', None) or 'each token'}"
+        vectors = getattr(model.resolved, "vectors", None)
+        spans = {"window": "each window", None: "each token"}
+        lines["vectors a document"] = f"one for {spans.get(vectors, f'{vectors} tokens')}"
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())
@@ -162,8 +164,13 @@ def _full_name(model: Any) -> str | None:
     if not resolved.base.saved:
         return str(resolved.name)
     strategy = resolved.strategy
-    settings = {"vectors": resolved.vectors, "params": strategy.settings()}
-    return str(ModelSpec(origin.name, strategy.key(), strategy.target_len, **settings))
+    max_vectors = getattr(model[-1], "max_vectors", None)
+    return str(
+        ModelSpec(
+            origin.name, strategy.key(), strategy.target_len, vectors=resolved.vectors, max_vectors=max_vectors,
+            params=strategy.settings(),
+        )
+    )  # fmt: skip
 
 
 def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
@@ -192,7 +199,7 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
                 # mteb calls this function deprecated, but the new one only writes to the hub
                 warnings.simplefilter("ignore", DeprecationWarning)
                 scores += TaskResult.from_disk(file).get_hf_eval_results()
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f"{file} is not a result that mteb wrote: {str(error).partition(chr(10))[0]}."
             ) from error

@@ -42,6 +42,12 @@ class IndexedModel:
     folder: str = ""  #: that of a local base, seen from the folder of the index; empty for a model of the hub
     settings: str = ""  #: what follows the base in a name that loads the model
 
+    def is_named_as(self, other: IndexedModel) -> bool:
+        """Whether the names are of one model. A local base may have another name now, because its folder has moved."""
+        (base, *tail), (other_base, *other_tail) = (model.name.partition("+") for model in (self, other))
+        moved = base.startswith("local/") and other_base.startswith("local/")
+        return tail == other_tail and (moved or base == other_base)
+
 
 @dataclass(frozen=True)
 class StoredIndex:

@@ -424,13 +424,10 @@ def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
         DataError: if the searcher's model is not the one that made the index.
     """
     current = searcher.indexed_model(folder)
-    name, revision = current.name, current.revision
-    names = [name.partition("+"), stored.model.name.partition("+")]
-    moved = all(base.startswith("local/") for base, *_ in names)  # a folder may have another name now
-    if revision != stored.model.revision or (names[0][2] != names[1][2] if moved else names[0] != names[1]):
+    if current.revision != stored.model.revision or not stored.model.is_named_as(current):
         raise DataError(
             f"the index in {folder} was made by {stored.model.name} at revision {stored.model.revision}, and the model "
-            f"is now {name} at {revision}: build the index again."
+            f"is now {current.name} at {current.revision}: build the index again."
         )
     if (vectors := searcher._vectors) is not None:
         pairs = zip(stored.texts.items(), stored.documents, strict=False)

@@ -22,13 +22,15 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.bases.identity import Identity, digest
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.building import build, identity_of
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import DataError, IncompatibleError, InputError
+from mteb_longembed.reports.safe_files import read_json, write_file
 from mteb_longembed.tuning.data import open_data, prepare_data
 from mteb_longembed.tuning.positions import (
     AddedRows,
@@ -46,7 +48,7 @@ def last_complete(out: Path) -> Path | None:
     """The newest complete checkpoint. The trainer writes its state file last, so a checkpoint with it is complete."""
     checkpoints = {}
     for file in (out / CHECKPOINTS).glob("checkpoint-*/trainer_state.json"):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             checkpoints[int(json.loads(file.read_text(encoding="utf-8"))["global_step"])] = file.parent
     return checkpoints[max(checkpoints)] if checkpoints else None
 
@@ -57,7 +59,10 @@ def claim(out: Path, settings: dict[str, object]) -> Path | None:
         raise InputError(f"the output folder must not have a model yet, got {out}: give another folder.")
     file = out / CHECKPOINTS / SETTINGS_FILE
     if file.exists():
-        known = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            known = read_json(file)
+        except DataError as error:
+            raise DataError(f"{file} cannot be read, {error} Give another folder.") from None
         differing = sorted(k for k in known.keys() | settings.keys() if known.get(k) != settings.get(k))
         if differing:
             changes = ", ".join(f"{k} {known.get(k)!r} before and {settings.get(k)!r} now" for k in differing)
@@ -65,7 +70,7 @@ def claim(out: Path, settings: dict[str, object]) -> Path | None:
                 f"{out} has an unfinished run with other settings ({changes}): give another folder."
             )
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    write_file(file, json.dumps(settings, indent=2) + "\n")
     return last_complete(out)
 
 
@@ -73,7 +78,7 @@ TUNABLE = ("pi", "rp")
 #: The file of the trained rows inside a checkpoint.
 ROWS_FILE = "new_rows.safetensors"
 #: Settings that a resumed run may change: they change the speed, not the result.
-_FREE = ("mini_batch_size", "save_steps", "bf16")
+_FREE = ("mini_batch_size", "save_steps")
 
 
 def tune(
@@ -122,12 +127,13 @@ def tune(
                 f"extended ({type(first).__name__})."
             )
         _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
-        tuned = copy.deepcopy(model).float()
+        known = identity_of(model) or Identity(str(model.model_card_data.model_name), digest(model))
+        tuned = copy.deepcopy(model).to(device or model.device).float()
     else:
         spec = ModelSpec.parse(model)
         resolved = resolve(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
         _check_resolved(resolved)
-        tuned = None
+        known, tuned = Identity(resolved.name, resolved.revision), None
     rows = prepare_data(open_data(data), options.n_negatives, options.seed)
     if tuned is None:
         tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
@@ -137,14 +143,14 @@ def tune(
             f"max_len must be at most the trained length of {strategy.trained_len} tokens, got {options.max_len}."
         )
     # these values must be the same when a run is resumed
-    identity = {
-        "model": tuned.model_card_data.model_name,
-        "revision": tuned.model_card_data.base_model_revision,
+    fixed = {
+        "model": known.name,
+        "revision": known.revision,
         "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
         "rows": len(rows),
         **{key: value for key, value in asdict(options).items() if key not in _FREE},
     }
-    resume_from = claim(out, identity)
+    resume_from = claim(out, fixed)
     table = isolate_rows(tuned)
     prompts = _prompts(tuned, rows.column_names)
     collator = MovedDocumentsCollator(

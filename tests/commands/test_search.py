@@ -130,6 +130,28 @@ def test_wrong_arguments_and_names_are_one_sentence(files, hub, arguments, messa
     )
 
 
+def test_a_question_without_words_is_refused_before_documents_are_encoded(files, capsys, encoded) -> None:
+    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY, " "]) == 2
+    assert "a query must be a text with words" in capsys.readouterr().err and not encoded
+
+
+def test_nothing_in_a_document_moves_the_cursor(files, capsys) -> None:
+    write(files[1], {"a": f"{QUERY} \x1b]0;title\x07 {QUERY}"})
+    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
+    output = capsys.readouterr().out
+    assert "title" in output and not {"\x1b", "\x07"} & set(output)
+
+
+def test_an_index_stays_when_the_folder_of_its_model_moves(files, tmp_path, capsys, encoded) -> None:
+    name, corpus = files
+    index = ["--index", str(tmp_path / "index")]
+    hits = asked([name, "--corpus", str(corpus), *index], capsys)
+    (tmp_path / "base" / "model").rename(tmp_path / "base" / "moved")
+    encoded.clear()
+    assert asked([name.replace("/model+", "/moved+"), "--corpus", str(corpus), *index], capsys) == hits
+    assert not set(read(corpus).values()) & set(encoded)
+
+
 def test_an_index_of_another_model_is_refused(files, tmp_path, capsys) -> None:
     name, corpus = files
     index = ["--index", str(tmp_path / "index")]

@@ -72,6 +72,15 @@ def test_the_card_claims_no_training_that_did_not_happen(online, tmp_path) -> No
         assert "made by" not in card_in(tmp_path / name).text
 
 
+def test_a_saved_model_with_fewer_vectors_names_what_makes_it(online, tmp_path) -> None:
+    name = "org/bert+pi@128,max_vectors=2,vectors=8"
+    longembed.load(name, device="cpu").save_pretrained(str(tmp_path / "first"))
+    longembed.load(tmp_path / "first", device="cpu").save_pretrained(str(tmp_path / "second"))
+    for folder in ("first", "second"):
+        text = card_in(tmp_path / folder).text
+        assert f'mteb_longembed.load("{name}")' in text and "`one for 8 tokens`" in text
+
+
 def test_a_licence_without_a_short_name_is_inherited_whole(online, tmp_path) -> None:
     longembed.load("org/bert+pi@128", device="cpu").save_pretrained(str(tmp_path / "longer"))
     longembed.load(tmp_path / "longer", device="cpu").save_pretrained(str(tmp_path / "again"))
@@ -155,9 +164,12 @@ def test_results_without_the_model_are_told_before_anything_is_written(online, r
         export(model, tmp_path / "plain", results=results)
     assert not (tmp_path / "longer").exists() and not (tmp_path / "plain").exists()
     broken = shutil.copytree(results, tmp_path / "broken")
-    next(broken.rglob("LongEmbedPasskey.json")).write_text("{")
-    with pytest.raises(DataError, match=r"LongEmbedPasskey.json is not a result that mteb wrote"):
-        longembed.load("org/bert+pi@64", device="cpu").save_pretrained(str(tmp_path / "x"), results=broken)
+    for content in ("{", "[]"):
+        next(broken.rglob("LongEmbedPasskey.json")).write_text(content)
+        with pytest.raises(DataError, match=r"LongEmbedPasskey.json is not a result that mteb wrote"):
+            longembed.load("org/bert+pi@64", device="cpu").save_pretrained(
+                str(tmp_path / "x"), results=broken
+            )
 
 
 # ---- exported checkpoints ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import torch
 from datasets import Dataset
 
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import DataError, IncompatibleError, InputError
 from mteb_longembed.tuning import trainer as trainer_module
 from mteb_longembed.tuning.settings import TuningSettings
 from mteb_longembed.tuning.trainer import last_complete, tune
@@ -82,6 +82,7 @@ def test_a_run_killed_between_checkpoints_ends_as_if_it_had_not_been(tmp_path, b
     assert last_complete(tmp_path / "cut").name == "checkpoint-2"
     # half a checkpoint, as a kill while writing leaves it, is passed over
     (tmp_path / "cut/checkpoints/checkpoint-4").mkdir()
+    (tmp_path / "cut/checkpoints/checkpoint-4/trainer_state.json").write_text("{}")
     resumed = tune(extended, pairs(), tmp_path / "cut", **settings)
     for name, value in whole.state_dict().items():
         assert torch.allclose(value, resumed.state_dict()[name], atol=1e-6), name
@@ -94,6 +95,23 @@ def test_other_settings_do_not_resume(tmp_path, base, monkeypatch):
         tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
     with pytest.raises(InputError, match=r"other settings \(lr 0.05 before and 0.01 now\)"):
         tune(extended, pairs(), tmp_path / "out", max_steps=1, **dict(SMALL, lr=0.01))
+    with torch.no_grad():
+        extended[0].model.embeddings.word_embeddings.weight.mul_(1.1)
+    with pytest.raises(InputError, match=r"other settings \(model .* before and 'local/"):
+        tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+    (tmp_path / "out/checkpoints/settings.json").write_text("{")
+    with pytest.raises(DataError, match=r"settings.json cannot be read, .* Give another folder"):
+        tune(extended, pairs(), tmp_path / "out", max_steps=1, **SMALL)
+
+
+def test_a_model_is_tuned_on_the_device_that_is_asked_for(tmp_path, base, monkeypatch):
+    devices = []
+    monkeypatch.setattr(
+        trainer_module, "isolate_rows", lambda model: devices.append(model.device.type) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        tune(extend(base, "pi", TARGET), pairs(), tmp_path / "out", device="meta", max_steps=1, **SMALL)
+    assert devices == ["meta"]
 
 
 def test_scores_change_what_is_learned(tmp_path, base):

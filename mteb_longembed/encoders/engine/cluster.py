@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.bases.identity import Identity
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
@@ -78,10 +79,11 @@ class Cluster:
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         gpus = int(sum(node.get("GPU", 0) for node in alive))
         cpus = [int(node["CPU"]) for node in alive if node.get("CPU", 0) >= 1]
-        if self.count and 0 < gpus < self.count:
+        most, what = (gpus, "GPU") if gpus else (sum(cpus), "CPU")
+        if self.count and 0 < most < self.count:
             raise InputError(
-                f"{WORKERS_VARIABLE}=ray:{self.count} asks for {self.count} workers with a GPU each, but the cluster "
-                f"has {gpus} GPUs: use ray:{gpus}, or ray for all of them."
+                f"{WORKERS_VARIABLE}=ray:{self.count} asks for {self.count} workers with a {what} each, but the "
+                f"cluster has {most} {what}s: use ray:{most}, or ray for all of them."
             )
         count = self.count or gpus or max(len(cpus), 1)
         return Workers(model, count, on_gpu=gpus > 0, cpus=cpus_of_a_worker(cpus, count))
@@ -136,8 +138,10 @@ class Workers:
         shared.store = shared.cluster = None
         device = model.device
         # a GPU's tensors cannot be read on a machine without one
-        self._shipped = ray.put(shared.to("cpu"))  # also for those that start again
-        model.to(device)
+        try:
+            self._shipped = ray.put(shared.to("cpu"))  # also for those that start again
+        finally:
+            model.to(device)
         resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
         worker = ray.remote(_Worker).options(
             scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=_DEATHS - 1, **resources
@@ -222,8 +226,8 @@ class ClusterEngine:
         warn_once(self.model, self.reading, first.longest)
 
 
-#: Workers by their model. They end when the model is deleted.
-_WORKERS: WeakKeyDictionary[ClusterModel, Workers] = WeakKeyDictionary()
+#: Workers by their model, with the cluster and what the model was when they started. They end when it is deleted.
+_WORKERS: WeakKeyDictionary[ClusterModel, tuple[Cluster, Identity, Workers]] = WeakKeyDictionary()
 
 
 def engine_for(
@@ -231,13 +235,15 @@ def engine_for(
 ) -> Engine | ClusterEngine:
     """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
 
-    The workers of a cluster start at the first call.
+    The workers of a cluster start at the first call, and again when the model or its cluster has changed.
     """
     if model.cluster is None:
         return Engine(model, device, settings, store)
-    if model not in _WORKERS:
-        _WORKERS[model] = model.cluster.workers(model)
-    return ClusterEngine(model, _WORKERS[model], settings, store)
+    now = model.cluster, model.identity()
+    if model not in _WORKERS or _WORKERS[model][:2] != now:
+        _WORKERS.pop(model, None)  # the old workers end before new ones need their memory
+        _WORKERS[model] = (*now, model.cluster.workers(model))
+    return ClusterEngine(model, _WORKERS[model][-1], settings, store)
 
 
 _THREADS = "OMP_NUM_THREADS"

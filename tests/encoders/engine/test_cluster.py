@@ -216,12 +216,32 @@ def test_an_evaluation_of_which_a_worker_dies_has_the_scores_of_one_process(work
         assert scores[1][name] == pytest.approx(value, abs=1e-6, nan_ok=True), name
 
 
-def test_more_workers_than_gpus_are_refused_and_do_not_wait_without_end(monkeypatch):
-    node = {"Alive": True, "Resources": {"GPU": 2.0, "CPU": 8.0}}
-    ray = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: [node])
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    with pytest.raises(InputError, match=r"asks for 3 workers with a GPU each, .* has 2 GPUs: use ray:2"):
+@pytest.mark.parametrize(("resources", "kind"), [({"GPU": 2.0, "CPU": 8.0}, "GPU"), ({"CPU": 2.0}, "CPU")])
+def test_more_workers_than_devices_are_refused_and_do_not_wait_without_end(monkeypatch, resources, kind):
+    nodes = [{"Alive": True, "Resources": resources}]
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, nodes=lambda: nodes))
+    with pytest.raises(InputError, match=rf"3 workers with a {kind} each, .* has 2 {kind}s: use ray:2"):
         Cluster(count=3).workers(None)
+
+
+def test_workers_start_again_when_the_model_or_its_cluster_has_changed(monkeypatch, base):
+    started = []
+    monkeypatch.setattr(
+        Cluster, "workers", lambda cluster, model: started.append(cluster) or SimpleNamespace()
+    )
+    model = longembed.extend(base, "pi", 64)
+    model.cluster = Cluster(count=1)
+
+    def n_started() -> int:
+        cluster_module.engine_for(model, model.device, SETTINGS, None)
+        return len(started)
+
+    assert (n_started(), n_started()) == (1, 1)
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.1)
+    assert n_started() == 2
+    model.cluster = Cluster(count=2)
+    assert n_started() == 3 and started[-1].count == 2
 
 
 def test_a_worker_measures_memory_without_gradients(monkeypatch, base):
