@@ -37,7 +37,7 @@ from mteb_longembed.reports.tables.paper_tables import (
     variants_table,
 )
 from mteb_longembed.reports.tables.public_ranking import public_table
-from mteb_longembed.reports.tables.table import Table, places_table
+from mteb_longembed.reports.tables.table import Table, sensitivity_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
@@ -180,7 +180,7 @@ def _tables(
         tables += comparison_tables(lines)
     if request.statistics:
         tables.append(statistics_table())
-    return tables + ([_places_table(depths)] if depths else [])
+    return tables + ([_sensitivity_table(depths)] if depths else [])
 
 
 def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_AnswerDepths]) -> list[Drawing]:
@@ -198,13 +198,13 @@ def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_AnswerD
 _AnswerDepths = tuple[Predictions, Sequence[DepthPoint]]
 
 
-def _places_table(depths: Sequence[_AnswerDepths]) -> Table:
+def _sensitivity_table(depths: Sequence[_AnswerDepths]) -> Table:
     rows = []
     for item, points in depths:
         sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
         if sensitivity is not None:
             rows.append((item.model, item.task, len(points), sensitivity))
-    return places_table(rows)
+    return sensitivity_table(rows)
 
 
 @lru_cache(maxsize=4)

@@ -39,21 +39,21 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("-m", "--model", action="extend", nargs="+")
     parser.add_argument("-v", "--verbosity", type=int)
     parser.add_argument("--json", action="store_true")
-    own, rest = parser.parse_known_args(arguments[1:])
-    models = list(dict.fromkeys(own.model or ()))
+    our_options, rest = parser.parse_known_args(arguments[1:])
+    models = list(dict.fromkeys(our_options.model or ()))
     # the user must see a mistake in a name at once; to import mteb takes seconds
     for name in models:
         check_model(name)
     with ExitStack() as stack:
-        if not own.verbosity:
+        if not our_options.verbosity:
             stack.enter_context(silence())
-        if own.json:
+        if our_options.json:
             stack.enter_context(redirect_stdout(sys.stderr))
         args = _parsed(["run", *rest])
         if not models:
             raise InputError("run needs a model, got none: -m e5-base+ntk, or another (mteb-longembed list).")
-        results, readings, failures = _run_all(models, args, own)
-    _print_results(results, readings, failures, str(args.output_folder), own)
+        results, readings, failures = _run_all(models, args, our_options)
+    _print_results(results, readings, failures, str(args.output_folder), our_options)
     return 2 if failures else 0
 
 
@@ -71,7 +71,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def _run_all(
-    models: Sequence[str], args: argparse.Namespace, own: argparse.Namespace
+    models: Sequence[str], args: argparse.Namespace, our_options: argparse.Namespace
 ) -> tuple[list[ModelResult], list[str], dict[str, str]]:
     """Run each model on each task by itself: the results, what was read, and what went wrong by model or task."""
     import mteb
@@ -79,14 +79,14 @@ def _run_all(
 
     from mteb_longembed.encoders.engine.progress import one_bar
 
-    if own.verbosity:
-        level = {1: logging.WARNING, 2: logging.INFO}.get(own.verbosity, logging.DEBUG)
+    if our_options.verbosity:
+        level = {1: logging.WARNING, 2: logging.INFO}.get(our_options.verbosity, logging.DEBUG)
         logging.getLogger("mteb").setLevel(level)
     check_tasks(args.tasks or ())
     check_benchmarks(args.benchmarks or ())
     encode: dict[str, Any] = {} if args.batch_size is None else {"batch_size": args.batch_size}
-    if not own.verbosity:
-        encode["show_progress_bar"] = own.verbosity is None and sys.stderr.isatty()
+    if not our_options.verbosity:
+        encode["show_progress_bar"] = our_options.verbosity is None and sys.stderr.isatty()
     options: dict[str, Any] = {
         "cache": mteb.ResultCache(args.output_folder),
         "co2_tracker": args.co2_tracker,
@@ -94,7 +94,7 @@ def _run_all(
         "encode_kwargs": encode,
         "prediction_folder": args.output_folder if args.save_predictions else args.prediction_folder,
         "num_proc": args.num_proc,
-        "show_progress_bar": bool(own.verbosity),
+        "show_progress_bar": bool(our_options.verbosity),
     }
     results, readings, failures = [], [], {}
     device = args.device if args.device is not None else "cuda" if torch.cuda.is_available() else "cpu"
@@ -109,7 +109,7 @@ def _run_all(
             continue
         for task in tasks:
             label = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
-            lines = own.verbosity is None and not sys.stderr.isatty()
+            lines = our_options.verbosity is None and not sys.stderr.isatty()
             try:
                 with one_bar(None, label, show=lines) if lines else nullcontext():
                     results.append(mteb.evaluate(model, [task], **options))
@@ -152,7 +152,7 @@ def _print_results(
     readings: Sequence[str],
     failures: Mapping[str, str],
     folder: str,
-    own: argparse.Namespace,
+    our_options: argparse.Namespace,
 ) -> None:
     """Print the scores, what was cut, what failed, and what to type next."""
     from mteb_longembed.reports.tables.table import run_table
@@ -164,7 +164,7 @@ def _print_results(
         for split, entries in task.scores.items()
         for entry in entries[:1]
     ]
-    if own.json:
+    if our_options.json:
         scores = [dict(zip(("model", "task", "split", "score"), row, strict=True)) for row in rows]
         output = {"scores": scores, "failed": failures, "results": folder}
         print(json.dumps(output, indent=2))
@@ -174,7 +174,7 @@ def _print_results(
         from mteb_longembed.reports.writers import show
 
         show([run_table(rows)], Console(highlight=False))
-        if own.verbosity != 0:
+        if our_options.verbosity != 0:
             print("\n".join(readings), end="\n\n" if readings else "")
             print(f"Next: mteb-longembed report {Path(folder)}")
     for name, reason in failures.items():

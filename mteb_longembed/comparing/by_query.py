@@ -91,8 +91,8 @@ def sensitivities(
                 rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
                 scores = score_queries(task, split, rankings, read_metric("nDCG@1"))
                 pairs += [(score, by_query[query]) for query, score in scores.items()]
-            points, places = zip(*pairs, strict=True)
-            if (sensitivity := position_sensitivity(points, places)) is not None:
+            points, at_depths = zip(*pairs, strict=True)
+            if (sensitivity := position_sensitivity(points, at_depths)) is not None:
                 table.append((row.name, task.metadata.name, len(pairs), sensitivity))
     return table
 

@@ -70,7 +70,7 @@ class Comparison:
     #: for the base of the best and for BM25, the queries on which the best differs most from it.
     queries: dict[str, list[QueryDifference]]
     #: the position sensitivity by candidate and task, with its number of queries, where depths are known.
-    places: list[tuple[str, str, int, Sensitivity]]
+    sensitivities: list[tuple[str, str, int, Sensitivity]]
     passages: dict[str, PassageScores]  # by candidate, where tasks know which passages answer
 
 

@@ -31,7 +31,7 @@ from mteb_longembed.reports.tables.table import (
     Table,
     interval_cell,
     number_cell,
-    places_table,
+    sensitivity_table,
     text_cell,
 )
 from mteb_longembed.statistics.intervals import Interval
@@ -177,12 +177,14 @@ def query_tables(comparison: Comparison) -> list[Table]:
 def tables(comparison: Comparison) -> list[Table]:
     """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
     labels = _labels(comparison)
-    places = [(labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.places]
+    sensitivities = [
+        (labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.sensitivities
+    ]
     shown = [
         ranking_table(comparison),
         split_table(comparison),
         passage_table(comparison),
-        places_table(places) if places else None,
+        sensitivity_table(sensitivities) if sensitivities else None,
     ]
     return [table for table in shown if table is not None]
 
@@ -220,7 +222,7 @@ def as_json(comparison: Comparison) -> str:
                 "sensitivity": _ends(sensitivity.index.scaled(100)),
                 "noise": 100 * sensitivity.noise,
             }
-            for name, task, n, sensitivity in comparison.places
+            for name, task, n, sensitivity in comparison.sensitivities
         ],
     }
     return json.dumps(plain, indent=1) + "\n"

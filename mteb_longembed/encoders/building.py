@@ -102,8 +102,8 @@ def _private_base(
 def _extended(base: StockModel, resolved: ResolvedModel) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
-    tables_ready = entry is not None and entry.stretch is not None
-    first = LongTransformer.from_transformer(cast("Transformer", base[0]), strategy, extended=tables_ready)
+    is_interpolated = entry is not None and entry.interpolation is not None
+    first = LongTransformer.from_transformer(cast("Transformer", base[0]), strategy, extended=is_interpolated)
     modules: list[nn.Module] = [first, *list(base)[1:]]
     vectors = resolved.vectors
     late = resolved.base.late_interaction
@@ -119,9 +119,9 @@ def _extended(base: StockModel, resolved: ResolvedModel) -> LongModel:
     if not late and ("windows" in strategy.hooks() or vectors is not None):
         pooling = modules[1] if len(modules) > 1 else None
         if not isinstance(pooling, Pooling):
-            what = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
+            reason = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
             raise IncompatibleError(
-                f"{what}, so the base's second module must be a Pooling, "
+                f"{reason}, so the base's second module must be a Pooling, "
                 f"got {'none' if pooling is None else type(pooling).__name__}."
             )
         if vectors is None:
@@ -205,8 +205,8 @@ def load_base(
         check_int8(device)
         dtype, device = "float32", "cpu"
     computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-    texts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    prompts = {key: text for key, text in texts.items() if text is not None}
+    known_prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    prompts = {key: text for key, text in known_prompts.items() if text is not None}
     kind = (base.files.json("config.json") or {}).get("model_type", "")
     with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
         kwargs: dict[str, Any] = {

@@ -49,17 +49,17 @@ print(model.similarity(queries, documents))
 
 
 def extended_card(
-    model: Any, place: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
+    model: Any, name: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
-    """The card of a model that `save_pretrained` or `push_to_hub` writes. `place` is a hub id or a folder's name."""
+    """The card of a model that `save_pretrained` or `push_to_hub` writes. `name` is a hub id or a folder's name."""
     strategy, several = model.first.strategy, isinstance(model, MultiVectorEncoder)
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
-    ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{place}")'
-    theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{place}", trust_remote_code=True)'
+    ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
+    theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
     where = "" if is_repository else f" {_WHERE}"
     package = "'mteb-longembed[peft]'" if adapters_on(model.first.model) else "mteb-longembed"
     parts = [
-        f"# {place}",
+        f"# {name}",
         _made_of(model) + _trained(model),
         f"It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody can mistake it for "
         f"its base.{where}",
@@ -67,25 +67,25 @@ def extended_card(
         _PYTHON.format(lines=ours),
         f"`{cls}` loads it too, if the package is installed:",
         _PYTHON.format(lines=theirs),
-        f"```console\n$ mteb run -m {place if is_repository else './' + place} -t LongEmbedPasskey\n```",
+        f"```console\n$ mteb run -m {name if is_repository else './' + name} -t LongEmbedPasskey\n```",
         _what_it_is(model),
     ]
     if not several and can_be_plain(model.first.family, strategy, model.first.model.config):
         parts.append(
-            f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {place} "
+            f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {name} "
             "FOLDER` writes a plain checkpoint that needs no package of ours, and says how that checkpoint differs."
         )
-    return _assembled(model, place, parts, scores)
+    return _assembled(model, name, parts, scores)
 
 
-def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
+def exported_card(model: Any, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
     """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
     strategy = model.first.strategy
     loading = (
-        f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{place}")'
+        f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     )
     parts = [
-        f"# {place}",
+        f"# {name}",
         _made_of(model) + _trained(model),
         "It was exported by mteb-longembed as a plain sentence-transformers checkpoint and needs no package of ours. "
         f"{_WHERE}",
@@ -100,7 +100,7 @@ def exported_card(model: Any, place: str, lost: Sequence[str], scores: Sequence[
             "The scores below are scores of the extended model, not of this checkpoint.",
             _table(scores),
         ]
-    return _assembled(model, place, parts, () if lost else scores, _TAGS[1:])
+    return _assembled(model, name, parts, () if lost else scores, _TAGS[1:])
 
 
 def _made_of(model: Any) -> str:
@@ -215,7 +215,7 @@ def _table(scores: Sequence[EvalResult]) -> str:
 
 
 def _assembled(
-    model: Any, place: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
+    model: Any, name: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
 ) -> str:
     origin, resolved = model.first.origin, model.resolved
     base_card = {} if resolved is None else card_data(resolved.base.files)
@@ -228,7 +228,7 @@ def _assembled(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*tags, *(["mteb"] if scores else []), *([TRAINED] if _was_trained(model) else [])],
-        model_name=place if scores else None,
+        model_name=name if scores else None,
         eval_results=list(scores) or None,
     )
     if scores:

@@ -173,8 +173,8 @@ class LongTransformer(TextInputs):
         if "windows" not in self.strategy.hooks():
             documents = zip(index.split(counts.tolist()), ends, strict=True)
             index = torch.cat([most_context(document, *end) for document, end in documents])
-        joined = joined_tokens(tokens, index, counts, features["input_ids"].shape)
-        return {**features, self.module_output_name: joined}
+        token_embeddings = joined_tokens(tokens, index, counts, features["input_ids"].shape)
+        return {**features, self.module_output_name: token_embeddings}
 
     def _ends(self, features: Features) -> list[tuple[int, int]]:
         """For each document the numbers of tokens at its start and end that every part of it repeats."""
@@ -275,7 +275,7 @@ class WindowPooling(Pooling):
 def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:
     """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros."""
     padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
-    padded.index_copy_(0, documents.places(shape[1]), tokens)
+    padded.index_copy_(0, documents.padded_indices(shape[1]), tokens)
     return padded.view(*shape, -1)
 
 

@@ -77,8 +77,8 @@ class SpanPooling(WindowPooling):
         vectors = mean_by(span[inside], tokens.flatten(0, 1)[rows], int(counts.sum()))
         empty = (content == 0).nonzero()[:, 0]
         if len(empty):
-            own_vectors = base_vectors[to_device(empty, vectors.device)].to(vectors.dtype)
-            vectors = vectors.index_copy(0, to_device(first[empty], vectors.device), own_vectors)
+            fallback = base_vectors[to_device(empty, vectors.device)].to(vectors.dtype)
+            vectors = vectors.index_copy(0, to_device(first[empty], vectors.device), fallback)
         return vectors, counts
 
 

@@ -30,8 +30,8 @@ class ZooEntry:
         pooling: `mean`, `cls` or `lasttoken`, for a repository without modules.json.
         append_eos: whether every input ends with the end-of-sequence token.
         config: configuration values that replace those of the repository.
-        stretch: the factor by which the position table is interpolated already. Inputs of at most `trained_len`
-            tokens read every `stretch`-th row.
+        interpolation: the factor by which the position table is interpolated already. Inputs of at most `trained_len`
+            tokens read every `interpolation`-th row.
         bundled: folder inside `mteb_longembed/models`, for weights that ship with this package.
         kind: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run.
     """
@@ -44,7 +44,7 @@ class ZooEntry:
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
     append_eos: bool = False
     config: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    stretch: int | None = None
+    interpolation: int | None = None
     bundled: str | None = None
     kind: Literal["hub", "mteb"] = "hub"
 
@@ -73,7 +73,7 @@ ZOO: dict[str, ZooEntry] = {
     # the authors' repository has no modules.json and no tokenizer length
     "e5-rope-base": _entry("dwzhu/e5rope-base", trained_len=512, pooling="mean"),
     # rows 0, 8, ..., 4088 of its table are e5-base's own
-    "e5-base-4k": _entry("dwzhu/e5-base-4k", trained_len=512, pooling="mean", stretch=8),
+    "e5-base-4k": _entry("dwzhu/e5-base-4k", trained_len=512, pooling="mean", interpolation=8),
     "gte-base": _entry("thenlper/gte-base"),
     "bge-base": _entry("BAAI/bge-base-en-v1.5"),
     # no modules.json: masked mean, no normalisation, as its authors publish it

@@ -236,7 +236,7 @@ def _broken(name: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _joined(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
+def _for_all_tables(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
     """A writer of all tables, with an empty line between two of them."""
     return lambda tables: "\n".join(map(write, tables))
 
@@ -244,8 +244,8 @@ def _joined(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
 # Format -> (writer, file suffix).
 WRITERS: dict[str, tuple[Callable[[Sequence[Table]], str], str]] = {
     "terminal": (write_terminal, ".txt"),
-    "markdown": (_joined(_markdown_table), ".md"),
-    "latex": (_joined(_latex_table), ".tex"),
-    "csv": (_joined(_csv), ".csv"),
+    "markdown": (_for_all_tables(_markdown_table), ".md"),
+    "latex": (_for_all_tables(_latex_table), ".tex"),
+    "csv": (_for_all_tables(_csv), ".csv"),
     "json": (write_json, ".json"),
 }

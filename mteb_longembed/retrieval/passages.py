@@ -43,8 +43,8 @@ def passages_of(model: Any, text: str) -> list[Passage]:
     if model.first.split != "token":  # only these ids tell where sentences start
         rows = model.first.token_ids([text], prompt or None)
     (groups,) = tokens_of_vectors(model, rows, prompt or None)
-    places = np.array(offsets).reshape(-1, 2)
-    return [_passage(places[group]) for group in groups]
+    spans = np.array(offsets).reshape(-1, 2)
+    return [_passage(spans[group]) for group in groups]
 
 
 def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
@@ -73,7 +73,7 @@ def pools_vectors(model: Any) -> bool:
     return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], RaggedVectors)
 
 
-def _passage(places: np.ndarray) -> Passage:
+def _passage(spans: np.ndarray) -> Passage:
     # special tokens and the prompt have no characters of the document
-    content = places[places[:, 1] > places[:, 0]]
+    content = spans[spans[:, 1] > spans[:, 0]]
     return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

@@ -111,10 +111,10 @@ def best_documents(
 ) -> tuple[list[list[float]], list[list[int]]]:
     """For each query the scores and the numbers of the best `top_k` documents (all if there are fewer), best first."""
     values = torch.empty(len(queries), 0)
-    places = torch.empty(len(queries), 0, dtype=torch.long)
+    numbers = torch.empty(len(queries), 0, dtype=torch.long)
     for first, scores in scores_by_block(blocks, queries):
-        here = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
-        values, places = torch.cat([values, scores], 1), torch.cat([places, here], 1)
-        values, chosen = values.topk(min(top_k, values.shape[1]), dim=1)
-        places = places.gather(1, chosen)
-    return values.tolist(), places.tolist()
+        block_numbers = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
+        values, numbers = torch.cat([values, scores], 1), torch.cat([numbers, block_numbers], 1)
+        values, order = values.topk(min(top_k, values.shape[1]), dim=1)
+        numbers = numbers.gather(1, order)
+    return values.tolist(), numbers.tolist()

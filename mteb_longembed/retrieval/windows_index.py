@@ -48,7 +48,7 @@ class WindowIndex:
         top_k = min(top_k, self._n_documents)
         queries = np.ascontiguousarray(queries, np.float32)
         scores: list[list[float]] = [[] for _ in queries]
-        places: list[list[int]] = [[] for _ in queries]
+        numbers: list[list[int]] = [[] for _ in queries]
         open_queries = np.arange(len(queries))
         k = min(max(top_k, 1), self._n_vectors)
         n_probe = 0 if self._lists is None else max(self._lists.nlist // PROBED, 1)
@@ -71,12 +71,12 @@ class WindowIndex:
                     is_short |= not filled.all()
                     continue
                 scores[query] = value[firsts].tolist()
-                places[query] = self._owner[vectors[firsts]].tolist()
+                numbers[query] = self._owner[vectors[firsts]].tolist()
             open_queries = np.array(missing, int)
             k = min(2 * k, self._n_vectors)
             if is_short:
                 n_probe *= 2
-        return scores, places
+        return scores, numbers
 
 
 def _divided(index: Any) -> Any:

@@ -145,8 +145,8 @@ def read_passages(path: Path, corpus: Path) -> Passages:
                 f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
                 f"the length of the text, got {_brief(start)} and {_brief(end)}."
             )
-        joined = f"{title} {text}"
-        shift = len(title) + 1 - (len(joined) - len(joined.lstrip()))
+        full_text = f"{title} {text}"
+        shift = len(title) + 1 - (len(full_text) - len(full_text.lstrip()))
         spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])
         spans.append((max(start + shift, 0), end + shift))
     return passages

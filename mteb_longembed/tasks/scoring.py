@@ -72,11 +72,11 @@ def score_queries(
             for query, documents in rankings[subset].items()
             if query in judged and documents
         }
-        before = f"{subset}/" if len(rankings) > 1 else ""
-        scores |= {before + query: 0.0 for query, documents in judged.items() if documents}
+        prefix = f"{subset}/" if len(rankings) > 1 else ""
+        scores |= {prefix + query: 0.0 for query, documents in judged.items() if documents}
         for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
             if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
-                scores[before + score.query_id] = float(score.value)
+                scores[prefix + score.query_id] = float(score.value)
     relevant = [task.dataset[subset][split]["relevant_docs"].values() for subset in rankings]
     if not any(grade > 0 for documents in chain(*relevant) for grade in documents.values()):
         raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")

@@ -32,19 +32,19 @@ class AddedRows(nn.Module):
         kept = kept.to(weight.device)
         self.padding_idx = table.padding_idx
         self.kept: Tensor
-        self.place: Tensor
+        self.row_of_position: Tensor
         self.register_buffer("kept", weight[kept].clone())
         # `forward` looks up the kept rows followed by the new ones
-        self.register_buffer("place", (~kept).long().argsort(stable=True).argsort())
+        self.register_buffer("row_of_position", (~kept).long().argsort(stable=True).argsort())
         self.new = nn.Parameter(weight[~kept].clone())
 
     @property
     def weight(self) -> Tensor:
         """The whole table, `[rows, d]`."""
-        return torch.cat([self.kept, self.new])[self.place]
+        return torch.cat([self.kept, self.new])[self.row_of_position]
 
     def forward(self, ids: Tensor) -> Tensor:
-        return functional.embedding(self.place[ids], torch.cat([self.kept, self.new]))
+        return functional.embedding(self.row_of_position[ids], torch.cat([self.kept, self.new]))
 
     def to_embedding(self) -> nn.Embedding:
         """An ordinary table with the current rows."""

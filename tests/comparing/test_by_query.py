@@ -58,7 +58,7 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
     task = LongEmbedPasskey.variant(n_documents=50)
     task.filter_eval_splits(["test_256"])
     found = compare([Candidate(BM25, "")], task, tmp_path)
-    ((name, task_name, n_queries, made),) = found.places
+    ((name, task_name, n_queries, made),) = found.sensitivities
     scores = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
     corpus = task.dataset["default"]["test_256"]["corpus"]
     depths = dict(zip(corpus["id"], corpus["depth"], strict=True))

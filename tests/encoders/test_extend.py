@@ -173,7 +173,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     where = folder.parent / "grown"
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
-    entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, stretch=8, pooling="mean")
+    entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
     monkeypatch.setattr(
         "mteb_longembed.encoders.bases.checkpoint.entry_of",
         lambda name: entry if name == str(where) else None,

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.paper_tables import main_tables
-from mteb_longembed.reports.tables.table import Cell, Table, places_table
+from mteb_longembed.reports.tables.table import Cell, Table, sensitivity_table
 from mteb_longembed.reports.writers import WRITERS, show
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 from tests.reports.made import rows as rows_of
@@ -180,7 +180,7 @@ def test_at_80_columns_a_name_is_broken_between_its_parts_only() -> None:
     names = ["mini-rope+pcw@4096:center=corpus,short=cut,size=128,vectors=window", "bm25"]
     made = position_sensitivity([float(i % 3 > 0) for i in range(200)], [i / 200 for i in range(200)])
     shown = io.StringIO()
-    places = places_table([(name, "LongEmbedPasskey", 200, made) for name in names])
+    places = sensitivity_table([(name, "LongEmbedPasskey", 200, made) for name in names])
     show([places], Console(file=shown, width=80, color_system=None))
     words = shown.getvalue().split()
     assert words.count("LongEmbedPasskey") == 2 and "vectors=window" in words

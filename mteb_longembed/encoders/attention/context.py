@@ -87,13 +87,13 @@ class PackedDocuments(Documents):
         """`[tokens]` on the device: each token's place in its document."""
         return self.here("positions", lambda: torch.cat([torch.arange(n) for n in self.lengths]))
 
-    def places(self, width: int) -> Tensor:
+    def padded_indices(self, width: int) -> Tensor:
         """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
 
         def make() -> Tensor:
             return torch.cat([row * width + torch.arange(n) for row, n in enumerate(self.lengths)])
 
-        return self.here(("places", width), make)
+        return self.here(("padded indices", width), make)
 
     def spread(self, values: Tensor) -> Tensor:
         owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))

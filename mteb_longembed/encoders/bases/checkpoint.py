@@ -159,9 +159,9 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     carried = None
     if ours:
         carried = carried_in(extension, pooling, path)
-    elif entry is not None and entry.stretch and entry.trained_len:
+    elif entry is not None and entry.interpolation and entry.trained_len:
         # its table is interpolated already, by the rule of `pi`
-        grown = entry.stretch * entry.trained_len
+        grown = entry.interpolation * entry.trained_len
         carried = Carried(get_strategy("pi")(trained_len=entry.trained_len, target_len=grown))
     return Base(
         name=entry.hub_id if entry else local_name(path) if files.local else path,

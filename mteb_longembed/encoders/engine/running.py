@@ -148,7 +148,7 @@ def measured_tokens(run: Callable[[int, int], object], longest: int, device: tor
     count = max(_PROBE // n, 1)
     try:
         run(1, min(n, 64))  # the first run makes workspaces and kernels, which are not measured
-        before = torch.cuda.memory_allocated(device)
+        allocated = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         run(count, n)
         peak = torch.cuda.max_memory_allocated(device)
@@ -158,4 +158,4 @@ def measured_tokens(run: Callable[[int, int], object], longest: int, device: tor
         torch.cuda.empty_cache()
         return FEWEST
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return tokens_that_fit((peak - before) / (count * n), torch.cuda.mem_get_info(device)[0] + kept)
+    return tokens_that_fit((peak - allocated) / (count * n), torch.cuda.mem_get_info(device)[0] + kept)

@@ -86,7 +86,7 @@ class Family:
     def pack(self, features: Features, documents: PackedDocuments) -> Features:
         """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
         shape = features["input_ids"].shape
-        indices = documents.places(shape[1])
+        indices = documents.padded_indices(shape[1])
         packed = {
             key: value.flatten()[indices][None]
             if isinstance(value, Tensor) and value.shape == shape and value.device == indices.device

@@ -76,12 +76,12 @@ class Window:
     """The conclusion from the Passkey scores of one model."""
 
     near: int | None  # tokens after which texts seem to be cut; None: no cut is seen, or it is unclear
-    is_whole: bool = False  # the model finds nearly all answers at every length, so no cut is seen
+    is_complete: bool = False  # the model finds nearly all answers at every length, so no cut is seen
 
     @property
     def label(self) -> str:
         """The conclusion in words, such as `near 512`."""
-        return f"near {self.near:,}" if self.near else NO_CUT if self.is_whole else UNCLEAR
+        return f"near {self.near:,}" if self.near else NO_CUT if self.is_complete else UNCLEAR
 
     def differs_from(self, advertised: float | None) -> bool:
         """Whether the advertised length is at least twice the window, or at most half of it.
@@ -93,7 +93,7 @@ class Window:
             return False
         if self.near is not None:
             return advertised >= MISMATCH * self.near or MISMATCH * advertised <= self.near
-        return self.is_whole and MISMATCH * advertised <= LENGTHS[-1]
+        return self.is_complete and MISMATCH * advertised <= LENGTHS[-1]
 
 
 def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
@@ -106,8 +106,8 @@ def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
     for row in rows:
         values = row.line.by_length["Passkey"]
         for read, lengths in READ.items():
-            is_whole = row.is_open and row.advertised in lengths and set(LENGTHS) <= set(values)
-            if is_whole and _finds_all(values, read):
+            is_complete = row.is_open and row.advertised in lengths and set(LENGTHS) <= set(values)
+            if is_complete and _finds_all(values, read):
                 members.setdefault(read, []).append(values)
     return {
         read: {length: median(values[length] for values in same) for length in LENGTHS}
@@ -120,7 +120,7 @@ def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]
     if not set(LENGTHS) <= set(values):
         return None
     if _finds_all(values, LENGTHS[-1]):
-        return Window(None, is_whole=True)
+        return Window(None, is_complete=True)
     # rounded, because scores are multiples of two points
     distances = {
         read: round(max(abs(values[n] - curve[n]) for n in LENGTHS if n > read), 6)

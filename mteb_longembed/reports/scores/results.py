@@ -130,11 +130,11 @@ def _read_model(folder: Path) -> Model:
     return Model(
         split_model_name(printable(str(name))),
         printable(str(meta.get("revision") or folder.name)),
-        _whole(meta.get("n_parameters")),
-        _whole(meta.get("max_tokens")),
+        _finite_int(meta.get("n_parameters")),
+        _finite_int(meta.get("max_tokens")),
     )
 
 
-def _whole(value: object) -> int | None:
+def _finite_int(value: object) -> int | None:
     # For an input length without limit, mteb writes infinity; no number of parameters or tokens has 300 digits.
     return int(value) if isinstance(value, int | float) and 0 < value < 1e300 else None

@@ -210,7 +210,7 @@ _PLACES_NOTES = (
 )
 
 
-def places_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
+def sensitivity_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
     """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
     rows = []
     for model, task, n_queries, sensitivity in sensitivities:

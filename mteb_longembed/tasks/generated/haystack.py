@@ -108,7 +108,7 @@ class Haystack:
         """The number of words; in a language without spaces, of characters."""
         return len(text.split()) if self.space else len(text)
 
-    def places(self, n: int, draws: Draws, depth: float | None) -> tuple[int, ...]:
+    def draw_ends(self, n: int, draws: Draws, depth: float | None) -> tuple[int, ...]:
         """n random places; if `depth` is given, the first one is the place nearest to it."""
         first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
         return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
@@ -127,9 +127,9 @@ class Haystack:
             "n_words": self.n_words + sum(map(self.count, texts)),
         }
 
-    def _join(self, before: str, after: str) -> str:
-        gap = self.space if before and after and not before[-1].isspace() else ""
-        return before + gap + after
+    def _join(self, left: str, right: str) -> str:
+        gap = self.space if left and right and not left[-1].isspace() else ""
+        return left + gap + right
 
     def _nearest(self, depth: float) -> int:
         target = depth * self.size
@@ -154,10 +154,8 @@ class Corpus(Sequence[Document]):
     'The grass is green. It rains. The sky is blue.'
     """
 
-    def __init__(
-        self, haystack: Haystack, hidden: Sequence[Hidden], places: Sequence[tuple[int, ...]]
-    ) -> None:
-        self._haystack, self.hidden, self._places = haystack, hidden, places
+    def __init__(self, haystack: Haystack, hidden: Sequence[Hidden], ends: Sequence[tuple[int, ...]]) -> None:
+        self._haystack, self.hidden, self._ends = haystack, hidden, ends
 
     @property
     def n_chars(self) -> int:
@@ -170,4 +168,4 @@ class Corpus(Sequence[Document]):
     def __getitem__(self, index: int) -> Document:  # type: ignore[override]  # no slices
         number = range(len(self))[index]
         item = self.hidden[number]
-        return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._places[number])}
+        return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._ends[number])}

@@ -140,7 +140,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
-        positions = [haystack.places(1 + len(item.others), draws, recipe.depth) for item in hidden]
+        positions = [haystack.draw_ends(1 + len(item.others), draws, recipe.depth) for item in hidden]
         asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}

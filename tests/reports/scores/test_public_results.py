@@ -34,7 +34,7 @@ def test_the_window_of_a_model_that_is_known_is_found_without_its_own_scores(mod
     found = window(_values(model), curves)
     assert found is not None
     assert found.near == KNOWN[model]
-    assert found.is_whole == (KNOWN[model] is None)
+    assert found.is_complete == (KNOWN[model] is None)
 
 
 def test_the_curves_are_medians_of_the_models_that_read_so_many_tokens():
@@ -85,8 +85,8 @@ def test_a_missing_length_gives_no_window():
         (Window(512), math.inf, True),
         (Window(8192), 4096, True),
         (Window(8192), 4097, False),
-        (Window(None, is_whole=True), 8192, True),
-        (Window(None, is_whole=True), math.inf, False),
+        (Window(None, is_complete=True), 8192, True),
+        (Window(None, is_complete=True), math.inf, False),
         (Window(None), 32768, False),
         (Window(512), None, False),
     ],
