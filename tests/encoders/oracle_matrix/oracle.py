@@ -184,7 +184,7 @@ class Oracle:
         [self.rotary] = rotary
         # the decorators of types that go by length would undo what is set here
         self.turn: Callable[..., Any] = inspect.unwrap(type(self.rotary).forward)
-        self.base = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
+        self.freqs = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
         self.handed_out: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.rotary.forward = self.rotate
         self.n = 0
@@ -220,7 +220,7 @@ class Oracle:
         if kind in (None, "full_attention"):
             rope = self.config.rope_parameters
             rope = rope if kind is None else rope[kind]
-            inv_freq = self.base[f"{prefix}inv_freq"].double()
+            inv_freq = self.freqs[f"{prefix}inv_freq"].double()
             inv_freq = own_frequencies(rope, inv_freq, self.label, self.n, self.limit)
             changed = frequencies_at(self.label, inv_freq, rope.get("rope_theta", 1e4), self.n)
             setattr(self.rotary, f"{prefix}inv_freq", changed)
