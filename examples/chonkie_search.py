@@ -12,6 +12,6 @@ chunker = SentenceChunker("word", chunk_size=60, chunk_overlap=0)
 # results and indexes are found again as long as you say that the version is the same
 searcher = longembed.search("mini-ape", chunker=(chunker, "v1"))
 searcher.add(DOCUMENTS, DOCUMENTS.values())
-FOUND = [hit.id for hit in searcher.search(QUESTION, k=3)]
+RANKING = [hit.id for hit in searcher.search(QUESTION, k=3)]
 # which is better on your data, chunks or a longer model?
 # longembed.compare("mini-ape", corpus="docs.jsonl", make=100, chunkers={"sentences": (chunker, "v1")})

@@ -16,5 +16,5 @@ collection = chromadb.EphemeralClient().create_collection(
 texts = list(DOCUMENTS.values())
 collection.add(ids=list(DOCUMENTS), embeddings=model.encode_document(texts), documents=texts)
 hits = collection.query(query_embeddings=model.encode_query([QUESTION]), n_results=3)
-FOUND = hits["ids"][0]
-print(FOUND)
+RANKING = hits["ids"][0]
+print(RANKING)

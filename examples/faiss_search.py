@@ -16,5 +16,5 @@ index.add(vectors)
 
 query = model.encode_query([QUESTION], normalize_embeddings=True)
 scores, rows = index.search(query, 3)
-FOUND = [names[row] for row in rows[0]]
-print(FOUND, scores[0])
+RANKING = [names[row] for row in rows[0]]
+print(RANKING, scores[0])

@@ -29,5 +29,5 @@ store.write_documents(reader.run(documents)["documents"])
 asker = SentenceTransformersTextEmbedder(**options, encode_kwargs={"prompt_name": "query"})
 asker.warm_up()
 hits = InMemoryEmbeddingRetriever(store).run(asker.run(QUESTION)["embedding"], top_k=3)
-FOUND = [hit.meta["name"] for hit in hits["documents"]]
-print(FOUND)
+RANKING = [hit.meta["name"] for hit in hits["documents"]]
+print(RANKING)

@@ -11,4 +11,4 @@ import mteb_longembed as longembed
 splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=0, add_start_index=True)
 searcher = longembed.search("mini-ape", chunker=(splitter, "v1"))
 searcher.add(DOCUMENTS, DOCUMENTS.values())
-FOUND = [hit.id for hit in searcher.search(QUESTION, k=3)]
+RANKING = [hit.id for hit in searcher.search(QUESTION, k=3)]

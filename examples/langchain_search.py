@@ -23,16 +23,16 @@ embeddings = HuggingFaceEmbeddings(
 # one vector a document
 documents = [Document(text, metadata={"name": name}) for name, text in DOCUMENTS.items()]
 store = FAISS.from_documents(documents, embeddings)
-FOUND = [found.metadata["name"] for found in store.similarity_search(QUESTION, k=3)]
+RANKING = [hit.metadata["name"] for hit in store.similarity_search(QUESTION, k=3)]
 
 
 # late chunking: the model reads the whole document, and each chunk gets a vector of its own
 def late_chunks(texts, size=400):
     spans = [spans_by_sentences(text, max_chars=size) for text in texts]
-    for text, own, vectors in zip(texts, spans, longembed.encode_spans(model, texts, spans), strict=True):
-        yield from ((text[a:b], vector.tolist()) for (a, b), vector in zip(own, vectors, strict=True))
+    for text, bounds, vectors in zip(texts, spans, longembed.encode_spans(model, texts, spans), strict=True):
+        yield from ((text[a:b], vector.tolist()) for (a, b), vector in zip(bounds, vectors, strict=True))
 
 
 chunk_store = FAISS.from_embeddings(list(late_chunks(list(DOCUMENTS.values()))), embeddings)
 CHUNK = chunk_store.similarity_search(QUESTION, k=1)[0].page_content
-print(FOUND, CHUNK, sep="\n")
+print(RANKING, CHUNK, sep="\n")

@@ -23,6 +23,6 @@ embedding = HuggingFaceEmbedding(
 # each document is one node and is not split
 nodes = [TextNode(text=text, id_=name) for name, text in DOCUMENTS.items()]
 index = VectorStoreIndex(nodes, embed_model=embedding)
-found = index.as_retriever(similarity_top_k=3).retrieve(QUESTION)
-FOUND = [hit.node.node_id for hit in found]
-print(FOUND)
+hits = index.as_retriever(similarity_top_k=3).retrieve(QUESTION)
+RANKING = [hit.node.node_id for hit in hits]
+print(RANKING)

@@ -34,6 +34,6 @@ model.save_pretrained("mini-rope-2k-lora")
 
 loaded = mteb_longembed.load("mini-rope-2k-lora")
 scores = loaded.similarity(loaded.encode_query(QUESTION), loaded.encode_document(list(DOCUMENTS.values())))[0]
-FOUND = [list(DOCUMENTS)[i] for i in scores.argsort(descending=True)]
+RANKING = [list(DOCUMENTS)[i] for i in scores.argsort(descending=True)]
 DIFFERENCE = float(np.abs(loaded.encode(QUESTION) - model.encode(QUESTION)).max())
-print(FOUND, DIFFERENCE)
+print(RANKING, DIFFERENCE)

@@ -17,12 +17,12 @@ model = SentenceTransformer("plain", device="cpu", model_kwargs={"attn_implement
 
 
 class Embedder(torch.nn.Module):
-    def __init__(self, whole):
+    def __init__(self, model):
         super().__init__()
-        self.whole = whole
+        self.model = model
 
     def forward(self, input_ids, attention_mask):
-        return self.whole({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
+        return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
 
 
 def inputs(texts):

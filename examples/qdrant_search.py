@@ -22,10 +22,10 @@ client.create_collection(
     ),
 )
 points = [
-    models.PointStruct(id=number, vector=own.tolist(), payload={"name": name})
-    for number, (name, own) in enumerate(zip(DOCUMENTS, vectors, strict=True))
+    models.PointStruct(id=number, vector=matrix.tolist(), payload={"name": name})
+    for number, (name, matrix) in enumerate(zip(DOCUMENTS, vectors, strict=True))
 ]
 client.upsert("documents", points)
 hits = client.query_points("documents", query=model.encode_query([QUESTION])[0].tolist(), limit=3).points
-FOUND = [hit.payload["name"] for hit in hits]
-print(FOUND)
+RANKING = [hit.payload["name"] for hit in hits]
+print(RANKING)

@@ -157,7 +157,7 @@ class Scale:
     """The sizes of everything, and the device."""
 
     device: str
-    half: tuple[str, ...]
+    half_dtypes: tuple[str, ...]
     size: str = "base"
     lengths: tuple[int, ...] = (512, 4096, 32_768)
     tokens_a_run: int = 262_144
@@ -255,7 +255,7 @@ def kernel_rows(
     q, k, v = (torch.randn(sum(lengths), h, 64, generator=generator) for h in (4, kv_heads, kv_heads))
     # each document alone in fp32 on the CPU, so that packing itself is tested too
     want = alone(q, k, v, lengths)
-    for dtype in ("float32", *scale.half):
+    for dtype in ("float32", *scale.half_dtypes):
         given = [x.to(scale.device, getattr(torch, dtype)) for x in (q, k, v)]
         got = run(*given, lengths).float().cpu()
         yield [f"{name}, {4 // kv_heads} queries a key", dtype, float((got - want).abs().max())]
@@ -301,7 +301,7 @@ def model_rows(
     for key in keys:
         target_len = 512 if key == "none" else target
         want = longembed.extend(base, key, target_len=target_len).encode(texts)
-        for dtype in ("float32", *scale.half):
+        for dtype in ("float32", *scale.half_dtypes):
             model = extended(base, key, target_len, dtype, scale.device)
             yield [f"{name}+{key}", dtype, path_of(model, model.device), cosine(model.encode(texts), want)]
 
@@ -326,7 +326,7 @@ def invariance(make: Callable[..., SentenceTransformer], name: str, scale: Scale
     texts = checked_texts(scale)
     with tempfile.TemporaryDirectory() as folder:
         base = make(512, folder)
-    for dtype in ("float32", *scale.half):
+    for dtype in ("float32", *scale.half_dtypes):
         model = extended(base, "none", 512, dtype, scale.device)
         together = model.encode(texts, normalize_embeddings=True)
         alone = np.stack([model.encode(text, normalize_embeddings=True) for text in texts])
@@ -368,10 +368,10 @@ def end_rows(make: Callable[..., SentenceTransformer], name: str, n: int, scale:
 
 def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
     """The types, attention and unpadding with which sentence-transformers runs."""
-    tried: list[tuple[str, str, bool | None]] = [(dtype, "sdpa", False) for dtype in scale.half]
+    tried: list[tuple[str, str, bool | None]] = [(dtype, "sdpa", False) for dtype in scale.half_dtypes]
     try:
         metadata.version("flash_attn")
-        tried += [(dtype, "flash_attention_2", None) for dtype in scale.half]
+        tried += [(dtype, "flash_attention_2", None) for dtype in scale.half_dtypes]
     except metadata.PackageNotFoundError:
         pass
     return tried
@@ -380,8 +380,8 @@ def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
 def costs(scale: Scale, sheet: Sheet) -> None:
     """(b) The cost of strategies relative to their base."""
     for n in scale.strategy_lengths:
-        for family in speed.PLANS:
-            rows = speed.strategy_rows(family, scale.size, n, scale.rounds, scale.device, scale.half[-1])
+        for kind in speed.PLANS:
+            rows = speed.strategy_rows(kind, scale.size, n, scale.rounds, scale.device, scale.half_dtypes[-1])
             sheet.fill("strategies", speed.STRATEGIES, rows)
 
 
@@ -389,8 +389,8 @@ def shares(scale: Scale, sheet: Sheet) -> None:
     """(c) Utilisation."""
     for n in scale.lengths:
         count = max(scale.tokens_a_run // n, 2)
-        measure = (scale.size, n, count, scale.rounds, scale.device, scale.half[-1])
-        sheet.fill("utilisation", speed.UTILISATION, (speed.utilisation_row(*each) for each in [measure]))
+        measure = (scale.size, n, count, scale.rounds, scale.device, scale.half_dtypes[-1])
+        sheet.fill("utilisation", speed.UTILISATION, (speed.utilisation_row(*args) for args in [measure]))
 
 
 def peaks(scale: Scale, sheet: Sheet) -> None:
@@ -401,7 +401,7 @@ def peaks(scale: Scale, sheet: Sheet) -> None:
 
 def peak_row(strategy: str, n: int, scale: Scale) -> Row:
     """The peak of one document of `n` tokens."""
-    dtype = scale.half[-1] if scale.on_gpu else "float32"
+    dtype = scale.half_dtypes[-1] if scale.on_gpu else "float32"
     mib = speed.peak(scale.size, strategy, n, scale.device, dtype)
     return [strategy, n, mib, 1024 * mib / n]
 
@@ -461,7 +461,7 @@ def machine(scale: Scale) -> dict[str, Any]:
     if scale.on_gpu:
         facts["device"] = torch.cuda.get_device_name(0)
         facts["memory, GiB"] = round(torch.cuda.mem_get_info(0)[1] / 2**30, 1)
-    for dtype in ("float32", *scale.half):
+    for dtype in ("float32", *scale.half_dtypes):
         facts[f"path in {dtype}"] = devices.path(torch.device(scale.device), getattr(torch, dtype))
     return facts
 

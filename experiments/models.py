@@ -72,9 +72,9 @@ BUILDERS = {"ape": build_ape, "rope": build_rope}
 def embed(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
     """Mean-pooled, normalised embeddings of padded ids `(b, n)`."""
     mask = ids != 0
-    whole = bool(mask.all())
-    hidden = model(input_ids=ids, attention_mask=None if whole else mask.long()).last_hidden_state
-    if whole:
+    unpadded = bool(mask.all())
+    hidden = model(input_ids=ids, attention_mask=None if unpadded else mask.long()).last_hidden_state
+    if unpadded:
         pooled = hidden.mean(1)
     else:
         pooled = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)

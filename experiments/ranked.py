@@ -86,12 +86,12 @@ class Measurements:
         encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
         store = getattr(encoder, "store", None)
         began = time.process_time()
-        (found,) = self.cells.run(model, meta, task, split).values()
+        (ndcg_of,) = self.cells.run(model, meta, task, split).values()
         seconds = time.process_time() - began
         data = task.dataset["default"][split]
         line: dict[str, object] = {"revision": str(meta.revision), "split": split}
         line |= {
-            "ranks": "".join(_rank(found[query]) for query in sorted(found)),
+            "ranks": "".join(_rank(ndcg_of[query]) for query in sorted(ndcg_of)),
             "cpu_seconds": round(seconds, 1),
         }
         cost = (

@@ -49,8 +49,8 @@ def sensitivity(line: Line, length: int) -> str:
     data = mteb.get_task(line["task"]).generate(f"test_{length}")  # type: ignore[attr-defined]
     depths = {row["id"]: row["depth"] for row in data["corpus"]}
     asked = sorted(data["relevant_docs"])
-    found = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
-    return f", s {found.index.mean:.2f}" if found and found.index.mean > found.noise else ""
+    result = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
+    return f", s {result.index.mean:.2f}" if result and result.index.mean > result.noise else ""
 
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
@@ -83,14 +83,14 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
 
 def needles(lines: dict[tuple[str, str, str], Line]) -> str:
     """A row for each way to embed: the scores of each needle task by length, and its position sensitivity."""
-    found: dict[str, dict[tuple[str, int], Line]] = {}
+    lines_of_way: dict[str, dict[tuple[str, int], Line]] = {}
     for (name, task, split), line in lines.items():
         if task in NEEDLES.values():
             length = int(split.removeprefix("test_"))
             way = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
-            found.setdefault(way, {})[task, length] = line
+            lines_of_way.setdefault(way, {})[task, length] = line
     rows = ["| way | " + " | ".join(NEEDLES) + " |", "|---|" + "---|" * len(NEEDLES)]
-    for way, cells in sorted(found.items(), key=lambda item: (":" in item[0], item[0] != "none")):
+    for way, cells in sorted(lines_of_way.items(), key=lambda item: (":" in item[0], item[0] != "none")):
         row = []
         for task in NEEDLES.values():
             known = [cells.get((task, length)) for length in LENGTHS]
@@ -136,9 +136,9 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
 
 def replace_part(text: str, name: str, part: str) -> str:
     """The text of the page with another part between two comments."""
-    before, begin, rest = text.partition(f"<!-- {name}: begin -->")
-    _, end, after = rest.partition(f"<!-- {name}: end -->")
-    return f"{before}{begin}\n{part}\n{end}{after}"
+    head, begin, rest = text.partition(f"<!-- {name}: begin -->")
+    _, end, tail = rest.partition(f"<!-- {name}: end -->")
+    return f"{head}{begin}\n{part}\n{end}{tail}"
 
 
 if __name__ == "__main__":

@@ -209,10 +209,10 @@ class Training:
         n = source.choices(list(LENGTHS), list(LENGTHS.values()))[0]
         ids = self.texts.draw(source, n, max(recipe.batch_tokens // (n + 2), 1))
         wanted = self._teacher_layers(ids)
-        found = layers(self.twin, ids, positions(source, n + 2, recipe.jumps), all_layers=recipe.all_layers)
-        errors = [(b - a).square().mean() / a.square().mean() for a, b in zip(wanted, found, strict=True)]
+        outputs = layers(self.twin, ids, positions(source, n + 2, recipe.jumps), all_layers=recipe.all_layers)
+        errors = [(b - a).square().mean() / a.square().mean() for a, b in zip(wanted, outputs, strict=True)]
         loss = recipe.token_loss * torch.stack(errors).mean()
-        loss = loss + recipe.pooled_loss * (1 - cosine(wanted[-1], found[-1]))
+        loss = loss + recipe.pooled_loss * (1 - cosine(wanted[-1], outputs[-1]))
         warm = min(1, (self.step + 1) / max(20, WARM_UP * self.steps))
         for group in self.optimizer.param_groups:
             group["lr"] = PEAK_RATE * warm * (0.5 * (1 + math.cos(math.pi * self.step / self.steps)) + 0.01)
@@ -272,10 +272,10 @@ def passkey(folder: Path, out: Path) -> dict[str, float]:
         task = mteb.get_task(SMALL_TASK, eval_splits=[f"test_{length}"])
         evaluations.prepare(task)
         name = f"{folder}+none@{max(SMALL_LENGTHS)}"
-        found = evaluations.run(
+        by_subset = evaluations.run(
             mteb.get_model(name, device="cpu"), mteb.get_model_meta(name), task, f"test_{length}"
         )
-        scores[str(length)] = 100 * float(np.mean(list(next(iter(found.values())).values())))
+        scores[str(length)] = 100 * float(np.mean(list(next(iter(by_subset.values())).values())))
     return scores
 
 

@@ -186,9 +186,9 @@ def peak(size: str, strategy: str, n: int, device: str = "cpu", dtype: str = "fl
         model.to(device)
         forward(model, 512)
         if device == "cpu":
-            before = resident()
+            start = resident()
             forward(model, n)
-            return resident() - before
+            return resident() - start
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         allocated = torch.cuda.memory_allocated()

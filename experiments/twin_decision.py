@@ -86,7 +86,7 @@ class Decision:
         keys = [(Path(name).name, Path(task).name, _split(task, LENGTHS[0])) for name in names]
         if not all(key in known for key in keys):
             return None
-        best = np.argmax([self._half(known[key], 0).mean() for key in keys])
+        best = np.argmax([self._subset(known[key], 0).mean() for key in keys])
         return self.names(side, task, length)[best]
 
     def measure(self) -> None:
@@ -112,10 +112,10 @@ class Decision:
             else [task]
         )
 
-    def _half(self, line: Line, half: int) -> np.ndarray:
+    def _subset(self, line: Line, start: int) -> np.ndarray:
         """The scores that choose (0) or compare (1) a cell; all of a needle's seed 0 choose."""
         is_needle = line["task"].startswith(("LongEmbedPasskey", "LongEmbedNeedle"))  # of every seed
-        return scores(line) if is_needle else scores(line)[half::2]
+        return scores(line) if is_needle else scores(line)[start::2]
 
     def table(self) -> Iterator[str]:
         """Lines of a Markdown table: for each task and length both choices, their scores and the difference."""
@@ -136,7 +136,7 @@ class Decision:
     def _compared(self, name: str, task: str, split: str) -> np.ndarray:
         keys = [(name, Path(part).name, split) for part in self._compared_tasks(task)]
         lines = [self.measurements.lines[key] for key in keys if key in self.measurements.lines]
-        return np.concatenate([self._half(line, 1) for line in lines]) if lines else np.array([])
+        return np.concatenate([self._subset(line, 1) for line in lines]) if lines else np.array([])
 
     @staticmethod
     def _row(task: str, length: int, tails: dict[str, str], sides: list[np.ndarray]) -> str:

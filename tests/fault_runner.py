@@ -148,8 +148,8 @@ def main() -> None:
             outcome["errors"] += 1
             break
         outcome["finished"] += 1
-        found, n_encoded = json.loads((folder / "scores.json").read_text())
-        equal = found == scores and (folder / "embeddings.npy").read_bytes() == expected
+        stored, n_encoded = json.loads((folder / "scores.json").read_text())
+        equal = stored == scores and (folder / "embeddings.npy").read_bytes() == expected
         outcome["equal"] += equal
         outcome["saved"] += killed_here > 0 and n_encoded < n_all
     print(json.dumps(outcome))

@@ -48,10 +48,10 @@ values = st.recursive(
 DEEP = "[" * 200_000 + "]" * 200_000
 
 
-def places_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every part of a JSON value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, item in items for place in places_of(item, (*path, key)))]
+    return [path, *(part for key, item in items for part in paths_of(item, (*path, key)))]
 
 
 @st.composite
@@ -67,7 +67,7 @@ def damaged_json(draw: st.DrawFn, good: Any) -> str:
         return text[: draw(st.integers(0, len(text)))]
     value = copy.deepcopy(good)
     for _ in range(draw(st.integers(1, 3))):
-        *path, last = draw(st.sampled_from(places_of(value)[1:] or [("x",)]))
+        *path, last = draw(st.sampled_from(paths_of(value)[1:] or [("x",)]))
         owner = value
         for key in path:
             owner = owner[key]
@@ -137,10 +137,10 @@ class Targets:
         return st.tuples(edits.map(edited) | cut | other, st.just(key))
 
     def files(self, folder: Path) -> st.SearchStrategy[tuple[str, str]]:
-        found = [file.relative_to(folder).as_posix() for file in sorted(folder.rglob("*.json"))]
+        names = [file.relative_to(folder).as_posix() for file in sorted(folder.rglob("*.json"))]
         chosen = [
             name
-            for name in found
+            for name in names
             if Path(name).name not in ("tokenizer.json", "model.safetensors.index.json")
         ]
 

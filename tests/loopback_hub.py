@@ -88,8 +88,8 @@ class Repository:
     def card(self) -> dict[str, Any] | None:
         """The data between the two lines of dashes at the top of README.md."""
         text = self.read("README.md") if "README.md" in self.files else b""
-        found = re.match(rb"---\r?\n(.*?)\r?\n---", text, re.S)
-        return yaml.safe_load(found[1]) if found else None
+        match = re.match(rb"---\r?\n(.*?)\r?\n---", text, re.S)
+        return yaml.safe_load(match[1]) if match else None
 
     def parameters(self) -> dict[str, Any] | None:
         """How many parameters of each type the weights in the top folder have. The hub counts no others."""
@@ -132,8 +132,8 @@ class LoopbackHub:
         """
         if isinstance(files, str | Path):
             folder = Path(files)
-            found = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
-            contents: dict[str, Content] = dict(found)
+            paths = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+            contents: dict[str, Content] = dict(paths)
         else:
             contents = {p: data.encode() if isinstance(data, str) else data for p, data in files.items()}
         repository = Repository(repo_id, repo_type, "", contents)
@@ -147,8 +147,8 @@ class LoopbackHub:
     def create(self, repo_id: str, repo_type: str) -> None:
         """Create a repository without files. Raises _Refused if it exists already."""
         if (repo_type, repo_id) in self.repositories:
-            told = f"You already created this {repo_type} repo: {repo_id}"
-            raise _Refused(409, told, url=f"{self.url}/{repo_id}")
+            message = f"You already created this {repo_type} repo: {repo_id}"
+            raise _Refused(409, message, url=f"{self.url}/{repo_id}")
         large = "*.safetensors filter=lfs diff=lfs merge=lfs -text\n"
         self.add(repo_id, {".gitattributes": large}, repo_type)
 
@@ -175,7 +175,7 @@ class LoopbackHub:
 
     def env(self, home: str | Path, **extra: str) -> dict[str, str]:
         """The environment of a subprocess that uses this hub and keeps its caches in `home`."""
-        own = {
+        settings = {
             "HF_ENDPOINT": self.url,
             "HF_HOME": str(home),
             "MTEB_CACHE": str(Path(home) / "mteb"),
@@ -190,7 +190,7 @@ class LoopbackHub:
         }
         drop = r"(?i)(HF_|HUGGING|TRANSFORMERS_|SENTENCE_TRANSFORMERS_HOME|MTEB_).*|.*_proxy"
         kept = {name: value for name, value in os.environ.items() if not re.fullmatch(drop, name)}
-        return kept | own | extra
+        return kept | settings | extra
 
     def patch(self, monkeypatch: Any, home: str | Path) -> None:
         """Point the already imported huggingface_hub and datasets to this hub (pytest's monkeypatch)."""
@@ -294,8 +294,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind not in _KINDS:
             raise _NotFound("EntryNotFound", f"no such route: {path}", None)
         # a repository id is NAME or OWNER/NAME, so the verb is the second or the third part
-        found = re.fullmatch(r"(.+?)/(revision|tree|paths-info|refs|commits)(?:/([^/]+))?(?:/(.*))?", rest)
-        repo_id, verb, revision, inner = found.groups() if found else (rest, "revision", None, None)
+        match = re.fullmatch(r"(.+?)/(revision|tree|paths-info|refs|commits)(?:/([^/]+))?(?:/(.*))?", rest)
+        repo_id, verb, revision, inner = match.groups() if match else (rest, "revision", None, None)
         if revision == "refs" and inner:  # refs/pr/1, refs/convert/parquet
             revision, inner = f"refs/{inner}", None
         repository = self.hub.find(_KINDS[kind], repo_id, revision or "main")
@@ -318,9 +318,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, path: str) -> None:
         route = r"(?:(datasets|spaces)/)?(.+?)/(?:resolve|raw)/(refs/[^/]+/[^/]+|[^/]+)/(.+)"
-        if (found := re.fullmatch(route, path)) is None:
+        if (match := re.fullmatch(route, path)) is None:
             raise _NotFound("EntryNotFound", f"no such page: {path}", None)
-        kind, repo_id, revision, name = found.groups()
+        kind, repo_id, revision, name = match.groups()
         repository = self.hub.find(_KINDS[kind or "models"], repo_id, revision)
         if name not in repository.files:
             raise _NotFound("EntryNotFound", f"no file {name}", repository.sha)
@@ -344,16 +344,16 @@ class _Handler(BaseHTTPRequestHandler):
             repo_id = "/".join(filter(None, (asked.get("organization"), asked["name"])))
             self.hub.create(repo_id, asked.get("type") or "model")
             return {"url": f"{self.hub.url}/{repo_id}", "id": repo_id}
-        if found := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
+        if match := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
             objects = [self._wanted_upload(one) for one in json.loads(body)["objects"]]
             return {"transfer": "basic", "objects": objects}
-        if found := re.fullmatch(r"lfs/([0-9a-f]{64})", path):
-            self.hub.uploaded[found[1]] = body
+        if match := re.fullmatch(r"lfs/([0-9a-f]{64})", path):
+            self.hub.uploaded[match[1]] = body
             return {}
-        found = re.fullmatch(r"api/(\w+)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
-        if found is None:
+        match = re.fullmatch(r"api/(\w+)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
+        if match is None:
             return None
-        kind, repo_id, verb, branch = found.groups()
+        kind, repo_id, verb, branch = match.groups()
         if verb == "branch":
             self.hub.branch(_KINDS[kind], repo_id, branch)
             return {}

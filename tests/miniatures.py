@@ -146,6 +146,6 @@ def build(alias: str, folder: Path) -> Path:
         modules.append(Dense(width, out, bias=False))
         width = out
     modules.append(Normalize())
-    whole = SentenceTransformer(modules=modules, device="cpu", prompts=mini.prompts)
-    whole.save_pretrained(str(folder / "whole"), create_model_card=False)
+    model = SentenceTransformer(modules=modules, device="cpu", prompts=mini.prompts)
+    model.save_pretrained(str(folder / "whole"), create_model_card=False)
     return folder / "whole"

@@ -36,10 +36,10 @@ def rows(task: type[HubRetrieval]) -> dict[str, Rows]:
 
 def save(task: type[HubRetrieval], folder: Path) -> None:
     """Write the three files to disk in the form that `MTEB_LONGEMBED_DATA` needs."""
-    place = folder / task.metadata.dataset["name"]
-    place.mkdir(parents=True)
-    for kind, found in rows(task).items():
-        (place / f"{kind}.jsonl").write_text(_lines(found), encoding="utf-8")
+    target = folder / task.metadata.dataset["name"]
+    target.mkdir(parents=True)
+    for kind, content in rows(task).items():
+        (target / f"{kind}.jsonl").write_text(_lines(content), encoding="utf-8")
 
 
 def _text(number: int, n_chars: float) -> str:
@@ -69,7 +69,7 @@ def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dic
     files, known = {}, []
     for config, splits in configs.items():
         paths = {split: f"{config}/{split}.jsonl" for split in splits}
-        files |= {paths[split]: _lines(found) for split, found in splits.items()}
+        files |= {paths[split]: _lines(content) for split, content in splits.items()}
         listed = [{"split": split, "path": path} for split, path in paths.items()]
         known.append({"config_name": config, "data_files": listed})
     # YAML includes JSON
@@ -100,7 +100,7 @@ def _passkey() -> dict[str, str]:
         "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
         "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
-    return repository({kind: {f"test_{n}": found for n in LENGTHS} for kind, found in kinds.items()})
+    return repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})
 
 
 def _lines(rows: Iterable[Mapping[str, object]]) -> str:

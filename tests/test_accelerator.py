@@ -59,20 +59,20 @@ def test_every_part_ran(report: dict) -> None:
 
 
 def test_numbers_are_those_of_documents_alone_of_full_precision_and_of_sentence_transformers(report) -> None:
-    found = rows(report, "correctness", "kernels")
-    full = [row for row in found if row["type"] == "float32"]
+    kernels = rows(report, "correctness", "kernels")
+    full = [row for row in kernels if row["type"] == "float32"]
     assert len({row["path"] for row in full}) == len(full) == 36
     assert max(row["largest difference"] for row in full) < 1e-5
-    assert max(row["largest difference"] for row in found) < 0.05
+    assert max(row["largest difference"] for row in kernels) < 0.05
     key = "smallest cosine to fp32 on the CPU"
-    found = rows(report, "correctness", "models")
-    assert {row["model"].split("+")[0] for row in found} == {"absolute", "rotary", "causal"}
-    assert min(row[key] for row in found if row["type"] == "float32") > 1 - 1e-5
-    assert min(row[key] for row in found) > 0.99
+    models = rows(report, "correctness", "models")
+    assert {row["model"].split("+")[0] for row in models} == {"absolute", "rotary", "causal"}
+    assert min(row[key] for row in models if row["type"] == "float32") > 1 - 1e-5
+    assert min(row[key] for row in models) > 0.99
     assert max(row["largest difference"] for row in rows(report, "end to end", "encoding")) < 0.1
-    found = rows(report, "recipe", "recipe")
-    assert [row["positions"] for row in found] == ["ape", "rope"]
-    assert all(row["steps"] >= 1 and row["last loss"] > 0 for row in found)
+    recipes = rows(report, "recipe", "recipe")
+    assert [row["positions"] for row in recipes] == ["ape", "rope"]
+    assert all(row["steps"] >= 1 and row["last loss"] > 0 for row in recipes)
 
 
 def test_each_row_says_what_both_sides_used(report: dict) -> None:

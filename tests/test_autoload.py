@@ -46,7 +46,7 @@ def python(code: str, *paths: Path, options: tuple[str, ...] = (), **env: str) -
     )
 
 
-def told(code: str, *paths: Path, **env: str) -> list[str]:
+def imports_seen(code: str, *paths: Path, **env: str) -> list[str]:
     done = python(f"{RECORD}\n{code}\nprint(*told, sep='\\n')", *paths, **env)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
@@ -82,7 +82,7 @@ assert "model_implementations" in inspect.getsource(mteb)
     ],
 )
 def test_mteb_is_told_once_each_time_a_module_has_run(stand_in, code, expected) -> None:
-    assert told(code, ROOT, stand_in) == expected
+    assert imports_seen(code, ROOT, stand_in) == expected
 
 
 def test_mteb_is_told_only_when_it_is_whole_where_threads_import_both_at_once(stand_in) -> None:
@@ -97,11 +97,11 @@ threads = [threading.Thread(target=__import__, args=(name,)) for name in names]
 [t.start() for t in threads]; [t.join() for t in threads]
 """
     for _ in range(5):
-        assert set(told(code, ROOT, stand_in)) == {WHOLE, MODELS}
+        assert set(imports_seen(code, ROOT, stand_in)) == {WHOLE, MODELS}
 
 
 def test_nothing_happens_without_mteb() -> None:
-    assert told("import mteb_longembed", ROOT) == []
+    assert imports_seen("import mteb_longembed", ROOT) == []
     done = python("import mteb_longembed\nimport mteb", ROOT)
     assert done.stderr.strip().endswith("ModuleNotFoundError: No module named 'mteb'")
 
@@ -114,10 +114,10 @@ sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=fail)
 MISSING = "import sys; sys.modules['mteb_longembed.plugin'] = None\n"
 
 
-@pytest.mark.parametrize(("before", "reason"), [(FAILS, " (RuntimeError: registry moved)"), (MISSING, "")])
+@pytest.mark.parametrize(("setup", "reason"), [(FAILS, " (RuntimeError: registry moved)"), (MISSING, "")])
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_a_plugin_that_fails_or_is_missing_is_a_warning_and_mteb_works(stand_in, before, reason, options):
-    done = python(f"{before}import mteb_longembed, mteb; print('fine')", ROOT, stand_in, options=options)
+def test_a_plugin_that_fails_or_is_missing_is_a_warning_and_mteb_works(stand_in, setup, reason, options):
+    done = python(f"{setup}import mteb_longembed, mteb; print('fine')", ROOT, stand_in, options=options)
     assert done.stdout == "fine\n", done.stderr
     assert f"mteb-longembed could not register with mteb{reason}" in done.stderr
     assert "Traceback" not in done.stderr

@@ -56,21 +56,21 @@ def read(results: Path) -> dict[str, TaskResult]:
 
 
 def test_every_task_has_one_ordinary_result_file_with_all_its_splits(results: Path) -> None:
-    found = read(results)
+    by_task = read(results)
     tasks = {task.metadata.name: task for name in BENCHMARKS for task in mteb.get_benchmark(name).tasks}
-    assert set(found) == set(tasks) and len(tasks) == 12
+    assert set(by_task) == set(tasks) and len(tasks) == 12
     for name, task in tasks.items():
-        assert set(found[name].scores) == set(task.metadata.eval_splits), name
-        assert found[name].dataset_revision == task.metadata.revision
-        assert all(rows[0]["main_score"] is not None for rows in found[name].scores.values())
+        assert set(by_task[name].scores) == set(task.metadata.eval_splits), name
+        assert by_task[name].dataset_revision == task.metadata.revision
+        assert all(rows[0]["main_score"] is not None for rows in by_task[name].scores.values())
 
 
 def test_the_same_data_give_the_same_score_under_both_names(results: Path) -> None:
-    found = read(results)
+    by_task = read(results)
     for ours, theirs in SAME_DATA.items():
-        assert found[ours].get_score() == pytest.approx(found[theirs].get_score(), abs=1e-5), ours
+        assert by_task[ours].get_score() == pytest.approx(by_task[theirs].get_score(), abs=1e-5), ours
     # random weights, but documents about one thing each: something is found, so ids and judgements are in order
-    assert found["LongEmbedQMSum"].get_score() > 0.9
+    assert by_task["LongEmbedQMSum"].get_score() > 0.9
 
 
 def lines(results: Path, folder: Path) -> dict[str, dict[str, str]]:
@@ -81,9 +81,9 @@ def lines(results: Path, folder: Path) -> dict[str, dict[str, str]]:
 
 
 def test_the_report_has_a_whole_line_for_either_benchmark(results: Path, tmp_path: Path) -> None:
-    found = lines(results, tmp_path)
-    assert set(found) == {"main-generated", "main-published"}
-    for line in found.values():
+    sections = lines(results, tmp_path)
+    assert set(sections) == {"main-generated", "main-published"}
+    for line in sections.values():
         assert line["Model"] == MODEL
         scores = [float(line[column]) for column in COLUMN_BY_KEY]
         assert float(line["Average"]) == pytest.approx(sum(scores) / 6, abs=1e-3)
@@ -97,8 +97,8 @@ def test_the_report_shows_a_half_run_as_partial(results: Path, tmp_path: Path) -
     needle.write_text(json.dumps(content))
     for name in ("LEMBQMSumRetrieval", "LongEmbedQMSum"):
         next(copy.rglob(f"{name}.json")).unlink()
-    found = lines(copy, tmp_path / "tables")
-    for line in found.values():
+    sections = lines(copy, tmp_path / "tables")
+    for line in sections.values():
         assert line["Average"] == "" and "QMSum" not in line  # a column without any result is left out
-    assert re.fullmatch(r"Needle \d\.\d \(7/8\); Average \(4/6\)", found["main-generated"]["Partial"])
-    assert found["main-published"]["Partial"] == "Average (5/6)"
+    assert re.fullmatch(r"Needle \d\.\d \(7/8\); Average \(4/6\)", sections["main-generated"]["Partial"])
+    assert sections["main-published"]["Partial"] == "Average (5/6)"

@@ -56,11 +56,11 @@ def test_a_wrong_command_line_is_a_usage_error(arguments, capsys) -> None:
 
 
 def test_an_error_of_ours_or_an_interrupt_is_one_sentence_and_a_status(monkeypatch, capsys) -> None:
-    told = "the target must be a number, got 'x'."
-    for error, status, said in ((InputError(told), 2, told), (KeyboardInterrupt(), 130, "interrupted.")):
+    text = "the target must be a number, got 'x'."
+    for error, status, line in ((InputError(text), 2, text), (KeyboardInterrupt(), 130, "interrupted.")):
         monkeypatch.setattr(listing, "main", Mock(side_effect=error))
         assert cli.main(["list"]) == status
-        assert capsys.readouterr().err == f"mteb-longembed: {said}\n"
+        assert capsys.readouterr().err == f"mteb-longembed: {line}\n"
 
 
 def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
@@ -97,7 +97,7 @@ def test_registered_json_is_what_the_registries_say() -> None:
     # families with the same kind of positions have the same strategies
     families = {family.name: family for family in FAMILIES}
     fits = {
-        name: [key for key, kind in STRATEGIES.items() if each.fits(kind)] for name, each in families.items()
+        name: [key for key, kind in STRATEGIES.items() if cls.fits(kind)] for name, cls in families.items()
     }
     metas = [task.metadata for task in TASKS]
     want = {
@@ -128,11 +128,11 @@ def test_a_million_objects_that_imports_make_are_searched_for_garbage_a_few_time
 
 def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert cli.main(["list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["strategy"] for row in found["strategies"]] == list(STRATEGIES)
-    assert {row["alias"]: row["model"] for row in found["models"]} == {a: e.hub_id for a, e in ZOO.items()}
-    assert [row["task"] for row in found["tasks"]] == [task.metadata.name for task in TASKS]
-    fits = {row["positions"]: row["strategies"] for row in found["fit"]}
+    output = json.loads(capsys.readouterr().out)
+    assert [row["strategy"] for row in output["strategies"]] == list(STRATEGIES)
+    assert {row["alias"]: row["model"] for row in output["models"]} == {a: e.hub_id for a, e in ZOO.items()}
+    assert [row["task"] for row in output["tasks"]] == [task.metadata.name for task in TASKS]
+    fits = {row["positions"]: row["strategies"] for row in output["fit"]}
     assert "se" in fits["rotary"] and "se" not in fits["absolute"]
 
 
@@ -166,12 +166,12 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, hub, tmp_pa
     env = hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
     command = ["-m", "mteb", "run", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
     stock.run(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
-    found = results(tmp_path / "results")
+    stored = results(tmp_path / "results")
     folder = f"intfloat__e5-base-v2+ntk@1024/{REVISION}-{ALGORITHM}/LongEmbedPasskey.json"
-    assert list(found) == [folder] and list(found[folder]) == ["test_256"]
+    assert list(stored) == [folder] and list(stored[folder]) == ["test_256"]
 
     # the full name is the same model: nothing runs again, and the hub is not even asked for weights
     hub.requests.clear()
-    again = [*command, "-m", "intfloat/e5-base-v2+ntk@1024"]
-    stock.run(*again, env=env, cwd=tmp_path)
-    assert results(tmp_path / "results") == found
+    repeated = [*command, "-m", "intfloat/e5-base-v2+ntk@1024"]
+    stock.run(*repeated, env=env, cwd=tmp_path)
+    assert results(tmp_path / "results") == stored

@@ -105,8 +105,8 @@ def test_a_changed_folder_is_described_again(base: Path) -> None:
 
 
 def test_listing_candidates_again_prints_each_name_once_and_opens_one_file_for_each() -> None:
-    found = candidates_of("mini-rope")
-    again = cost(lambda: candidates_of("mini-rope"))
-    assert again.calls["ModelSpec.parse"] == len(found)
-    assert again.opened.total() <= len(found)
-    assert again.calls.total() <= 400 * len(found)
+    candidates = candidates_of("mini-rope")
+    repeated = cost(lambda: candidates_of("mini-rope"))
+    assert repeated.calls["ModelSpec.parse"] == len(candidates)
+    assert repeated.opened.total() <= len(candidates)
+    assert repeated.calls.total() <= 400 * len(candidates)

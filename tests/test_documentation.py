@@ -77,9 +77,9 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
 def test_every_arrow_of_the_picture_is_an_import_that_goes_down() -> None:
     pictures = module(DOCS / "pictures.py")
     graph = grimp.build_graph("mteb_longembed", exclude_type_checking_imports=True, cache_dir=None)
-    rows = {room: place for place, row in enumerate(pictures.floors("floors")) for room in row}
-    for place, row in enumerate(pictures.floors("encoders")):
-        rows |= {f"encoders.{room}": place for room in row}
+    rows = {room: floor for floor, row in enumerate(pictures.floors("floors")) for room in row}
+    for floor, row in enumerate(pictures.floors("encoders")):
+        rows |= {f"encoders.{room}": floor for room in row}
     for importer, imported in pictures.ARROWS:
         assert rows[importer] < rows[imported], (importer, imported)
         names = {"importer": f"mteb_longembed.{importer}", "imported": f"mteb_longembed.{imported}"}
@@ -129,7 +129,7 @@ def test_the_table_of_families_is_what_fits(name) -> None:
 def written(tmp_path, monkeypatch):
     """The files of `extending.md`, each loaded as its reader would; registries go back afterwards."""
     monkeypatch.setattr(families, "FAMILIES", families.FAMILIES)
-    before = dict(STRATEGIES)
+    original = dict(STRATEGIES)
 
     def load(name: str):
         blocks = dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page("extending.md"), re.DOTALL))
@@ -138,7 +138,7 @@ def written(tmp_path, monkeypatch):
 
     yield load
     STRATEGIES.clear()
-    STRATEGIES.update(before)
+    STRATEGIES.update(original)
 
 
 def test_the_strategy_of_the_docs_folds_positions(written) -> None:
@@ -227,15 +227,15 @@ def test_the_readme_links_to_every_page_and_names_every_command() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_link_command_module_and_file_that_a_page_names_exists(path) -> None:
-    whole = path.read_text(encoding="utf-8")
-    text = re.sub(r"```.*?```", "", whole, flags=re.DOTALL)
+    content = path.read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```", "", content, flags=re.DOTALL)
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", text):
         assert (path.parent / target).exists(), target
-    assert set(re.findall(r"(?:`|\$ |/)mteb-longembed ([a-z][a-z-]+)", whole)) <= {"run", *cli.COMMANDS}
-    now = re.sub(r"^\| `mteb_longembed.encoders.black_box`.*$", "", whole, flags=re.MULTILINE)
+    assert set(re.findall(r"(?:`|\$ |/)mteb-longembed ([a-z][a-z-]+)", content)) <= {"run", *cli.COMMANDS}
+    now = re.sub(r"^\| `mteb_longembed.encoders.black_box`.*$", "", content, flags=re.MULTILINE)
     for named in set(re.findall(r"\bmteb_longembed((?:\.\w+)+)(?!\w|/|-)", now)) - {".pth", ".start"}:
         pkgutil.resolve_name(f"mteb_longembed{named}")
     for named in re.findall(r"`([\w.]+/[\w/]+\.py)`", text):
         assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
-    for named in re.findall(r"python -m (experiments\.\w+)", whole):
+    for named in re.findall(r"python -m (experiments\.\w+)", content):
         assert (ROOT / f"{named.replace('.', '/')}.py").exists(), named

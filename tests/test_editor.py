@@ -34,10 +34,10 @@ def test_a_type_checker_finds_five_mistakes_and_knows_both_kinds_of_models(tmp_p
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "script.py"]
     # mypy does not find a package that is installed as editable
     env = {**os.environ, "MYPYPATH": str(Path(__file__).parents[1])}
-    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True).stdout
-    wrong = {place for place, line in enumerate(SCRIPT.splitlines(), 1) if "# wrong" in line}
-    assert {int(line) for line in re.findall(r"script\.py:(\d+): error", told)} == wrong and len(wrong) == 5
-    kinds = re.findall(r'Revealed type is ".*\.(\w+)"', told)
+    output = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True).stdout
+    wrong = {number for number, line in enumerate(SCRIPT.splitlines(), 1) if "# wrong" in line}
+    assert {int(line) for line in re.findall(r"script\.py:(\d+): error", output)} == wrong and len(wrong) == 5
+    kinds = re.findall(r'Revealed type is ".*\.(\w+)"', output)
     assert kinds == ["SentenceTransformer", "MultiVectorEncoder"] * 2
 
 

@@ -55,12 +55,12 @@ def test_every_example_is_tested_and_at_most_forty_lines_long() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NEEDS if name.endswith("_search")])
 def test_the_right_document_comes_first(name, run) -> None:
-    found = run(name)
-    assert found["FOUND"][0] == "library"
-    assert sorted(found["FOUND"]) == ["harbour", "library", "station"]
-    assert found.get("FOUND_BY_ONE", ["library"])[0] == "library"
-    if "CHUNK" in found:
-        assert "90577" in found["CHUNK"]
+    variables = run(name)
+    assert variables["RANKING"][0] == "library"
+    assert sorted(variables["RANKING"]) == ["harbour", "library", "station"]
+    assert variables.get("RANKING_BY_ONE", ["library"])[0] == "library"
+    if "CHUNK" in variables:
+        assert "90577" in variables["CHUNK"]
 
 
 EXPORTED = [f"mini-ape+{key}" for key in ("pi", "ntk", "rp")]
@@ -73,5 +73,5 @@ def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
 
 
 def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
-    found = run("lora_training", "2")
-    assert found["FOUND"][0] == "library" and found["DIFFERENCE"] < 1e-6
+    variables = run("lora_training", "2")
+    assert variables["RANKING"][0] == "library" and variables["DIFFERENCE"] < 1e-6

@@ -63,10 +63,10 @@ def model(request: pytest.FixtureRequest, base: SentenceTransformer) -> Sentence
 
 def check(model: SentenceTransformer, texts: list[str], prompt: str | None, batch_size: int) -> None:
     """Every document finite, and the same as alone."""
-    found = model.encode(texts, prompt=prompt, batch_size=batch_size)
-    assert found.shape == (len(texts), 32)
-    assert np.isfinite(found).all()
-    for text, embedding in zip(texts, found, strict=True):
+    vectors = model.encode(texts, prompt=prompt, batch_size=batch_size)
+    assert vectors.shape == (len(texts), 32)
+    assert np.isfinite(vectors).all()
+    for text, embedding in zip(texts, vectors, strict=True):
         assert np.allclose(model.encode(text, prompt=prompt), embedding, atol=1e-5)
 
 
@@ -99,11 +99,11 @@ def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceT
 def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str, n_bytes: int) -> None:
     text = piece * (n_bytes // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
-    found = model.encode([text, "aa"])
-    assert np.isfinite(found).all()
+    vectors = model.encode([text, "aa"])
+    assert np.isfinite(vectors).all()
     # a single word of any length is one unknown token
     start = text[:5000]
-    assert np.allclose(found, model.encode([start, "aa"]), atol=1e-5)
+    assert np.allclose(vectors, model.encode([start, "aa"]), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte_bpe", "llama_bpe"])
@@ -148,5 +148,5 @@ def test_no_texts_give_an_empty_array_of_the_models_width(encoder: LongEncoder) 
     empty = Dataset.from_dict({"id": [], "text": [], "title": []})
     task = LongEmbedPasskey()
     loader = create_dataloader(empty, task_metadata=task.metadata, prompt_type=None)
-    found = encoder.encode(loader, task_metadata=task.metadata, hf_split="test_256", hf_subset="default")
-    assert found.shape == (0, 32)
+    vectors = encoder.encode(loader, task_metadata=task.metadata, hf_split="test_256", hf_subset="default")
+    assert vectors.shape == (0, 32)

@@ -112,9 +112,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("place", ["model.safetensors", "config.json", "modules.json"])
+@pytest.mark.parametrize("file_name", ["model.safetensors", "config.json", "modules.json"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, monkeypatch, fault, place):
+def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, monkeypatch, fault, file_name):
     tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
     answer, words = FAULTS[fault]
     slept: list[float] = []
@@ -122,10 +122,10 @@ def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, mon
     with LoopbackHub() as online:
         online.add("somebody/tiny", tmp_path / "tiny" / "model")
         online.patch(monkeypatch, tmp_path / "home")
-        online.fault = lambda handler, path: path.endswith(f"/{place}") and (answer(handler), True)[1]
-        with pytest.raises(HubError, match=words) as told:
+        online.fault = lambda handler, path: path.endswith(f"/{file_name}") and (answer(handler), True)[1]
+        with pytest.raises(HubError, match=words) as error:
             longembed.load("somebody/tiny+pi@64:trained_len=16")
-        assert online.url in str(told.value) and str(told.value).count(". ") == 0
+        assert online.url in str(error.value) and str(error.value).count(". ") == 0
         assert sum(slept) < 15
         online.fault = None
         assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)

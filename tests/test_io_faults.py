@@ -61,7 +61,7 @@ def _shorten(data: dict, n: int = 6) -> None:
     """Keep a few queries and their documents."""
     kept = list(data["relevant_docs"])[:n]
     data["relevant_docs"] = {query: data["relevant_docs"][query] for query in kept}
-    documents = {document for found in data["relevant_docs"].values() for document in found}
+    documents = {document for judged in data["relevant_docs"].values() for document in judged}
     data["queries"] = data["queries"].filter(lambda row: row["id"] in kept)
     data["corpus"] = data["corpus"].filter(lambda row: row["id"] in documents)
 
@@ -93,11 +93,11 @@ def inject(run: SmallRun, work: Path, sample: int | None) -> tuple[int, list[str
     Raises:
         AssertionError: naming every fault that did harm.
     """
-    whole = work / "whole"
-    with Faults(whole).injected() as faults:
-        run.evaluate(whole)
+    full = work / "whole"
+    with Faults(full).injected() as faults:
+        run.evaluate(full)
     calls = faults.calls
-    expected, files = run.outcome(whole), run.files(whole)
+    expected, files = run.outcome(full), run.files(full)
     chosen = [(number, error) for number in range(len(calls)) for error in ERRORS]
     if sample is not None:
         chosen = random.Random(3).sample(chosen, sample)

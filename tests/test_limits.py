@@ -15,8 +15,8 @@ def test_sums_in_any_order_stay_inside(terms):
     one_by_one = torch.zeros(50)
     for column in numbers.T:
         one_by_one += column
-    for found in (numbers.sum(1), numbers.flip(1).sum(1), one_by_one):
-        assert (found - exact).abs().max() < limit(terms, size)
+    for total in (numbers.sum(1), numbers.flip(1).sum(1), one_by_one):
+        assert (total - exact).abs().max() < limit(terms, size)
 
 
 def test_a_vector_that_is_off_in_one_number_is_named_with_its_distance():

@@ -93,11 +93,11 @@ def test_startup_and_both_front_doors_work(installed) -> None:
 
 def test_uninstalling_leaves_nothing_behind(wheel, tmp_path) -> None:
     environment = environments.create(tmp_path / "env")
-    before = set(environment.site_packages.rglob("*"))
+    original = set(environment.site_packages.rglob("*"))
     environment.install(wheel)
     environment.pip("uninstall", "--yes", "mteb-longembed")
     left = {path for path in environment.site_packages.rglob("*") if "__pycache__" not in path.parts}
-    assert left <= before
+    assert left <= original
     assert environment.attempt("-c", "import mteb_longembed").returncode != 0
 
 

@@ -117,8 +117,8 @@ def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compar
     assert "of 1 query, so there are no intervals" in " ".join(printed.split())
     assert {"63.1", "100.0"} <= set(printed.split())  # so a difference was tested
     assert cli.main(["report", str(tmp_path / "out")]) == 2
-    (told,) = capsys.readouterr().err.strip().splitlines()
-    assert told.endswith("compare writes its own page.")
+    (message,) = capsys.readouterr().err.strip().splitlines()
+    assert message.endswith("compare writes its own page.")
 
 
 def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
@@ -140,14 +140,14 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     tiny.sentence_transformer("bert", tmp_path / "tiny")
     model = str(tmp_path / "tiny" / "model")
     options = {"corpus": "docs.jsonl", "make": 8, "strategies": ["gp", "se"], "bm25": False}
-    found = mteb_longembed.compare(model, **options, show=False, say=lambda _: None)
-    assert f"se does not fit {model} and is left out." in found.left_out
+    result = mteb_longembed.compare(model, **options, show=False, say=lambda _: None)
+    assert f"se does not fit {model} and is left out." in result.left_out
     command = ["compare", model, "--corpus", "docs.jsonl", "--make-queries", "8", "--strategies", "gp"]
     assert cli.main([*command, "--no-bm25", "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in written["candidates"]] == [row.name for row in found.rows]
-    assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in found.rows]
-    assert written["recommendation"]["sentences"] == list(found.recommendation.sentences)
+    assert [row["name"] for row in written["candidates"]] == [row.name for row in result.rows]
+    assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in result.rows]
+    assert written["recommendation"]["sentences"] == list(result.recommendation.sentences)
 
 
 def test_a_page_without_figures_says_so_and_bm25_draws_no_bars(base, files, tmp_path) -> None:
@@ -168,8 +168,8 @@ def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_p
     files = {name: data / path for name, path in paths.items()}
     options = {"strategies": ["gp"], "bm25": False, "show": False, "say": lambda _: None, "folder": tmp_path}
     made = mteb_longembed.Data.from_files(**files)
-    found = mteb_longembed.compare(base, made, **options), mteb_longembed.compare(base, **files, **options)
-    scores = [{row.name: row.score for row in one.rows} for one in found]
+    results = mteb_longembed.compare(base, made, **options), mteb_longembed.compare(base, **files, **options)
+    scores = [{row.name: row.score for row in one.rows} for one in results]
     assert scores[0] == scores[1] and len(scores[0]) == 2
     assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
     with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):

@@ -14,7 +14,7 @@ def around(mean: float) -> Interval:
     return Interval(mean, mean - 5, mean + 5)
 
 
-FOUND = Diagnosis(
+RESULT = Diagnosis(
     task="Some",
     score="nDCG@10",
     curves={"a": {128: around(40), 512: around(79)}, "b": {128: around(10), 512: around(20)}},
@@ -25,7 +25,7 @@ FOUND = Diagnosis(
 
 
 def test_table_has_scores_and_the_share_of_longer_documents() -> None:
-    table = diagnosing.to_table(FOUND)
+    table = diagnosing.to_table(RESULT)
     assert table.header == ("tokens read", "a", "b", "longer documents (%)")
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["128", "40.0", "10.0", "75"],
@@ -44,7 +44,7 @@ def test_table_has_scores_and_the_share_of_longer_documents() -> None:
 def test_figure_and_data_are_written(tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("matplotlib")
     asked = []
-    monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or FOUND)
+    monkeypatch.setattr("mteb_longembed.tasks.diagnose.diagnose", lambda *args: asked.append(args) or RESULT)
     line = ["diagnose", "-t", "Some", "-m", "a", "-m", "b", "--lengths", "128,512", "--figures"]
     line.append(str(tmp_path / "figures"))
     assert cli.main(line) == 0
@@ -52,9 +52,9 @@ def test_figure_and_data_are_written(tmp_path, monkeypatch, capsys) -> None:
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
     assert "tokens read" in capsys.readouterr().out
     assert cli.main([*line, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["document_lens"] == [100, 200, 400, 900]
-    assert told["curves"]["a"]["128"] == {"mean": 40, "low": 35, "high": 45}
+    output = json.loads(capsys.readouterr().out)
+    assert output["document_lens"] == [100, 200, 400, 900]
+    assert output["curves"]["a"]["128"] == {"mean": 40, "low": 35, "high": 45}
 
 
 def test_lengths_are_numbers_with_commas_between(capsys) -> None:

@@ -28,20 +28,20 @@ def test_everything_is_in_the_json(quick, capsys, monkeypatch) -> None:
     (quick / "store" / "ab").mkdir(parents=True)
     (quick / "store" / "ab" / "one.rec").write_bytes(bytes(1000))
     assert cli.main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["versions"]["torch"] == metadata.version("torch")
-    assert found["hub"]["answers"] is False and found["hub"]["offline mode (HF_HUB_OFFLINE)"] is True
-    assert found["store"] == {"folder": str(quick / "store"), "bytes": 1000, "limit in bytes": 2 << 30}
-    folders = {section["folder"] for section in found["caches"].values()}
+    output = json.loads(capsys.readouterr().out)
+    assert output["versions"]["torch"] == metadata.version("torch")
+    assert output["hub"]["answers"] is False and output["hub"]["offline mode (HF_HUB_OFFLINE)"] is True
+    assert output["store"] == {"folder": str(quick / "store"), "bytes": 1000, "limit in bytes": 2 << 30}
+    folders = {section["folder"] for section in output["caches"].values()}
     assert folders == {str(quick / "hub"), str(quick / "mteb")}
-    assert found["problems"] == []
+    assert output["problems"] == []
 
 
 def test_each_family_has_its_path_and_the_reason(quick) -> None:
-    found = doctor.devices()["cpu"]
+    paths = doctor.devices()["cpu"]
     flash = "padded batches, scaled_dot_product_flash_attention_for_cpu"
     for dtype in ("float32", "bfloat16"):
-        assert found[dtype] == {
+        assert paths[dtype] == {
             "absolute and rotary": flash,
             "mpnet and roformer": flash,
             "t5": "padded batches, scaled_dot_product_attention, biases in blocks",
@@ -68,9 +68,9 @@ def test_the_kernel_that_is_named_is_the_one_that_runs(quick) -> None:
 )
 def test_on_a_gpu_it_says_what_half_precision_is_for(capability, dtype, paths, why) -> None:
     with Accelerator("GPU", capability=capability).present() as gpu:
-        found = doctor._paths(str(gpu.device))[dtype]
-    assert all(said in found[name] for name, said in paths.items())
-    assert (why is None) == ("why padded" not in found) and (why or "") in found.get("why padded", "")
+        reported = doctor._paths(str(gpu.device))[dtype]
+    assert all(path in reported[name] for name, path in paths.items())
+    assert (why is None) == ("why padded" not in reported) and (why or "") in reported.get("why padded", "")
 
 
 def test_a_problem_is_a_sentence_and_status_one(quick, capsys, monkeypatch) -> None:

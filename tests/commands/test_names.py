@@ -85,8 +85,8 @@ def test_a_command_takes_a_kind_of_name_or_refuses_it_in_one_sentence(
     line = COMMANDS[command].replace("NAME", KINDS[kind]).replace("OUT", str(tmp_path / "out"))
     for word, path in paths.items():
         line = line.replace(word, str(shelf / path))
-    status, told = cli.main(line.split()), capsys.readouterr().err
-    sentences = [text for text in told.splitlines() if text.startswith("mteb-longembed: ")]
+    status, output = cli.main(line.split()), capsys.readouterr().err
+    sentences = [text for text in output.splitlines() if text.startswith("mteb-longembed: ")]
     if (command, kind) in REFUSED:
         assert status == 2 and REFUSED[command, kind] in sentences[-1]
     else:

@@ -60,8 +60,8 @@ def test_figures_and_page_are_written(tmp_path, capsys):
 def test_the_page_shows_ones_own_models_first_and_folds_the_public_ones(tmp_path, capsys):
     _run(DATA / "results", "--published", "--format", "csv", "--html", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    own, public = page.index('<section id="main-generated"'), page.index('<section id="published"')
-    assert own < public
+    generated, public = page.index('<section id="main-generated"'), page.index('<section id="published"')
+    assert generated < public
     assert "<details>" in page[public : page.index("<table", public)]
     assert capsys.readouterr().out.startswith("#,Model,Numbers")  # other formats rank all in the first table
 
@@ -71,8 +71,8 @@ def test_files_of_strangers_neither_end_a_report_nor_leave_its_folder(tmp_path, 
     results, out = tmp_path / "results", tmp_path / "out"
     names = ("../../x+none@512", "../../x+pi@4096", "a/$b$\x1b[31m\n# c\ud800+ntk@1k", "a" * 200)
     for i, name in enumerate(names):
-        found = {"name": "m", "date": 1767261600.25}
-        path = write_result(results / str(i), "LongEmbedPasskey", {"test_256": 0.5}, **found)
+        options = {"name": "m", "date": 1767261600.25}
+        path = write_result(results / str(i), "LongEmbedPasskey", {"test_256": 0.5}, **options)
         (path.parent / "model_meta.json").write_text(json.dumps({"name": name, "revision": "r"}))
     (path.parent / "LongEmbedQMSum.json").write_text("[" * 100_000)
     for format_ in WRITERS:
@@ -157,8 +157,8 @@ def test_a_folder_that_cannot_be_is_one_sentence(option, monkeypatch, tmp_path):
     file = tmp_path / "there"
     file.write_text("kept")
     target = file / "report.html" if option == "--html" else file
-    told = f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$"
-    with pytest.raises(InputError, match=told):
+    message = f"^what {option} writes into is a folder, but .*there' is a file: give another folder.$"
+    with pytest.raises(InputError, match=message):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
 
@@ -166,8 +166,8 @@ def test_a_folder_that_cannot_be_is_one_sentence(option, monkeypatch, tmp_path):
         raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    told = f"^what {option} writes into cannot be made at .*: No such file or directory.$"
-    with pytest.raises(InputError, match=told):
+    message = f"^what {option} writes into cannot be made at .*: No such file or directory.$"
+    with pytest.raises(InputError, match=message):
         _run(DATA / "results", option, tmp_path / "x" / "y")
 
 

@@ -40,10 +40,10 @@ def names(folder: Path) -> set[str]:
 def test_a_task_without_data_is_told_and_the_next_one_runs(model, tmp_path, capsys) -> None:
     tasks = ["LongEmbedNarrativeQA", "LongEmbedQMSum", "LongEmbedSummScreenFD"]
     assert cli.main(["run", "-t", *tasks, "-m", model]) == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
-    assert [line.split(": ")[1] for line in told[:2]] == tasks[:2]
-    assert "expected narrativeqa/corpus.jsonl or .jsonl.gz in that folder" in told[0]
-    assert told[2].startswith("mteb-longembed: 2 tasks did not run (LongEmbedNarrativeQA, LongEmbedQMSum)")
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
+    assert [line.split(": ")[1] for line in errors[:2]] == tasks[:2]
+    assert "expected narrativeqa/corpus.jsonl or .jsonl.gz in that folder" in errors[0]
+    assert errors[2].startswith("mteb-longembed: 2 tasks did not run (LongEmbedNarrativeQA, LongEmbedQMSum)")
     assert names(tmp_path / "results") == {"LongEmbedSummScreenFD"}
 
 
@@ -58,8 +58,8 @@ def test_the_same_command_runs_only_what_is_missing(model, tmp_path, monkeypatch
 
 def test_the_only_task_fails_with_its_own_sentence(model, capsys) -> None:
     assert cli.main(["run", "-t", "LongEmbedQMSum", "-m", model]) == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
-    assert len(told) == 1 and "expected qmsum/corpus.jsonl" in told[0]
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
+    assert len(errors) == 1 and "expected qmsum/corpus.jsonl" in errors[0]
 
 
 def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
@@ -72,7 +72,7 @@ def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["-b", "LongEmbd+", "-m", "bm25"], "unknown benchmark 'LongEmbd+': did you mean 'LongEmbed+'?"),
         (["-t", "LongEmbedPaskey", "-m", "bm25"], "unknown task 'LongEmbedPaskey': did you mean"),
@@ -80,10 +80,10 @@ def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
         (["-t", "LongEmbedPasskey"], "run needs a model, got none: -m e5-base+ntk"),
     ],
 )
-def test_a_wrong_command_line_is_one_sentence(arguments, told, capsys) -> None:
+def test_a_wrong_command_line_is_one_sentence(arguments, message, capsys) -> None:
     assert cli.main(["run", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"mteb-longembed: {told}")
+    assert line.startswith(f"mteb-longembed: {message}")
 
 
 def scores(folder: Path, task: str = "LongEmbedSummScreenFD") -> dict[str, dict]:
@@ -98,9 +98,9 @@ def test_a_trained_model_collapses_beyond_its_length_and_extension_helps(tmp_pat
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
     line = ["run", "-t", "LongEmbedPasskey-docs50", "-m", "mini-rope", "mini-rope+pi"]
     assert cli.main([*line, "--eval-splits", "test_256", "test_1024"]) == 0
-    found = scores(tmp_path / "results", "LongEmbedPasskey-docs50")
+    results = scores(tmp_path / "results", "LongEmbedPasskey-docs50")
     name = "mteb-longembed__mini-rope+"
-    splits = [found[name + tail] for tail in ("none@512", "pi@4096")]
+    splits = [results[name + tail] for tail in ("none@512", "pi@4096")]
     base, extended = ([one[f"test_{n}"][0]["ndcg_at_1"] for n in (256, 1024)] for one in splits)
     # chance is 1 in 50; experiments/findings.md has what was measured
     assert base[0] == extended[0] > 0.8 and base[1] < base[0] - 0.3 and extended[1] > base[1] + 0.3
@@ -111,10 +111,10 @@ def test_several_models_all_run_and_end_in_one_table(model, tmp_path, capsys) ->
     several = ["-m", model, "-v", "1", f"--model={other}", "-m", model]
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", *several]) == 0
     shown = capsys.readouterr().out
-    found = scores(tmp_path / "results")
-    assert {name.partition("+")[2] for name in found} == {"rp@64", "pcw@64"}
+    results = scores(tmp_path / "results")
+    assert {name.partition("+")[2] for name in results} == {"rp@64", "pcw@64"}
     rows = [line.split() for line in shown.splitlines() if "LongEmbedSummScreenFD" in line and "+" in line]
-    main = [round(100 * values["validation"][0]["main_score"], 1) for values in found.values()]
+    main = [round(100 * values["validation"][0]["main_score"], 1) for values in results.values()]
     assert sorted(float(row[-1]) for row in rows if row[-2] == "validation") == sorted(main)
     assert "on LongEmbedSummScreenFD: read " in shown
     assert shown.splitlines()[-1] == "Next: mteb-longembed report results"
@@ -123,8 +123,8 @@ def test_several_models_all_run_and_end_in_one_table(model, tmp_path, capsys) ->
 def test_a_model_that_cannot_run_does_not_cost_the_others(model, tmp_path, capsys) -> None:
     absent = f"{tmp_path}/nowhere/model+rp@64"
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", absent, "-m", model]) == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
-    assert absent in told[0] and told[1].startswith("mteb-longembed: 1 task did not run")
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mteb-longembed: ")]
+    assert absent in errors[0] and errors[1].startswith("mteb-longembed: 1 task did not run")
     assert names(tmp_path / "results") == {"LongEmbedSummScreenFD"}
 
 
@@ -148,19 +148,19 @@ def test_what_was_cut_stands_beside_the_results_and_is_told_again(model, tmp_pat
 
 def test_json_is_all_that_stands_on_standard_output(model, tmp_path, capfd) -> None:
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "LongEmbedQMSum", "-m", model, "--json"]) == 2
-    found = json.loads(capfd.readouterr().out)
+    output = json.loads(capfd.readouterr().out)
     [(_, stored)] = scores(tmp_path / "results").items()
-    [row] = found["scores"]
+    [row] = output["scores"]
     assert (row["task"], row["split"]) == ("LongEmbedSummScreenFD", "validation")
     assert row["score"] == stored["validation"][0]["main_score"]
-    assert list(found["failed"]) == ["LongEmbedQMSum"] and found["results"] == "results"
+    assert list(output["failed"]) == ["LongEmbedQMSum"] and output["results"] == "results"
 
 
 def test_quiet_leaves_the_table_alone(model, capfd, recwarn) -> None:
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model, "-v", "0"]) == 0
-    told = capfd.readouterr()
-    assert told.err == ""
-    lines = [line for line in told.out.splitlines() if line.strip()]
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    lines = [line for line in captured.out.splitlines() if line.strip()]
     assert len(lines) == 4 and "LongEmbedSummScreenFD" in lines[-1]  # title, header, rule, scores
     assert not [warning for warning in recwarn if issubclass(warning.category, FutureWarning)]
 

@@ -58,9 +58,9 @@ def caches(tmp_path: Path) -> list[Path]:
 
 def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     assert cli.main(["search", *arguments, QUERY, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == [QUERY]
-    return list(found[QUERY])
+    output = json.loads(capsys.readouterr().out)
+    assert list(output) == [QUERY]
+    return list(output[QUERY])
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_hits_are_those_of_the_python_call(files, capsys) -> None:
     searcher = longembed.search(name)
     searcher.add(*zip(*read(corpus).items(), strict=True))
     want = [(hit.id, round(hit.score, 5), hit.passage) for hit in searcher.search(QUERY, k=3)]
-    found = asked([name, "--corpus", str(corpus), "-k", "3"], capsys)
-    assert [(hit["id"], round(hit["score"], 5), hit["passage"]) for hit in found] == want
+    hits = asked([name, "--corpus", str(corpus), "-k", "3"], capsys)
+    assert [(hit["id"], round(hit["score"], 5), hit["passage"]) for hit in hits] == want
     assert cli.main(["search", name, "--corpus", str(corpus), "-k", "1", QUERY]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"1. {want[0][1]:.3f}  {want[0][0]}  characters ")
@@ -108,8 +108,8 @@ def test_an_index_follows_the_documents(files, tmp_path, capsys, encoded) -> Non
     del documents["d5"]
     write(corpus, documents)
     encoded.clear()
-    found = asked([name, "--corpus", str(corpus), "-k", "9", *index], capsys)
-    assert {hit["id"] for hit in found} == set(documents) and found[0]["id"] == "d1"
+    hits = asked([name, "--corpus", str(corpus), "-k", "9", *index], capsys)
+    assert {hit["id"] for hit in hits} == set(documents) and hits[0]["id"] == "d1"
     assert not {documents["d0"], documents["d2"]} & set(encoded)
 
 
@@ -224,12 +224,12 @@ def test_an_interrupted_call_goes_on(files, hub, name, tmp_path, capsys, monkeyp
     call = [name.replace("OURS", files[0].partition("+")[0] + "+pi@64"), "--corpus", str(files[1])]
     monkeypatch.setattr(where, method, interrupted)
     assert cli.main(["search", *call]) == 130
-    told = capsys.readouterr().err
-    assert "400 of 400 documents are new or changed." in told and "the same command continues" in told
-    before = sum(finished)
+    message = capsys.readouterr().err
+    assert "400 of 400 documents are new or changed." in message and "the same command continues" in message
+    n_finished = sum(finished)
     finished.append(0)  # now nothing interrupts
     assert cli.main(["search", *call]) == 0
-    assert 0 < before < 400 and sum(finished) == 400
+    assert 0 < n_finished < 400 and sum(finished) == 400
     assert "400 documents are indexed" in capsys.readouterr().out
 
 
@@ -275,10 +275,10 @@ def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, ca
     (tmp_path / "clone").mkdir()
     (tmp_path / "clone" / "README.md").write_text("about")
     (tmp_path / "clone" / "data.jsonl").write_text("{}")
-    for corpus, told in (("pipe", "got a pipe or a device"), ("clone", "expected texts or tables, got both")):
+    for corpus, why in (("pipe", "got a pipe or a device"), ("clone", "expected texts or tables, got both")):
         assert cli.main(["search", files[0], "--corpus", str(tmp_path / corpus), QUERY]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
-        assert told in line
+        assert why in line
 
 
 def test_an_answer_comes_though_the_index_cannot_be_written(files, tmp_path, capsys, monkeypatch) -> None:

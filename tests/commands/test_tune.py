@@ -7,10 +7,10 @@ from mteb_longembed.tuning.settings import TuningSettings
 
 def test_every_setting_is_an_option_whose_help_says_its_default():
     options = {action.dest: action for action in cli._parsers("tune")[1]._actions}
-    for each in fields(TuningSettings):
-        assert each.name in options, each.name
-        if each.default is not None:
-            assert f"(default: {each.default:g})" in options[each.name].help, each.name
+    for setting in fields(TuningSettings):
+        assert setting.name in options, setting.name
+        if setting.default is not None:
+            assert f"(default: {setting.default:g})" in options[setting.name].help, setting.name
 
 
 def test_only_given_options_reach_the_function(monkeypatch, tmp_path, capsys):

@@ -16,11 +16,11 @@ from tests.comparing.conftest import compare
 
 def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, task, tmp_path) -> None:
     pytest.importorskip("bm25s")
-    who = [*candidates_of(base, ["gp"]), Candidate(BM25, "")]
-    found = compare(who, task, tmp_path)
-    names = [row.name for row in found.rows]
+    candidates = [*candidates_of(base, ["gp"]), Candidate(BM25, "")]
+    result = compare(candidates, task, tmp_path)
+    names = [row.name for row in result.rows]
     (extended,) = (name for name in names if "+gp" in name)
-    assert found.recommendation.best == BM25 and list(found.queries) == [names[1]]
+    assert result.recommendation.best == BM25 and list(result.queries) == [names[1]]
     evaluations = Evaluations(tmp_path)
 
     def ranking(name: str, query: str) -> list[str]:
@@ -28,27 +28,27 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
         return [name for _, name in sorted(((score, name) for name, score in saved.items()), reverse=True)]
 
     def scores(name: str) -> dict[str, float]:
-        (found,) = evaluations.find(mteb.get_model_meta(name), task, "test").values()
-        return found
+        (by_query,) = evaluations.find(mteb.get_model_meta(name), task, "test").values()
+        return by_query
 
-    by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in found.rows}
-    made = differences(evaluations, [task], found.rows, by_candidate, extended)
+    by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in result.rows}
+    made = differences(evaluations, [task], result.rows, by_candidate, extended)
     assert set(made) == set(names) - {extended}
     cases = [(extended, *item) for item in made.items()]
-    for best, other, queries in [*cases, (BM25, names[1], found.queries[names[1]])]:
+    for best, other, queries in [*cases, (BM25, names[1], result.queries[names[1]])]:
         points = {query: 100 * (score - scores(other)[query]) for query, score in scores(best).items()}
         sizes = sorted((abs(value) for value in points.values() if value), reverse=True)[:10]
-        assert queries and [abs(each.points) for each in queries] == pytest.approx(sizes)
-        for each in queries:
-            assert each.points == pytest.approx(points[each.query])
-            for name, side in ((best, each.best), (other, each.other)):
-                order, answer = ranking(name, each.query), each.query.replace("q", "d")
+        assert queries and [abs(difference.points) for difference in queries] == pytest.approx(sizes)
+        for difference in queries:
+            assert difference.points == pytest.approx(points[difference.query])
+            for name, side in ((best, difference.best), (other, difference.other)):
+                order, answer = ranking(name, difference.query), difference.query.replace("q", "d")
                 assert (side.relevant, side.first) == (answer, order[0])
                 assert side.rank == (order.index(answer) + 1 if answer in order else None)
-    plain = json.loads(tables.as_json(found))["by_query"]
-    first = found.queries[names[1]][0]
+    plain = json.loads(tables.as_json(result))["by_query"]
+    first = result.queries[names[1]][0]
     assert plain[names[1]][0]["best"]["rank"] == first.best.rank
-    page = tables.page(found, []).replace("<wbr>", "")
+    page = tables.page(result, []).replace("<wbr>", "")
     section = page.partition(f'<section id="{slug(f"queries-{names[1]}")}">')[2].partition("</section>")[0]
     assert "<details><summary>" in section and first.text in section
 
@@ -57,8 +57,8 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
     pytest.importorskip("bm25s")
     task = LongEmbedPasskey.variant(n_documents=50)
     task.filter_eval_splits(["test_256"])
-    found = compare([Candidate(BM25, "")], task, tmp_path)
-    ((name, task_name, n_queries, made),) = found.sensitivities
+    result = compare([Candidate(BM25, "")], task, tmp_path)
+    ((name, task_name, n_queries, made),) = result.sensitivities
     scores = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
     corpus = task.dataset["default"]["test_256"]["corpus"]
     depths = dict(zip(corpus["id"], corpus["depth"], strict=True))
@@ -68,5 +68,5 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
         thirds[min(int(3 * depths[answer]), 2)].append(scores[query])
     assert (name, task_name, n_queries) == (BM25, task.metadata.name, len(scores))
     assert made.thirds == pytest.approx([sum(third) / len(third) for third in thirds])
-    assert json.loads(tables.as_json(found))["places"][0]["thirds"] == [100 * third for third in made.thirds]
-    assert "Place of the answer" in [table.title for table in tables.tables(found)]
+    assert json.loads(tables.as_json(result))["places"][0]["thirds"] == [100 * third for third in made.thirds]
+    assert "Place of the answer" in [table.title for table in tables.tables(result)]

@@ -58,27 +58,27 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
 
 
 def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small, tmp_path) -> None:
-    found = compare(small, task, tmp_path)
-    assert {row.name.removeprefix(base) for row in found.rows} == {"+none@16", "+gp@128", "+rp@128"}
-    assert found.n_queries == 12
+    compared = compare(small, task, tmp_path)
+    assert {row.name.removeprefix(base) for row in compared.rows} == {"+none@16", "+gp@128", "+rp@128"}
+    assert compared.n_queries == 12
     cache = mteb.ResultCache(tmp_path)
-    for row in found.rows:
+    for row in compared.rows:
         meta = mteb.get_model_meta(row.name)
-        result = cache.load_task_result(found.tasks[0], meta)
+        result = cache.load_task_result(compared.tasks[0], meta)
         assert result is not None and result.get_score() * 100 == pytest.approx(row.score.mean, abs=1e-3)
         assert row.cost.tokens_per_second > 0 and row.cost.vectors == 1 and row.cost.bytes == 32 * 4
-    plain = json.loads(tables.as_json(found))
-    assert [c["name"] for c in plain["candidates"]] == [row.name for row in found.rows]
-    page = tables.page(found, tables.drawings(found))
-    assert all(row.name.removeprefix(base).lstrip("+") in page.replace("<wbr>", "") for row in found.rows)
-    assert tables.split_table(found) is None
+    plain = json.loads(tables.as_json(compared))
+    assert [c["name"] for c in plain["candidates"]] == [row.name for row in compared.rows]
+    page = tables.page(compared, tables.drawings(compared))
+    assert all(row.name.removeprefix(base).lstrip("+") in page.replace("<wbr>", "") for row in compared.rows)
+    assert tables.split_table(compared) is None
 
 
 def test_finished_candidates_are_not_loaded_again(base, task, small, tmp_path, monkeypatch) -> None:
     first = compare(small, task, tmp_path)
     monkeypatch.setattr(comparing.mteb, "get_model", lambda name, **_: pytest.fail(f"{name} was loaded"))
-    again = compare(small, task, tmp_path)
-    assert [(row.score, row.cost) for row in first.rows] == [(row.score, row.cost) for row in again.rows]
+    second = compare(small, task, tmp_path)
+    assert [(row.score, row.cost) for row in first.rows] == [(row.score, row.cost) for row in second.rows]
 
 
 def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_path, monkeypatch) -> None:
@@ -90,8 +90,8 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_pa
         return load(name, **kw)
 
     monkeypatch.setattr(comparing.mteb, "get_model", failing)
-    found = compare(small, task, tmp_path)
-    assert len(found.rows) == 2 and found.left_out[0].endswith("is left out: gp does not work today.")
+    result = compare(small, task, tmp_path)
+    assert len(result.rows) == 2 and result.left_out[0].endswith("is left out: gp does not work today.")
 
 
 def test_under_a_budget_free_ones_run_first_then_named_then_cheap(base, task, small, tmp_path, monkeypatch):
@@ -99,12 +99,12 @@ def test_under_a_budget_free_ones_run_first_then_named_then_cheap(base, task, sm
     rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
     monkeypatch.setattr(comparing, "speed", lambda model, _, is_new: (rates[model.first.strategy.key()], 4))
     named = candidates_of(f"{base}+pi@128")
-    found = compare([*small, *named], task, tmp_path, budget=600, bm25=True)
-    order = [name.removeprefix(base) for name in found.seconds]
+    result = compare([*small, *named], task, tmp_path, budget=600, bm25=True)
+    order = [name.removeprefix(base) for name in result.seconds]
     assert order[:5] == ["bm25", "+pi@128", "+gp@128", "+none@16", "+rp@128"]
-    assert "fuse=bm25" in order[5] and len(found.rows) == 5
-    assert f"{base}+rp@128: about 8" in found.skipped[0] and "minutes" in found.skipped[0]
-    assert "1 of 5 candidates were not tried" in found.recommendation.sentences[0]
+    assert "fuse=bm25" in order[5] and len(result.rows) == 5
+    assert f"{base}+rp@128: about 8" in result.skipped[0] and "minutes" in result.skipped[0]
+    assert "1 of 5 candidates were not tried" in result.recommendation.sentences[0]
     hurried = compare(small, task, tmp_path / "h", budget=1e-3, bm25=True)
     assert [row.name for row in hurried.rows] == ["bm25"]
     assert "3 of 4 candidates were not tried" in hurried.recommendation.sentences[0]
@@ -152,10 +152,10 @@ def test_late_chunking_of_relative_positions_is_by_pi(tmp_path) -> None:
 
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
-    who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare(who, task, tmp_path, bm25=True)
-    assert not found.left_out
-    rows = {row.name.removeprefix(f"{base}+"): row for row in found.rows}
+    candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
+    result = compare(candidates, task, tmp_path, bm25=True)
+    assert not result.left_out
+    rows = {row.name.removeprefix(f"{base}+"): row for row in result.rows}
     assert len(rows) == 5 and any("fuse=bm25" in name for name in rows)
     assert rows[tails[1]].cost.vectors == 1 and rows[tails[2]].cost.vectors > 3
     assert rows["bm25"].cost.tokens_per_second is None and rows["bm25"].gain is None

@@ -25,8 +25,8 @@ def corpora(n: int = 25, seed: int = 0) -> dict[tuple[str, str], list[Dataset]]:
     return {("A", "test"): [Dataset.from_dict({"text": texts})], ("B", "test"): [Dataset.from_dict(titled)]}
 
 
-def joined(found: dict[Any, list[Dataset]]) -> list[str]:
-    rows = [row for parts in found.values() for part in parts for row in part]
+def joined(datasets: dict[Any, list[Dataset]]) -> list[str]:
+    rows = [row for parts in datasets.values() for part in parts for row in part]
     return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
 
 
@@ -38,8 +38,8 @@ def joined(found: dict[Any, list[Dataset]]) -> list[str]:
 def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, prompt) -> None:
     model: Any = mteb_longembed.load(f"{base}+{tail}")
     model.prompts["document"] = prompt
-    found, texts = corpora(), joined(corpora())
-    counted = costs.count(model, found, None)
+    documents, texts = corpora(), joined(corpora())
+    counted = costs.count(model, documents, None)
     encoded = model.encode_document(texts, show_progress_bar=False)
     assert counted.vectors == np.mean([len(np.atleast_2d(np.asarray(rows))) for rows in encoded])
 
@@ -48,10 +48,10 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
     assert sum(counted.tokens.values()) == sum(min(n, target) for n in lengths)
     assert counted.tokens["B/test"] == sum(min(n, target) for n in lengths[-3:])
-    whole = sum(n - around for n in lengths)
+    full_len = sum(n - around for n in lengths)
 
     def share(length: int) -> float:
-        return sum(max(min(n, length) - around, 0) for n in lengths) / whole
+        return sum(max(min(n, length) - around, 0) for n in lengths) / full_len
 
     assert counted.share_read == share(target)
     assert share(counted.enough_len) >= costs.ENOUGH > share(counted.enough_len // 2)
@@ -67,13 +67,13 @@ def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base,
         return type(model).encode_document(model, given, **kw)
 
     monkeypatch.setattr(model, "encode_document", recorded)
-    before = model.store
+    store = model.store
     costs.speed(model, texts)
     costs.speed(model, texts, is_new=False)
     short = encoded.pop(0)
     assert encoded == [texts, texts] and len(short) == 1 and texts[0].startswith(short[0])
     assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
-    assert stores == [None] * 3 and model.store is before
+    assert stores == [None] * 3 and model.store is store
 
 
 def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
@@ -112,11 +112,11 @@ def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(base, task, 
 
     monkeypatch.setattr(comparison, "speed", recorded)
     tails = ("none@16", "gp@128", "gp@128,center=corpus")
-    who = [Candidate(f"{base}+{tail}", base, i == 0, 16, 128 if i else 16) for i, tail in enumerate(tails)]
-    found = compare(who, task, tmp_path, bm25=True)
+    candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
+    result = compare(candidates, task, tmp_path, bm25=True)
     assert [name for name, *_ in calls] == ["none", "gp"] * 3 and len({texts for *_, texts in calls}) == 1
     assert [is_new for _, is_new, _ in calls] == [True] * 2 + [False] * 4
-    by_name = {row.name: row.cost for row in found.rows}
+    by_name = {row.name: row.cost for row in result.rows}
     (fusion,) = [name for name in by_name if "fuse=bm25" in name]
     encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)
     assert by_name[fusion] == by_name[encoder] and len(by_name[fusion].speeds) == 3

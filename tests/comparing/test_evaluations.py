@@ -41,8 +41,8 @@ def rotate(texts: list[str]) -> list[str]:
 
 
 def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
-    said: list[str] = []
-    return compare(candidates_of(base)[:1], task, out, say=said.append, **options), said
+    messages: list[str] = []
+    return compare(candidates_of(base)[:1], task, out, say=messages.append, **options), messages
 
 
 def command(base: str, root: Path, out: Path, *more: str) -> list[str]:
@@ -51,8 +51,8 @@ def command(base: str, root: Path, out: Path, *more: str) -> list[str]:
     return ["compare", base, "--data", str(root), *options, *more]
 
 
-def score(found: Comparison) -> float:
-    return found.rows[0].score.mean
+def score(comparison: Comparison) -> float:
+    return comparison.rows[0].score.mean
 
 
 # ---- identity ------------------------------------------------------------------------------------------
@@ -104,9 +104,9 @@ def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_pa
     saved = json.loads(path.read_text())
     damage(saved["default"]["test"])
     path.write_text(json.dumps(saved))
-    again, said = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
-    assert score(again) == score(first)
-    assert any("is not complete, so it runs again." in sentence for sentence in said)
+    second, messages = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    assert score(second) == score(first)
+    assert any("is not complete, so it runs again." in sentence for sentence in messages)
 
 
 def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
@@ -119,8 +119,8 @@ def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, ca
     queries, documents = machine["counted"]
     assert queries.endswith("7 of 8 queries have no relevant document and are not scored.")
     assert documents.endswith("1 of 8 documents have no text.")
-    for place in (shown.err, " ".join(shown.out.split()), page):
-        assert queries in place and documents in place
+    for text in (shown.err, " ".join(shown.out.split()), page):
+        assert queries in text and documents in text
     assert machine["metrics"] == ["nDCG@10"] and "nDCG@10" in page
 
 
@@ -128,8 +128,8 @@ def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
     root = folder(tmp_path)
     (root / "qrels" / "dev.tsv").write_text("q0\td1\t1\n")
     assert cli.main(command(base, root, tmp_path / "out", "--json", "--eval-splits", "test", "dev")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {key.rpartition("/")[2] for key in found["candidates"][0]["by_split"]} == {"test", "dev"}
+    output = json.loads(capsys.readouterr().out)
+    assert {key.rpartition("/")[2] for key in output["candidates"][0]["by_split"]} == {"test", "dev"}
 
 
 # ---- metrics -------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def test_each_metric_equals_mtebs_for_each_query_ties_included(judged, ranked, k
     expected[f"mrr_{k}"] = mrr({"q": judged}, {"q": ranked}, [k])[f"MRR@{k}"][0]
     for ours, theirs in METRICS.items():
         metric = read_metric(f"{ours}@{k}")
-        (found,) = score_queries(task, "test", {"default": {"q": ranked}}, metric).values()
+        (value,) = score_queries(task, "test", {"default": {"q": ranked}}, metric).values()
         if ours == "RR" and len({round(x, 6) for x in ranked.values()}) < len(set(ranked.values())):
             continue  # trec_eval compares in single precision, mteb's own reciprocal rank in double
-        assert found == pytest.approx(expected[f"{theirs}{k}"], abs=1e-9), ours
+        assert value == pytest.approx(expected[f"{theirs}{k}"], abs=1e-9), ours
 
 
 def test_metrics_have_the_names_of_both_and_others_are_refused() -> None:
@@ -184,14 +184,14 @@ def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
     (tmp_path / "j.tsv").write_text("a\t1\t1\n")
-    found = {}
+    scores = {}
     for language in ("eng-Latn", "zho-Hans"):
         task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
         bm25(task, prediction_folder=tmp_path / language)
         (path,) = (tmp_path / language).glob("*.json")
-        found[language] = json.loads(path.read_text())["default"]["test"]["a"]
-    assert max(found["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
-    assert max(found["zho-Hans"], key=found["zho-Hans"].__getitem__) == "1"
+        scores[language] = json.loads(path.read_text())["default"]["test"]["a"]
+    assert max(scores["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
+    assert max(scores["zho-Hans"], key=scores["zho-Hans"].__getitem__) == "1"
 
 
 def test_queries_are_drawn_by_characters_where_no_spaces_are() -> None:

@@ -40,12 +40,12 @@ def test_after_a_kill_the_same_command_runs_only_what_is_missing(base, files, tm
     kept = finished(out)
     assert killed.returncode == -signal.SIGKILL and len(kept) >= 2
 
-    found = {}
+    scores = {}
     for folder in (out, tmp_path / "whole"):
         run = command(base, files, folder)
         done = subprocess.run(run, env=environment(folder), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
-        found[folder.name] = {c["name"]: c["score"] for c in json.loads(done.stdout)["candidates"]}
-    assert found["killed"] == found["whole"] and len(found["whole"]) == 4
+        scores[folder.name] = {c["name"]: c["score"] for c in json.loads(done.stdout)["candidates"]}
+    assert scores["killed"] == scores["whole"] and len(scores["whole"]) == 4
     assert {path: time for path, time in finished(out).items() if path in kept} == kept
     assert len(finished(out)) > len(kept)

@@ -31,16 +31,16 @@ judged = st.dictionaries(documents, st.lists(spans, min_size=1, max_size=3))
 def test_ranks_tokens_and_shares_are_those_of_an_oracle_that_marks_each_character(queries) -> None:
     ranks, read = [], []
     for passages, answers in queries:
-        n_tokens, rank, found = 0, math.inf, math.inf
-        for place, ((start, end), n) in enumerate(passages, start=1):
+        n_tokens, rank, n_read = 0, math.inf, math.inf
+        for position, ((start, end), n) in enumerate(passages, start=1):
             n_tokens += n
             marked = set(range(start, end))
-            for first, last in answers.get(f"d{place - 1}", []):
+            for first, last in answers.get(f"d{position - 1}", []):
                 characters = list(range(first, last))
                 if 2 * sum(c in marked for c in characters) >= len(characters) and rank == math.inf:
-                    rank, found = place, n_tokens
+                    rank, n_read = position, n_tokens
         ranks.append(rank)
-        read.append(found)
+        read.append(n_read)
     shown = [[(f"d{j}", *span, n) for j, (span, n) in enumerate(passages)] for passages, _ in queries]
     rows = {f"q{i}": passages for i, passages in enumerate(shown)}
     answers = first_answers(rows, {f"q{i}": judged for i, (_, judged) in enumerate(queries)})
@@ -92,25 +92,25 @@ def test_compare_prints_passages_and_later_runs_know_them(base, tmp_path, monkey
     root = beir(tmp_path / "data", texts, [text[-9:] for text in texts])
     judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
     windows = f"{base}+pcw@128,size=10,vectors=window"
-    who = [Candidate(f"{base}+none@16", base, True, 16, 16), Candidate(windows, base, False, 16, 128)]
+    candidates = [Candidate(f"{base}+none@16", base, True, 16, 16), Candidate(windows, base, False, 16, 128)]
     monkeypatch.setattr(windows_of, "WINDOW_CHARS", 10)
     options = {"bm25": True, "metric": ["nDCG@10", "Success@1", "Success@5"]}
-    found, best = (
-        compare(who, beir_task(root), tmp_path / "out", passages=b, **options) for b in (False, True)
+    comparison, best = (
+        compare(candidates, beir_task(root), tmp_path / "out", passages=b, **options) for b in (False, True)
     )
-    scores = found.passages
-    assert set(scores) == set(best.passages) == {row.name for row in found.rows}
+    scores = comparison.passages
+    assert set(scores) == set(best.passages) == {row.name for row in comparison.rows}
     # the base reads 16 tokens of the beginning, and so never shows the end; without windows BM25 shows whole documents
     assert scores[f"{base}+none@16"] == best.passages[f"{base}+none@16"]
     assert scores[f"{base}+none@16"].at[5].mean == 0 and scores[f"{base}+none@16"].tokens.mean == math.inf
-    (lexical,) = (row for row in found.rows if row.is_bm25)
+    (lexical,) = (row for row in comparison.rows if row.is_bm25)
     for k, share in scores[BM25].at.items():
         assert share.mean == lexical.others[f"Success@{k}"].mean
     assert best.passages[BM25] != scores[BM25] and best.passages[windows] == scores[windows]
-    table = next(table for table in tables.tables(found) if table.key == "passages")
+    table = next(table for table in tables.tables(comparison) if table.key == "passages")
     assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
-    written = json.loads(tables.as_json(found))["passages"]
+    written = json.loads(tables.as_json(comparison))["passages"]
     assert written[windows]["passage@5"][0] == scores[windows].at[5].mean
     monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
-    again = compare(who, beir_task(root), tmp_path / "out", passages=False, **options)
-    assert again.passages == scores
+    second = compare(candidates, beir_task(root), tmp_path / "out", passages=False, **options)
+    assert second.passages == scores

@@ -61,7 +61,7 @@ def test_from_drawn_queries_the_best_is_never_one_that_matches_words() -> None:
 def first_half(queries: list[str]) -> set[str]:
     """Every second query in the order of the hashes."""
     order = sorted((hashlib.sha256(query.encode()).hexdigest(), query) for query in queries)
-    return {query for place, (_, query) in enumerate(order) if place % 2 == 0}
+    return {query for index, (_, query) in enumerate(order) if index % 2 == 0}
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,23 +69,23 @@ def first_half(queries: list[str]) -> set[str]:
 def test_the_score_to_expect_is_that_of_the_other_half_both_ways(seed, n_candidates, n_queries) -> None:
     rng = np.random.default_rng(seed)
     splits = {("A", "x"): n_queries, ("A", "y"): 30, ("B", "test"): 9}
-    who = [Candidate(f"mine+gp@{i}", "mine") for i in range(n_candidates)]
-    scores = {c: {key: {f"q{i}": rng.random() for i in range(n)} for key, n in splits.items()} for c in who}
+    pool = [Candidate(f"mine+gp@{i}", "mine") for i in range(n_candidates)]
+    scores = {c: {key: {f"q{i}": rng.random() for i in range(n)} for key, n in splits.items()} for c in pool}
 
     def mean(candidate: Candidate, is_first: bool) -> float:
-        found = {}
+        means = {}
         for key, by_query in scores[candidate].items():
-            half = first_half(list(by_query))
-            found[key] = np.mean([x for query, x in by_query.items() if (query in half) == is_first])
-        return ((found["A", "x"] + found["A", "y"]) / 2 + found["B", "test"]) / 2
+            subset = first_half(list(by_query))
+            means[key] = np.mean([x for query, x in by_query.items() if (query in subset) == is_first])
+        return ((means["A", "x"] + means["A", "y"]) / 2 + means["B", "test"]) / 2
 
-    chosen = [max(who, key=lambda c: mean(c, is_first)) for is_first in (True, False)]
-    found = expected(scores)
+    chosen = [max(pool, key=lambda c: mean(c, is_first)) for is_first in (True, False)]
+    result = expected(scores)
     if n_queries + 39 < LEAST_QUERIES:
-        assert found is None
+        assert result is None
     else:
-        assert found is not None and found.choices == (chosen[0].name, chosen[1].name)
-        assert found.score == pytest.approx(50 * (mean(chosen[0], False) + mean(chosen[1], True)))
+        assert result is not None and result.choices == (chosen[0].name, chosen[1].name)
+        assert result.score == pytest.approx(50 * (mean(chosen[0], False) + mean(chosen[1], True)))
 
 
 # ---- the recommendation ----------------------------------------------------------------------------------
@@ -106,12 +106,12 @@ def row(
 
 def test_the_best_is_named_with_its_gain_and_the_command_to_type() -> None:
     rows = [row("mine+ntk@4096", 80, (30, 20, 40)), row("mine+none@512", 50, loss=(-30, -40, -20), base=True)]
-    found = recommend(rows, ["LongEmbedPasskey"], 50)
-    assert (found.verdict, found.best, found.cheapest) == ("better", "mine+ntk@4096", "mine+ntk@4096")
+    result = recommend(rows, ["LongEmbedPasskey"], 50)
+    assert (result.verdict, result.best, result.cheapest) == ("better", "mine+ntk@4096", "mine+ntk@4096")
     gain = "+30.0 points against its base (+20.0 to +40.0 on 50 queries)"
-    assert found.sentences[0] == f"mine+ntk@4096 is best with 80.0, {gain}."
-    assert 'mteb_longembed.load("mine+ntk@4096")' in found.sentences[-1]
-    assert "mteb run -m mine+ntk@4096 -t LongEmbedPasskey" in found.sentences[-1]
+    assert result.sentences[0] == f"mine+ntk@4096 is best with 80.0, {gain}."
+    assert 'mteb_longembed.load("mine+ntk@4096")' in result.sentences[-1]
+    assert "mteb run -m mine+ntk@4096 -t LongEmbedPasskey" in result.sentences[-1]
 
 
 def test_a_cheaper_one_that_surely_loses_less_than_two_points_is_named() -> None:
@@ -121,22 +121,22 @@ def test_a_cheaper_one_that_surely_loses_less_than_two_points_is_named() -> None
         row("mine+gp@4096", 79.0, (29, 20, 40), (-1.0, -2.1, 1.0), speed=9000.0),
         row("mine+none@512", 50, loss=(-30, -40, -20), speed=9999.0, base=True),
     ]
-    found = recommend(rows, [], 50)
-    assert (found.best, found.cheapest) == ("mine+se@4096", "mine+pcw@4096")
-    assert "2,000 tokens a second against 500 tokens a second" in found.sentences[2]
+    result = recommend(rows, [], 50)
+    assert (result.best, result.cheapest) == ("mine+se@4096", "mine+pcw@4096")
+    assert "2,000 tokens a second against 500 tokens a second" in result.sentences[2]
 
 
 def test_a_difference_that_the_queries_cannot_tell_is_undecided() -> None:
     rows = [row("mine+ntk@4096", 55, (5, -3, 12)), row("mine+none@512", 50, loss=(-5, -12, 3), base=True)]
-    found = recommend(rows, [], 50)
-    assert found.verdict == "undecided"
-    assert found.sentences[0].startswith("Undecided: mine+ntk@4096 has the highest score")
+    result = recommend(rows, [], 50)
+    assert result.verdict == "undecided"
+    assert result.sentences[0].startswith("Undecided: mine+ntk@4096 has the highest score")
 
 
 def test_one_query_has_no_interval_and_decides_nothing() -> None:
     rows = [row("mine+ntk@4096", 100, (100, math.nan, math.nan)), row("mine+none@512", 0, base=True)]
-    found = recommend(rows, [], 1)
-    assert found.verdict == "undecided" and "1 query cannot" in found.sentences[0]
+    result = recommend(rows, [], 1)
+    assert result.verdict == "undecided" and "1 query cannot" in result.sentences[0]
 
 
 def test_when_the_base_or_bm25_is_best_it_says_that() -> None:
@@ -144,9 +144,9 @@ def test_when_the_base_or_bm25_is_best_it_says_that() -> None:
     other = row("mine+pi@4096", 40, (-20, -30, -10), (-20, -30, -10))
     assert recommend([base, other], [], 50).sentences[0].startswith("Nothing beats mine+none@512 on 50")
     lexical = row(BM25, 90, speed=None)
-    found = recommend([lexical, base, other], ["LongEmbedQMSum"], 50)
-    assert found.verdict == "nothing better" and found.sentences[0].startswith("Nothing beats bm25")
-    assert found.sentences[-1] == "Type next: mteb run -m bm25 -t LongEmbedQMSum."
+    result = recommend([lexical, base, other], ["LongEmbedQMSum"], 50)
+    assert result.verdict == "nothing better" and result.sentences[0].startswith("Nothing beats bm25")
+    assert result.sentences[-1] == "Type next: mteb run -m bm25 -t LongEmbedQMSum."
 
 
 def test_drawn_queries_recommend_nothing_about_bm25() -> None:
@@ -161,9 +161,9 @@ def test_a_search_is_loaded_by_search() -> None:
 
 
 def test_without_its_base_nothing_is_said_about_a_gain() -> None:
-    found = recommend([row("mine+ntk@4096", 80), row("mine+pi@4096", 70, loss=(-10, -20, -3))], [], 50)
-    assert found.verdict == "undecided"
-    assert found.sentences[0].startswith("mine+ntk@4096 has the highest score (80.0). Its base did not take")
+    result = recommend([row("mine+ntk@4096", 80), row("mine+pi@4096", 70, loss=(-10, -20, -3))], [], 50)
+    assert result.verdict == "undecided"
+    assert result.sentences[0].startswith("mine+ntk@4096 has the highest score (80.0). Its base did not take")
 
 
 BEST = row("mine+ntk@4096", 80, (30, 20, 40), speed=500.0)
@@ -171,13 +171,13 @@ BEST = row("mine+ntk@4096", 80, (30, 20, 40), speed=500.0)
 
 def test_only_what_really_differs_is_cheaper() -> None:
     overlapping = row("mine+gp@4096", 79, (29, 20, 40), (-1, -1.5, 1), speeds=[490.0, 5000.0, 6000.0])
-    found = recommend([BEST, overlapping], [], 50)
-    assert found.cheapest == found.smallest == BEST.name
-    assert "Nothing faster or smaller" in " ".join(found.sentences)
+    result = recommend([BEST, overlapping], [], 50)
+    assert result.cheapest == result.smallest == BEST.name
+    assert "Nothing faster or smaller" in " ".join(result.sentences)
     small = row("mine+pi@4096", 79, (29, 20, 40), (-1, -1.5, 1), speed=400.0, bytes=512.0)
-    found = recommend([BEST, overlapping, small], [], 50)
-    assert (found.cheapest, found.smallest) == (BEST.name, small.name)
-    assert "smaller vectors (0.5 KB a document against 3.0 KB)" in found.sentences[2]
+    result = recommend([BEST, overlapping, small], [], 50)
+    assert (result.cheapest, result.smallest) == (BEST.name, small.name)
+    assert "smaller vectors (0.5 KB a document against 3.0 KB)" in result.sentences[2]
 
 
 def test_bm25_is_compared_with_the_best() -> None:
@@ -192,27 +192,27 @@ def test_bm25_is_compared_with_the_best() -> None:
 
 
 def test_a_longer_target_is_named_if_the_best_reads_too_little() -> None:
-    def said(best: Row, *others: Row) -> str:
+    def sentences_of(best: Row, *others: Row) -> str:
         return " ".join(recommend([best, *others], [], 50).sentences)
 
-    half = {"share_read": 0.5, "enough_len": 32_768}
-    short = row("mine+ntk@4096", 80, (30, 20, 40), **half)
-    assert "reads 50% of the text: raise --target to 32k to read 90% or more" in said(short)
-    assert "--target" not in said(BEST)
+    half_read = {"share_read": 0.5, "enough_len": 32_768}
+    short = row("mine+ntk@4096", 80, (30, 20, 40), **half_read)
+    assert "reads 50% of the text: raise --target to 32k to read 90% or more" in sentences_of(short)
+    assert "--target" not in sentences_of(BEST)
     # the others read that far already
     base = row("mine+none@512", 80, base=True, share_read=0.5, enough_len=2048)
-    assert "--target" not in said(base, row("mine+ntk@4096", 70, (-10, -20, -5)))
+    assert "--target" not in sentences_of(base, row("mine+ntk@4096", 70, (-10, -20, -5)))
     # one of them reads everything, and so has no target
     everything = row("mine+ntk@4096:past_target=read", 70, (-10, -20, -5))
-    assert "--target" not in said(
+    assert "--target" not in sentences_of(
         short, replace(everything, candidate=replace(everything.candidate, target_len=None))
     )
 
 
 def test_halves_that_choose_differently_are_said() -> None:
-    said = recommend([BEST], [], 50, Expected(71.0, (BEST.name, "mine+gp@4096"))).sentences
-    assert said[0].endswith("But half of the queries choose mine+ntk@4096, the other half mine+gp@4096.")
-    assert said[1].startswith("On new queries expect 71.0")
+    sentences = recommend([BEST], [], 50, Expected(71.0, (BEST.name, "mine+gp@4096"))).sentences
+    assert sentences[0].endswith("But half of the queries choose mine+ntk@4096, the other half mine+gp@4096.")
+    assert sentences[1].startswith("On new queries expect 71.0")
     assert "half" not in recommend([BEST], [], 50, Expected(71.0, (BEST.name,) * 2)).sentences[0]
     assert "needs 40 queries" in recommend([BEST], [], 39).sentences[1]
 

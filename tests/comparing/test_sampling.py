@@ -76,13 +76,13 @@ def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
 
 def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(tmp_path) -> None:
     root = folder(tmp_path)
-    said: list[str] = []
+    lines: list[str] = []
     sizes: dict[int | None, tuple[str, str, set[str]]] = {}
     for n in (6, None):
         task = beir_task(root)
-        found = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=said.append)
+        comparison = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=lines.append)
         rankings = Evaluations(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
-        sizes[n] = (found.identity, task.metadata.name, set(rankings["default"]["q0"]))
-    assert sum("a sample of 6 of 40 documents: scores are higher than on all" in text for text in said) == 1
+        sizes[n] = (comparison.identity, task.metadata.name, set(rankings["default"]["q0"]))
+    assert sum("a sample of 6 of 40 documents: scores are higher than on all" in text for text in lines) == 1
     assert sizes[6][0] != sizes[None][0] and sizes[6][1] == f"{sizes[None][1]}-sample6"
     assert len(sizes[6][2]) <= 6 < len(sizes[None][2])

@@ -36,10 +36,10 @@ def stock_adapter(folder: Path, family: type) -> str:
 @pytest.mark.parametrize(("family", "key"), CELLS)
 def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key, tmp_path, monkeypatch):
     model = extended(family, key, tmp_path)
-    before, bare = model.identity(), model.encode(TEXTS)
+    original, bare = model.identity(), model.encode(TEXTS)
     want = with_adapter(model).encode(TEXTS)
     assert abs(want - bare).max() > 1e-2
-    assert model.identity().name == f"local/{before.name.rpartition('/')[2]}"
+    assert model.identity().name == f"local/{original.name.rpartition('/')[2]}"
     folder = tmp_path / "saved"
     model.save_pretrained(str(folder))
     assert "pip install 'mteb-longembed[peft]'" in (folder / "README.md").read_text()

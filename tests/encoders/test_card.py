@@ -65,8 +65,8 @@ def test_the_card_claims_no_training_that_did_not_happen(online, tmp_path) -> No
     assert not re.search("fine-?tun|trained then|were then trained", text)
     model.model_card_data.tags.append(TRAINED)
     model.save_pretrained(str(tmp_path / "trained"))
-    again = longembed.load(tmp_path / "trained", device="cpu")
-    again.save_pretrained(str(tmp_path / "again"))
+    reloaded = longembed.load(tmp_path / "trained", device="cpu")
+    reloaded.save_pretrained(str(tmp_path / "again"))
     for name in ("trained", "again"):
         assert "Weights were then trained" in card_in(tmp_path / name).text
         assert "made by" not in card_in(tmp_path / name).text

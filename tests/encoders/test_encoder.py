@@ -68,7 +68,7 @@ def test_faiss_search_equals_exact_search(encoder: LongEncoder, tmp_path: Path) 
     pytest.importorskip("faiss")
     exact = evaluate(encoder, tmp_path / "exact")["test_256"][0]
     indexed = SearchEncoderWrapper(encoder, index_backend=FaissSearchIndex(encoder))
-    found = evaluate(indexed, tmp_path / "faiss")["test_256"][0]
+    scores = evaluate(indexed, tmp_path / "faiss")["test_256"][0]
     for name, value in exact.items():
         if isinstance(value, float):
-            assert np.isclose(found[name], value, atol=1e-6, equal_nan=True), name
+            assert np.isclose(scores[name], value, atol=1e-6, equal_nan=True), name

@@ -66,9 +66,9 @@ def test_what_is_lost_is_said_and_stands_in_the_model_card(tmp_path, capsys):
 
 def test_the_given_model_stays_as_it_is(tmp_path):
     ours = extend(base("mistral", tmp_path), "ntk", LT, LO, device="cpu")
-    before = ours.encode(LONG)
+    original = ours.encode(LONG)
     export(ours, tmp_path / "plain")
-    assert np.array_equal(ours.encode(LONG), before)
+    assert np.array_equal(ours.encode(LONG), original)
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ def base(folder) -> SentenceTransformer:
 
 
 def test_the_given_model_stays_as_it_is(base):
-    before = {key: value.clone() for key, value in base.state_dict().items()}
+    original = {key: value.clone() for key, value in base.state_dict().items()}
     want = base.encode(TEXTS)
     for strategy in STRATEGIES:
         extend(base, strategy).encode(TEXTS)
     assert type(base[0]).__name__ == "Transformer" and base.max_seq_length == tiny.TRAINED
     assert base.model_card_data.model_name == "someone/tiny"
-    assert all(torch.equal(before[key], value) for key, value in base.state_dict().items())
+    assert all(torch.equal(original[key], value) for key, value in base.state_dict().items())
     assert np.array_equal(base.encode(TEXTS), want)
 
 

@@ -47,9 +47,9 @@ def test_a_token_of_zeros_gives_the_bias() -> None:
 def test_a_result_does_not_depend_on_the_other_tokens() -> None:
     layer = Int8Linear(nn.Linear(64, 64)).eval()
     x = torch.randn(300, 64)
-    whole = layer(x)
+    full = layer(x)
     x[7:] *= 1000
-    assert torch.equal(layer(x)[:7], whole[:7]) and torch.equal(layer(x[:7]), whole[:7])
+    assert torch.equal(layer(x)[:7], full[:7]) and torch.equal(layer(x[:7]), full[:7])
 
 
 def test_every_linear_layer_of_the_transformer_is_in_int8_and_nothing_else(model) -> None:
@@ -75,8 +75,8 @@ def test_every_family_stays_close_to_fp32_beyond_its_trained_length(name: str, t
     key = "pi" if name == "distilbert" else "se"
     texts = [tiny.text(n, n) for n in (5, 40, 100)]
     name = f"{tmp_path}/saved+{key}@128:trained_len=16"
-    whole, exact = (longembed.load(f"{name}{tail}").encode(texts) for tail in (",dtype=int8", ""))
-    assert ((whole * exact).sum(1) > 0.99).all()
+    quantised, exact = (longembed.load(f"{name}{tail}").encode(texts) for tail in (",dtype=int8", ""))
+    assert ((quantised * exact).sum(1) > 0.99).all()
 
 
 def test_a_model_that_is_extended_further_keeps_int8_and_its_name(base_folder) -> None:
@@ -102,7 +102,7 @@ def test_without_the_kernel_it_is_refused_in_one_sentence(monkeypatch: pytest.Mo
 
 def test_a_kernel_with_wrong_numbers_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Int8Linear._product
-    monkeypatch.setattr(Int8Linear, "_product", lambda self, whole: original(self, whole) * 0.99)
+    monkeypatch.setattr(Int8Linear, "_product", lambda self, x: original(self, x) * 0.99)
     assert not int8._kernel_is_right.__wrapped__()
 
 

@@ -49,7 +49,7 @@ def test_short_texts_have_the_vectors_of_the_base(folder):
         model = longembed.extend(folder, key)
         assert isinstance(model, MultiVectorEncoder)
         for encode in ("encode_document", "encode_query"):
-            wanted, got = (getattr(each, encode)(TEXTS) for each in (base, model))
+            wanted, got = (getattr(encoder, encode)(TEXTS) for encoder in (base, model))
             for want, have in zip(wanted, got, strict=True):
                 same_vectors(want, have)
 
@@ -64,17 +64,17 @@ def test_a_long_document_has_a_vector_for_each_token_whatever_else_is_encoded(fo
     skipped = {model.tokenizer.convert_tokens_to_ids(sign) for sign in string.punctuation}
     assert len(alone) == sum(token not in skipped for token in read)
     model.save_pretrained(str(tmp_path / "saved"))
-    again = longembed.load(tmp_path / "saved")
-    same_vectors(alone, again.encode_document([long])[0])
-    same_vectors(model.encode_query(TEXTS[0]), again.encode_query(TEXTS[0]))
+    reloaded = longembed.load(tmp_path / "saved")
+    same_vectors(alone, reloaded.encode_document([long])[0])
+    same_vectors(model.encode_query(TEXTS[0]), reloaded.encode_query(TEXTS[0]))
     same_vectors(model.encode_query([TEXTS[1], long])[0], model.encode_query(TEXTS[1]))
-    whole = longembed.extend(folder, key, TARGET, past_target="read")
-    assert len(whole.encode_document([long])[0]) > len(alone)
+    full = longembed.extend(folder, key, TARGET, past_target="read")
+    assert len(full.encode_document([long])[0]) > len(alone)
     with pytest.raises(IncompatibleError, match=r"^center needs a base with one vector for each text"):
         mteb.get_model(f"{tmp_path / 'saved'}+none:center=corpus")
-    assert again.identity().changed_from is None
-    again[0].query_expansion = None
-    assert again.identity().changed_from is not None
+    assert reloaded.identity().changed_from is None
+    reloaded[0].query_expansion = None
+    assert reloaded.identity().changed_from is not None
 
 
 def test_windows_are_those_of_a_slow_loop(folder):
@@ -87,9 +87,9 @@ def test_windows_are_those_of_a_slow_loop(folder):
     for window in model.first.strategy.windows(n, prefix, suffix).tolist():
         # before the last module a token's vector has no length 1
         features = base[1](base.first(base.first.features_of([ids[window]], "[D] ")))
-        for place, vector in zip(window, features["token_embeddings"][0].detach().numpy(), strict=True):
-            sums.setdefault(place, []).append(vector)
-    wanted = np.stack([np.mean(sums[place], 0) for place in range(n)])
+        for position, vector in zip(window, features["token_embeddings"][0].detach().numpy(), strict=True):
+            sums.setdefault(position, []).append(vector)
+    wanted = np.stack([np.mean(sums[position], 0) for position in range(n)])
     features = model[2](model.preprocess([long], prompt="[D] ", task="document"), task="document")
     wanted = wanted[features["attention_mask"][0].numpy()]
     wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
@@ -103,11 +103,11 @@ def test_mteb_and_search_find_documents(folder):
     assert (meta.model_type, str(meta.similarity_fn_name)) == (["late-interaction"], "MaxSim")
     task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_512"])
     assert 0 <= mteb.evaluate(model, task, cache=None).task_results[0].get_score() <= 1
-    found = longembed.search(f"{folder}+pcw@{TARGET}")
-    found.add(["a", "b"], TEXTS[1:])
-    inner = found.protocol.model
+    searcher = longembed.search(f"{folder}+pcw@{TARGET}")
+    searcher.add(["a", "b"], TEXTS[1:])
+    inner = searcher.protocol.model
     (scores,) = inner.similarity([inner.encode_query(TEXTS[0])], inner.encode_document(TEXTS[1:])).tolist()
-    hits = {hit.id: hit.score for hit in found.search(TEXTS[0])}
+    hits = {hit.id: hit.score for hit in searcher.search(TEXTS[0])}
     assert hits == pytest.approx(dict(zip("ab", scores, strict=True)), rel=1e-5)
 
 

@@ -81,8 +81,8 @@ def test_all_features_of_each_document_are_given_for_output_value_none(base: Sen
 def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monkeypatch) -> None:
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
-    again = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
-    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", again)
+    fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
+    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
 
@@ -122,8 +122,8 @@ class Allocator:
             size = features["input_ids"].numel()
             if size > tokens:
                 self.failed.append(size)
-                told = "can't allocate memory: you tried to allocate 5368709120 bytes."
-                raise RuntimeError(f"DefaultCPUAllocator: {told}")
+                message = "can't allocate memory: you tried to allocate 5368709120 bytes."
+                raise RuntimeError(f"DefaultCPUAllocator: {message}")
             self.seen.append(size)
             return original(module, features, **kwargs)
 
@@ -184,13 +184,13 @@ def _overflowing(base: SentenceTransformer, dtype: torch.dtype) -> LongSentenceT
 def test_a_document_that_overflows_in_half_precision_is_encoded_in_fp32(base: SentenceTransformer) -> None:
     texts = [tiny.text(20, 1), "aa", tiny.text(30, 2)]
     expected = _overflowing(base, torch.float32).encode(texts)
-    half = _overflowing(base, torch.float16)
-    found = half.encode(texts)
-    assert np.isfinite(found).all()
-    assert np.allclose(found, expected, atol=0.02)
-    assert np.allclose(found[1], expected[1], atol=2e-3)
-    assert half[0].model.dtype == torch.float16
-    assert half.encode(texts).tobytes() == found.tobytes()
+    model = _overflowing(base, torch.float16)
+    vectors = model.encode(texts)
+    assert np.isfinite(vectors).all()
+    assert np.allclose(vectors, expected, atol=0.02)
+    assert np.allclose(vectors[1], expected[1], atol=2e-3)
+    assert model[0].model.dtype == torch.float16
+    assert model.encode(texts).tobytes() == vectors.tobytes()
 
 
 def test_a_document_that_is_not_finite_in_fp32_is_named(base: SentenceTransformer) -> None:

@@ -38,19 +38,19 @@ def commit(hub: LoopbackHub, repository: str, branch: str = "main") -> str:
 def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
     repository = f"me/bert-{strategy.partition('@')[0]}"
     model = push(f"org/bert+{strategy}", repository)
-    found = longembed.load(repository, device="cpu")
-    same_vectors(found.encode(TEXTS), model.encode(TEXTS))
-    same_vectors(found.encode_query(TEXTS), model.encode_query(TEXTS))
-    assert found.model_card_data.model_name == repository
-    assert found.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
+    loaded = longembed.load(repository, device="cpu")
+    same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
+    same_vectors(loaded.encode_query(TEXTS), model.encode_query(TEXTS))
+    assert loaded.model_card_data.model_name == repository
+    assert loaded.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
 
 
 def test_several_vectors_a_document_make_the_round_trip(online) -> None:
     model = push("org/bert+pi@128:vectors=8", "me/several")
-    found = longembed.load("me/several", device="cpu")
-    assert isinstance(found, MultiVectorEncoder)
+    loaded = longembed.load("me/several", device="cpu")
+    assert isinstance(loaded, MultiVectorEncoder)
     stock = MultiVectorEncoder("me/several", trust_remote_code=True, device="cpu")
-    encoded = (one.encode_document(TEXTS) for one in (model, found, stock))
+    encoded = (one.encode_document(TEXTS) for one in (model, loaded, stock))
     for expected, ours, theirs in zip(*encoded, strict=True):
         same_vectors(ours, expected)
         same_vectors(theirs, expected)
@@ -63,10 +63,10 @@ def test_every_revision_stays_loadable(online) -> None:
     third = push("org/bert+rp@64", "me/moving", exist_ok=True, revision="trial")
     assert not np.allclose(old.encode(TEXTS), new.encode(TEXTS), atol=1e-3)
     for revision, expected in ((first, old), ("main", new), (None, new), ("trial", third)):
-        found = longembed.load("me/moving", revision=revision, device="cpu")
-        same_vectors(found.encode(TEXTS), expected.encode(TEXTS))
+        loaded = longembed.load("me/moving", revision=revision, device="cpu")
+        same_vectors(loaded.encode(TEXTS), expected.encode(TEXTS))
         sha = commit(online, "me/moving", revision or "main")
-        assert found.model_card_data.base_model_revision == f"{sha}-{ALGORITHM}"
+        assert loaded.model_card_data.base_model_revision == f"{sha}-{ALGORITHM}"
         stock = SentenceTransformer("me/moving", revision=revision, trust_remote_code=True, device="cpu")
         same_vectors(stock.encode(TEXTS), expected.encode(TEXTS))
     by_name = longembed.load(f"me/moving+none:revision={first}", device="cpu")
@@ -125,7 +125,7 @@ def test_the_hub_is_asked_once_for_a_plain_name_and_the_answer_is_kept(online, t
         assert registry.ask_hub(name) is None
     methods = ("HEAD", "GET") if "plain" in name else ("HEAD",)
     asked = [f"{method} /{name}/resolve/main/modules.json" for method in methods]
-    assert [each for each in online.requests if name in each and "modules.json" in each] == asked
+    assert [request for request in online.requests if name in request and "modules.json" in request] == asked
     assert name not in registry and registry.get(name) is None
 
 
@@ -162,8 +162,8 @@ def test_what_is_in_the_cache_loads_without_the_hub(online, monkeypatch) -> None
     model = push("org/bert+pi@128", "me/cached")
     longembed.load("me/cached", device="cpu")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    found = longembed.load("me/cached", device="cpu")
-    same_vectors(found.encode(TEXTS), model.encode(TEXTS))
+    loaded = longembed.load("me/cached", device="cpu")
+    same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
     assert mteb.get_model_meta("me/cached").name == "me/cached"
 
 
@@ -218,8 +218,8 @@ def test_without_our_package_it_fails_and_names_what_is_missing(online, tmp_path
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     trusted, plain = done.stdout.splitlines()
-    for said in (trusted, plain):
-        assert said.startswith("ImportError") and "mteb-longembed" in said and "pip install" in said
+    for message in (trusted, plain):
+        assert message.startswith("ImportError") and "mteb-longembed" in message and "pip install" in message
 
 
 def test_the_mteb_command_runs_a_published_model(online, tmp_path: Path, monkeypatch) -> None:

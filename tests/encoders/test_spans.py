@@ -24,12 +24,12 @@ def test_a_span_is_the_mean_of_its_tokens(base, key, prompt):
     texts, spans = [tiny.text(40), tiny.text(10)], [[(0, 2), (3, 60), (31, 34), (0, 113)], [(6, 11)]]
     got = longembed.encode_spans(model, texts, spans, prompt=prompt)
     full = "passage : " if prompt is None else prompt
-    before = 1 + (2 if full else 0)
-    for text, own, vectors in zip(texts, spans, got, strict=True):
+    n_prefix = 1 + (2 if full else 0)
+    for text, text_spans, vectors in zip(texts, spans, got, strict=True):
         tokens = model.encode([text], prompt=full, output_value="token_embeddings")[0]
-        for (start, end), vector in zip(own, vectors, strict=True):
+        for (start, end), vector in zip(text_spans, vectors, strict=True):
             inside = [i for i in range((len(text) + 1) // 3) if 3 * i < end and 3 * i + 2 > start]
-            [want] = finished(base, [sum(tokens[before + i] for i in inside) / len(inside)])
+            [want] = finished(base, [sum(tokens[n_prefix + i] for i in inside) / len(inside)])
             assert np.abs(want - vector).max() < 1e-5
 
 
@@ -93,8 +93,8 @@ def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_
     text = tiny.text(5 * tiny.TRAINED + 3)
     words = text.split()
     empty = len(model.encode([""], prompt=prompt, output_value="token_embeddings")[0])
-    before = len(model.tokenizer(prompt, add_special_tokens=False)["input_ids"])
-    before += sum(model.tokenizer("aa", return_special_tokens_mask=True)["special_tokens_mask"][:1])
+    n_prefix = len(model.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+    n_prefix += sum(model.tokenizer("aa", return_special_tokens_mask=True)["special_tokens_mask"][:1])
     room = 2 * tiny.TRAINED - empty
     starts = [*range(0, len(words) - room, room // 2), len(words) - room]
     spans = [(3 * i, 3 * i + 2) for i in range(len(words))]  # words of two letters are one token
@@ -108,7 +108,7 @@ def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_
                 best, most = start, min(left, right)
         stretch = " ".join(words[best : best + room])
         tokens = model.encode([stretch], prompt=prompt, output_value="token_embeddings")[0]
-        features = {"sentence_embedding": tokens[before + i - best][None]}
+        features = {"sentence_embedding": tokens[n_prefix + i - best][None]}
         for module in list(model)[2:]:
             with torch.no_grad():
                 features = module(features)
@@ -125,8 +125,8 @@ def test_several_vectors_past_the_target_are_those_of_their_spans(base, tmp_path
     several.save_pretrained(str(tmp_path / "saved"))
     for model in (several, longembed.load(tmp_path / "saved")):
         together = model.encode_document(texts)
-        for text, own, vectors in zip(texts, spans, together, strict=True):
-            same_vectors(longembed.encode_spans(single, [text], [own])[0], vectors)
+        for text, text_spans, vectors in zip(texts, spans, together, strict=True):
+            same_vectors(longembed.encode_spans(single, [text], [text_spans])[0], vectors)
             same_vectors(model.encode_document([text])[0], vectors)
             assert len(passages_of(model, text)) == len(vectors)
 

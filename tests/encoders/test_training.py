@@ -63,7 +63,7 @@ def test_trainer_evaluates_between_steps_and_goes_on(key, tmp_path):
     model = extended(Rotary, key, tmp_path)
     evaluator = EmbeddingSimilarityEvaluator(TEXTS[:4], TEXTS[4:], [0.1, 0.4, 0.2, 0.9])
     evaluator(model)
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    original = {name: p.detach().clone() for name, p in model.named_parameters()}
     pairs = {"anchor": TEXTS[:4], "positive": TEXTS[4:]}
     arguments = Arguments(
         output_dir=str(tmp_path / "out"), max_steps=3, per_device_train_batch_size=2, learning_rate=1e-3,
@@ -77,4 +77,4 @@ def test_trainer_evaluates_between_steps_and_goes_on(key, tmp_path):
     trainer.train()
     assert trainer.state.global_step == 3
     assert len([entry for entry in trainer.state.log_history if "eval_spearman_cosine" in entry]) >= 3
-    assert any(not torch.equal(p, before[name]) for name, p in model.named_parameters())
+    assert any(not torch.equal(p, original[name]) for name, p in model.named_parameters())

@@ -63,11 +63,11 @@ def test_every_twentieth_chapter_is_held_out_and_the_corpus_follows_the_text(tmp
                 lines.write(json.dumps({"text": f"{i} {sample}"}) + "\n")
 
     write(41)
-    first, again = (open_corpus(tmp_path / "corpus.npz", books, tokenizer) for _ in range(2))
+    first, second = (open_corpus(tmp_path / "corpus.npz", books, tokenizer) for _ in range(2))
     assert len(first.held_out) == 3 and len(first.chapters) == 38
     starts = [tokenizer.decode(ids[:2].tolist()).split()[0] for ids in first.held_out]
     assert starts == ["0", "20", "40"]
-    for one, other in zip(first.chapters, again.chapters, strict=True):
+    for one, other in zip(first.chapters, second.chapters, strict=True):
         assert np.array_equal(one, other)
     write(21)
     assert len(open_corpus(tmp_path / "corpus.npz", books, tokenizer).held_out) == 2
@@ -84,7 +84,7 @@ def test_thirty_steps_give_the_stored_losses(tmp_path, corpus, positions):
 
 def test_a_killed_run_ends_with_the_weights_of_a_whole_one(tmp_path, corpus, monkeypatch):
     recipe = replace(RECIPE, steps=6, decay_steps=2)
-    _, whole = run(recipe, "ape", corpus, tmp_path / "whole", every=2)
+    _, full = run(recipe, "ape", corpus, tmp_path / "whole", every=2)
 
     def dying(recipe, chapters, shares, step):
         if step == 5:
@@ -97,18 +97,18 @@ def test_a_killed_run_ends_with_the_weights_of_a_whole_one(tmp_path, corpus, mon
     monkeypatch.setattr(train_module, "batch_at", batch_at)
     losses, resumed = run(recipe, "ape", corpus, tmp_path / "cut", every=2)
     assert len(losses) == 2  # from step 4 on
-    for name, value in whole.state_dict().items():
+    for name, value in full.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
 
 
 def test_a_run_can_end_earlier_from_a_checkpoint_before_the_decay(tmp_path, corpus):
     short = replace(RECIPE, steps=6, decay_steps=2)
-    _, whole = run(short, "rope", corpus, tmp_path / "whole")
+    _, full = run(short, "rope", corpus, tmp_path / "whole")
     run(replace(RECIPE, steps=4, decay_steps=1), "rope", corpus, tmp_path / "other", every=3)
     # step 4 of that run belongs to its decay; the checkpoint of step 3 does not
     (tmp_path / "other" / "rope" / "step-000004.pt").unlink()
     _, ended = run(short, "rope", corpus, tmp_path / "other")
-    for name, value in whole.state_dict().items():
+    for name, value in full.state_dict().items():
         assert torch.equal(value, ended.state_dict()[name]), name
 
 
@@ -139,16 +139,16 @@ def test_the_loss_of_two_pairs_by_hand():
 
 
 def test_held_out_phrases_are_the_same_every_time_and_a_fresh_model_finds_few(corpus):
-    one, again = (held_out_batch(corpus.held_out, 32, 128) for _ in range(2))
-    assert np.array_equal(one.queries, again.queries) and np.array_equal(one.documents, again.documents)
+    one, other = (held_out_batch(corpus.held_out, 32, 128) for _ in range(2))
+    assert np.array_equal(one.queries, other.queries) and np.array_equal(one.documents, other.documents)
     assert one.documents.shape == (32, 128)
     assert 0 <= accuracy(BUILDERS["rope"](SHAPE, 3).eval(), one) <= 1
 
 
 def test_a_vocabulary_is_trained_once_and_then_read(tmp_path, sample):
     made = open_vocabulary(tmp_path / "tokenizer.json", [sample], 600)
-    again = open_vocabulary(tmp_path / "tokenizer.json", ["nothing"], 600)
-    assert made.get_vocab() == again.get_vocab()
+    reopened = open_vocabulary(tmp_path / "tokenizer.json", ["nothing"], 600)
+    assert made.get_vocab() == reopened.get_vocab()
     assert [made.token_to_id(t) for t in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")] == [PAD, CLS, SEP, MASK]
     assert 400 < made.get_vocab_size() <= 600
 

@@ -41,7 +41,7 @@ def test_passkeys_are_found_within_the_trained_length(mini):
     documents = model.encode([row["text"] for row in made["corpus"]])
     queries = model.encode([row["text"] for row in made["queries"]])
     ids = [row["id"] for row in made["corpus"]]
-    found = [ids[i] for i in (queries @ documents.T).argmax(1)]
+    nearest = [ids[i] for i in (queries @ documents.T).argmax(1)]
     right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
-    share = np.mean([d in r for d, r in zip(found, right, strict=True)])
+    share = np.mean([d in r for d, r in zip(nearest, right, strict=True)])
     assert share >= {"mini-ape": 0.8, "mini-rope": 0.82}[name]

@@ -69,15 +69,15 @@ def test_other_errors_and_interrupts_of_other_commands_pass(error, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "told"),
+    ("name", "task", "message"),
     [
         ("e5-base+ntk:sgima=2", "LongEmbedPasskey", "sgima"),
         ("mini-rpoe+ntk", "LongEmbedPasskey", "'mini-rpoe': did you mean 'mini-rope'"),
         ("mini-rope+ntk", "LongEmbedPaskey", "unknown task 'LongEmbedPaskey': did you mean"),
     ],
 )
-def test_what_is_misspelt_is_named(name, task, told) -> None:
-    with pytest.raises(LongEmbedError, match=re.escape(told)):
+def test_what_is_misspelt_is_named(name, task, message) -> None:
+    with pytest.raises(LongEmbedError, match=re.escape(message)):
         check_command(["run", "-t", task, "-m", name])
 
 
@@ -106,5 +106,5 @@ def test_a_misspelt_name_is_told_before_anything_heavy_is_imported(tmp_path) -> 
     done = subprocess.run(command, **where, capture_output=True, text=True, timeout=300, check=True)
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("mteb-longembed: ")]
-    assert len(lines) == 2 and all(told in line for told, line in zip(wrong.values(), lines, strict=True))
+    assert len(lines) == 2 and all(want in line for want, line in zip(wrong.values(), lines, strict=True))
     assert done.stdout.splitlines()[-1].split() == ["imported:"]

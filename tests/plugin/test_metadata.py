@@ -27,17 +27,17 @@ def unknown(meta: ModelMeta) -> set[str]:
 
 def test_a_name_on_a_base_that_mteb_knows_is_complete(online) -> None:
     meta = mteb.get_model_meta("e5-base+pi@1k")
-    own = mteb.get_model_meta("intfloat/e5-base-v2")
+    e5 = mteb.get_model_meta("intfloat/e5-base-v2")
     assert unknown(meta) == set()
-    assert (meta.n_parameters, meta.license, meta.languages) == (own.n_parameters, own.license, own.languages)
-    assert meta.training_datasets == own.training_datasets is not None
+    assert (meta.n_parameters, meta.license, meta.languages) == (e5.n_parameters, e5.license, e5.languages)
+    assert meta.training_datasets == e5.training_datasets is not None
 
 
 def test_a_name_on_a_base_that_nobody_listed_is_complete(online) -> None:
     meta = mteb.get_model_meta("org/unlisted+pi@128")
     assert unknown(meta) == set()
     base = longembed.load("org/unlisted+none", device="cpu")
-    assert meta.n_parameters == sum(each.numel() for each in base.parameters())
+    assert meta.n_parameters == sum(p.numel() for p in base.parameters())
     assert meta.n_embedding_parameters == 32 * base[0].config.vocab_size
     assert max(meta.embed_dim) == 24, "the Dense decides"
     assert meta.similarity_fn_name == ScoringFunction.DOT_PRODUCT
@@ -55,7 +55,7 @@ def test_a_saved_folder_keeps_its_base_and_describes_itself(online, tmp_path: Pa
     model.save_pretrained(str(tmp_path / "saved"))
     meta = mteb.get_model_meta(str(tmp_path / "saved"))
     assert meta.adapted_from == origin
-    assert meta.n_parameters == sum(each.numel() for each in model.parameters()), "with the added rows"
+    assert meta.n_parameters == sum(p.numel() for p in model.parameters()), "with the added rows"
     assert max(meta.embed_dim) == model.get_embedding_dimension()
     assert meta.similarity_fn_name.value == model.similarity_fn_name
     # nobody has published it
@@ -73,7 +73,7 @@ def test_a_repository_of_ours_is_complete(online, base, origin) -> None:
     meta = mteb.get_model_meta(repository)
     assert unknown(meta) == set()
     assert (meta.name, meta.adapted_from, meta.max_tokens) == (repository, origin, 1024)
-    assert meta.n_parameters == sum(each.numel() for each in model.parameters())
+    assert meta.n_parameters == sum(p.numel() for p in model.parameters())
     assert meta.reference == f"https://huggingface.co/{repository}"
     assert meta.license == "mit" and "eng-Latn" in meta.languages
 

@@ -20,6 +20,6 @@ KINDS = {
 def test_mtebs_own_check_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", "off")
     results: dict[str, Any] = mteb.mock_run(mteb.get_model(name)).task_results
-    found = {task: result for task, result in results.items() if result}
-    wrong = {task: result.exception for task, result in found.items() if not isinstance(result, TaskResult)}
-    assert not wrong and len(found) == KINDS[name]
+    ran = {task: result for task, result in results.items() if result}
+    wrong = {task: result.exception for task, result in ran.items() if not isinstance(result, TaskResult)}
+    assert not wrong and len(ran) == KINDS[name]

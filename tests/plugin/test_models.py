@@ -68,10 +68,10 @@ def test_registering_again_changes_nothing() -> None:
         changed = cache.save_to_cache, cache.get_cache_paths, mteb.AbsTask._save_task_predictions, described
         return [*changed, len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY]
 
-    before = known()
+    original = known()
     for module in ("mteb.models.model_implementations", "mteb"):
         after_import(module)
-    assert known() == before
+    assert known() == original
 
 
 # ---- models ------------------------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ def test_mteb_own_entries_stay_as_they_are() -> None:
 
 def test_the_description_of_an_extended_model(online) -> None:
     meta = mteb.get_model_meta("e5-base+ntk@1k:logn=off")
-    own = mteb.get_model_meta("intfloat/e5-base-v2")
+    e5 = mteb.get_model_meta("intfloat/e5-base-v2")
     assert meta.name == "intfloat/e5-base-v2+ntk@1024,logn=off"
     assert meta.revision == f"{REVISION}-{ALGORITHM}"
     assert (meta.max_tokens, meta.adapted_from) == (1024, "intfloat/e5-base-v2")
-    assert (meta.training_datasets, meta.license) == (own.training_datasets, own.license)
+    assert (meta.training_datasets, meta.license) == (e5.training_datasets, e5.license)
     assert meta.loader_kwargs == {} and meta.use_instructions
     assert not any("safetensors" in request for request in online.requests), "weights were read"
 
@@ -254,11 +254,11 @@ def test_a_name_that_mteb_no_longer_has_is_told_in_one_sentence(monkeypatch, pat
 
 def scores(cache: mteb.ResultCache) -> dict[str, float]:
     """Main score of each model folder's LongEmbedPasskey."""
-    found = {}
+    by_folder = {}
     for file in (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json"):
         split = json.loads(file.read_text())["scores"]["test_256"]
-        found["/".join(file.parts[-3:-1])] = split[0]["main_score"]
-    return found
+        by_folder["/".join(file.parts[-3:-1])] = split[0]["main_score"]
+    return by_folder
 
 
 def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(online, tmp_path) -> None:
@@ -268,17 +268,17 @@ def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(o
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mteb.evaluate(base, task, cache=cache, show_progress_bar=False)
-        before = scores(cache)
-        (folder,) = before
+        base_scores = scores(cache)
+        (folder,) = base_scores
         file = next((tmp_path / "results").rglob("LongEmbedPasskey.json"))
         written = file.read_text()
         for name in ("rp", "none"):
             model = mteb_longembed.extend("e5-base", name, device="cpu")
             result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
             assert result.model_name.startswith(f"intfloat/e5-base-v2+{name}@")
-    after = scores(cache)
+    all_scores = scores(cache)
     assert file.read_text() == written
-    assert len(after) == 3 and after[folder] == before[folder]
+    assert len(all_scores) == 3 and all_scores[folder] == base_scores[folder]
 
 
 def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
@@ -290,6 +290,6 @@ def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
         first = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
         meta = mteb.get_model_meta("e5-base+rp@512:trained_len=64")
         kept = {"overwrite_strategy": "only-cache", "show_progress_bar": False}
-        again = mteb.evaluate(meta, task, cache=cache, **kept)
-    assert again.task_results[0].get_score() == first.task_results[0].get_score()
+        second = mteb.evaluate(meta, task, cache=cache, **kept)
+    assert second.task_results[0].get_score() == first.task_results[0].get_score()
     assert isinstance(meta, ModelMeta) and len(scores(cache)) == 1

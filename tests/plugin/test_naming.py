@@ -25,26 +25,26 @@ EARLIER = "org/base+gone@2048,x=1"
 
 
 @pytest.mark.parametrize(
-    ("stored", "asked", "found"),
+    ("stored", "asked", "names"),
     [
         *((NAME, name, [NAME]) for name in ("mini-rope+ntk@2048", "mini-rope+ntk@2k:short=scale", NAME)),
         *((NAME, name, []) for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other")),
         (EARLIER, EARLIER, [EARLIER]),
     ],
 )
-def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other(tmp_path, stored, asked, found) -> None:
+def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other(tmp_path, stored, asked, names) -> None:
     write_results(tmp_path, stored, {"LongEmbedPasskey": 0.5})
     cache = ResultCache(tmp_path)
     results = cache.load_results(models=[asked], include_remote=False).model_results
-    assert [result.model_name for result in results] == found
-    assert bool(cache.get_cache_paths([asked, "org/none"], include_remote=False)) == bool(found)
+    assert [result.model_name for result in results] == names
+    assert bool(cache.get_cache_paths([asked, "org/none"], include_remote=False)) == bool(names)
 
 
 @pytest.mark.parametrize("name", ["mini-rope+ntk@2k", NAME])
 def test_a_description_is_found_by_any_spelling_of_a_name(name: str) -> None:
     stock = "sentence-transformers/all-MiniLM-L6-v2"
-    found = mteb.get_model_metas(model_names=[name, "mini-ape", stock])
-    assert {meta.name for meta in found} == {NAME, "mteb-longembed/mini-ape+none@512", stock}
+    metas = mteb.get_model_metas(model_names=[name, "mini-ape", stock])
+    assert {meta.name for meta in metas} == {NAME, "mteb-longembed/mini-ape+none@512", stock}
     assert mteb.get_model_metas(model_names=[name], model_types=["cross-encoder"]) == []
 
 
@@ -61,14 +61,14 @@ def test_a_model_that_is_not_ours_keeps_its_name(tmp_path: Path) -> None:
 
 def test_embeddings_are_cut_to_the_dimensions_asked_for(tmp_path: Path) -> None:
     meta = mteb.get_model_meta("mini-ape+pi@1024")
-    whole = meta.to_dict()["embed_dim"]
+    full_dim = meta.to_dict()["embed_dim"]
     encoder = mteb.get_model("mini-ape+pi@1024", device="cpu", embed_dim=16)
     described = encoder.mteb_model_meta
     assert (described.embed_dim, described.experiment_kwargs) == (16, {"embed_dim": 16})
     assert encoder.model.encode(["one"]).shape == (1, 16)
-    assert mteb.get_model("mini-ape+pi@1024", device="cpu").model.encode(["one"]).shape == (1, whole)
-    for wrong in (0, whole + 1):
-        with pytest.raises(InputError, match=f"embed_dim must be 1 to {whole} dimensions, got {wrong}"):
+    assert mteb.get_model("mini-ape+pi@1024", device="cpu").model.encode(["one"]).shape == (1, full_dim)
+    for wrong in (0, full_dim + 1):
+        with pytest.raises(InputError, match=f"embed_dim must be 1 to {full_dim} dimensions, got {wrong}"):
             mteb.get_model("mini-ape+pi@1024", device="cpu", embed_dim=wrong)
 
 
@@ -122,8 +122,8 @@ def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp
     model = mteb.get_model("mini-rope+ntk@1k")
     name, revision, score = evaluate(model)
     model.model.truncate_dim = 8
-    again = evaluate(model)
-    assert again[:2] == (name, revision) and again[2] < score
+    second = evaluate(model)
+    assert second[:2] == (name, revision) and second[2] < score
     meta = model.mteb_model_meta
     assert meta.experiment_kwargs == {"embed_dim": 8}
     assert list((tmp_path / "results").glob(f"**/{meta.experiment_name}/LongEmbedPasskey-docs50.json"))
@@ -148,25 +148,25 @@ def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_wit
 )
 def test_a_setting_of_mtebs_object_is_part_of_what_the_model_is(name, inside, setting, value) -> None:
     model = mteb.get_model(name)
-    before = model.mteb_model_meta
+    original = model.mteb_model_meta
     owner = operator.attrgetter(inside)(model) if inside else model
     known = getattr(owner, setting)
     setattr(owner, setting, value)
     now = model.mteb_model_meta
-    assert now.name == f"local/{before.name.rpartition('/')[2]}" and now.adapted_from == before.name
-    assert now.revision != before.revision
+    assert now.name == f"local/{original.name.rpartition('/')[2]}" and now.adapted_from == original.name
+    assert now.revision != original.revision
     setattr(owner, setting, known)
-    assert model.mteb_model_meta == before
+    assert model.mteb_model_meta == original
 
 
 def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:
     model = mteb.get_model("mini-rope+ntk@1k:center=corpus")
-    before = model.mteb_model_meta
+    original = model.mteb_model_meta
     with torch.no_grad():
         next(model.embedder.parameters()).add_(1)
     now = model.mteb_model_meta
-    assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == before.name
-    assert now.revision != before.revision and now.revision.endswith("-se2")
+    assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == original.name
+    assert now.revision != original.revision and now.revision.endswith("-se2")
 
 
 def test_mtebs_cache_of_embeddings_keeps_strategies_apart(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def cache(tmp_path: Path) -> ResultCache:
 
 def files(folder: Path) -> dict[str, Any]:
     """Contents of all JSON files, without the time of day."""
-    found = [p for p in folder.rglob("*.json") if not p.parent.name.endswith(".part")]
-    assert {p.name for p in folder.rglob("*.json") if p not in found} <= {"model_meta.json"}
-    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in found}
+    paths = [p for p in folder.rglob("*.json") if not p.parent.name.endswith(".part")]
+    assert {p.name for p in folder.rglob("*.json") if p not in paths} <= {"model_meta.json"}
+    contents = {str(p.relative_to(folder)): json.loads(p.read_text()) for p in paths}
     for content in contents.values():
         content.pop("date", None)
     return contents
@@ -122,10 +122,10 @@ def test_the_prediction_files_are_mtebs_own_and_added_to(tmp_path: Path) -> None
 def test_an_error_while_writing_leaves_the_old_predictions_and_nothing_else(tmp_path: Path) -> None:
     task, model = mteb.get_task("LongEmbedPasskey"), mteb.get_model(META.name)
     task._save_task_predictions({"q0": {"d0": 0.5}}, model, tmp_path, "test_256", "default")
-    before = files(tmp_path)
+    original = files(tmp_path)
     with pytest.raises(TypeError):
         task._save_task_predictions({"q0": {"d0": object()}}, model, tmp_path, "test_512", "default")
-    assert files(tmp_path) == before
+    assert files(tmp_path) == original
     assert {p.name for p in tmp_path.iterdir()} == {"LongEmbedPasskey_predictions.json", LOCK}
 
 
@@ -144,17 +144,17 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_stock_model_killed_in_the_middle_of_writing_leaves_whole_files(forked: Path) -> None:
     for ending in ENDINGS:
-        found = {Path(name).name: content for name, content in files(forked / ending).items()}
-        assert set(found) == set(ENDINGS)
-        assert set(found["LongEmbedPasskey.json"]["scores"]) == {"test_256"}
+        contents = {Path(name).name: content for name, content in files(forked / ending).items()}
+        assert set(contents) == set(ENDINGS)
+        assert set(contents["LongEmbedPasskey.json"]["scores"]) == {"test_256"}
         written = SPLITS[:1] if "predictions" in ending else SPLITS
-        assert list(found["LongEmbedPasskey_predictions.json"]["default"]) == written
+        assert list(contents["LongEmbedPasskey_predictions.json"]["default"]) == written
 
 
 def test_two_processes_that_evaluate_different_splits_keep_both(forked: Path) -> None:
-    found = {Path(name).name: content for name, content in files(forked / "both").items()}
-    assert set(found["LongEmbedPasskey.json"]["scores"]) == set(SPLITS)
-    assert set(found["LongEmbedPasskey_predictions.json"]["default"]) == set(SPLITS)
+    contents = {Path(name).name: content for name, content in files(forked / "both").items()}
+    assert set(contents["LongEmbedPasskey.json"]["scores"]) == set(SPLITS)
+    assert set(contents["LongEmbedPasskey_predictions.json"]["default"]) == set(SPLITS)
     [settings] = (forked / "both").rglob("run_settings.jsonl")
     assert all(split in settings.read_text() for split in SPLITS)
 
@@ -164,8 +164,8 @@ def test_results_of_other_data_are_not_kept(cache: ResultCache) -> None:
     changed = {"dataset_revision": "another", "scores": {**old.scores, "dev": []}}
     cache.save_to_cache(old.model_copy(update=changed), META)
     cache.save_to_cache(result(0.7), META)
-    found = cache.load_task_result("NFCorpus", META)
-    assert set(found.scores) == {"test"} and found.get_score() == 0.7
+    loaded = cache.load_task_result("NFCorpus", META)
+    assert set(loaded.scores) == {"test"} and loaded.get_score() == 0.7
 
 
 def test_nothing_is_written_outside_the_results_folder(cache, tmp_path, monkeypatch) -> None:
@@ -190,18 +190,18 @@ FULL = OSError(28, "No space left on device")
 
 @pytest.mark.parametrize(("error", "kind"), [(KeyboardInterrupt(), KeyboardInterrupt), (FULL, StorageError)])
 def test_an_error_while_writing_leaves_the_old_result(cache, tmp_path, monkeypatch, error, kind) -> None:
-    told = r"written to .* \(No space left on device\):" if error is FULL else None
+    message = r"written to .* \(No space left on device\):" if error is FULL else None
     cache.save_to_cache(result(0.5), META)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    original = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def stopped(self: TaskResult, path: Path) -> None:
         path.write_text('{"half')
         raise error
 
     monkeypatch.setattr(TaskResult, "to_disk", stopped)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         cache.save_to_cache(result(0.7), META)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == original
 
 
 def test_what_a_killed_process_left_is_removed(cache: ResultCache, tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_results_on_other_data_of_a_task_of_ours_do_not_count(tmp_path: Path, ca
     mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
     (file,) = tmp_path.rglob("LongEmbedPasskey-docs50.json")
     stored = json.loads(file.read_text())
-    for change, again in ((stored["dataset_revision"], False), ("of-yesterday", True)):
+    for change, reruns in ((stored["dataset_revision"], False), ("of-yesterday", True)):
         scores = {"test_256": [{**stored["scores"]["test_256"][0], "main_score": 0.123456}]}
         file.write_text(json.dumps({**stored, "dataset_revision": change, "scores": scores}))
         task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_256"])
         result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
-        assert bool(result.task_results[0].get_score() != 0.123456) is again
-        assert ("which is now" in caplog.text) is again
+        assert bool(result.task_results[0].get_score() != 0.123456) is reruns
+        assert ("which is now" in caplog.text) is reruns
     assert json.loads(file.read_text())["dataset_revision"] == stored["dataset_revision"]

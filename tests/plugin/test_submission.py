@@ -76,13 +76,13 @@ def test_what_results_lack_is_told(registered, tmp_path, scores, options, missin
     write_results(tmp_path, NAME, scores, **options)
     checked = only(tmp_path)
     assert checked.local == [OWN] * (OWN in scores)
-    for found, told in ((checked.missing, missing), (checked.asked, asked)):
-        assert bool(found) == (told is not None), found
-        assert all(re.search(told, sentence) for sentence in found), found
+    for sentences, pattern in ((checked.missing, missing), (checked.asked, asked)):
+        assert bool(sentences) == (pattern is not None), sentences
+        assert all(re.search(pattern, sentence) for sentence in sentences), sentences
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"n_embedding_parameters": None}, "n_embedding_parameters: mteb's test requires it"),
         ({"adapted_from": NAME}, "adapted_from must be another model"),
@@ -93,11 +93,11 @@ def test_what_results_lack_is_told(registered, tmp_path, scores, options, missin
         ({"name": "local/mine+pi@4096"}, "a public model: a name with local/ means nothing to others"),
     ],
 )
-def test_a_wrong_description_is_told(registered, tmp_path, fields, told) -> None:
+def test_a_wrong_description_is_told(registered, tmp_path, fields, message) -> None:
     folder = write_results(tmp_path, NAME, ALL)
     described = json.loads((folder / "model_meta.json").read_text())
     (folder / "model_meta.json").write_text(json.dumps({**described, **fields}))
-    assert any(told in sentence for sentence in only(tmp_path).missing), only(tmp_path).missing
+    assert any(message in sentence for sentence in only(tmp_path).missing), only(tmp_path).missing
 
 
 def test_files_that_are_missing_or_broken_are_told(registered, tmp_path) -> None:
@@ -127,9 +127,9 @@ def test_runs_without_settings_are_named(registered, tmp_path) -> None:
 def test_large_files_and_results_at_two_revisions_are_refused(registered, tmp_path, monkeypatch) -> None:
     write_results(tmp_path, NAME, ALL, revision="a-le1")
     write_results(tmp_path, NAME, {"LEMBQMSumRetrieval": 0.5}, revision="b-le2")
-    told = "LEMBQMSumRetrieval must have results at only one revision, got results at {} too."
+    message = "LEMBQMSumRetrieval must have results at only one revision, got results at {} too."
     first, second = check_submission(tmp_path)
-    assert told.format("b-le2") in first.missing and told.format("a-le1") in second.missing
+    assert message.format("b-le2") in first.missing and message.format("a-le1") in second.missing
     monkeypatch.setattr(submission, "MAX_BYTES", 100)
     assert any("at most 100 bytes" in sentence for sentence in check_submission(tmp_path)[1].missing)
 
@@ -168,5 +168,5 @@ def test_a_name_without_letters_of_unicode_is_one_sentence(tmp_path, capsys) -> 
     hostile = {"name": "org/a\ud800", "revision": "\ud800"}
     meta.write_text(json.dumps({**json.loads(meta.read_bytes()), **hostile}))
     assert cli.main(["submit-check", str(tmp_path)]) == 1
-    told = capsys.readouterr()
-    assert r"the model's name in printable characters, got 'org/a\ud800'." in told.out and told.err == ""
+    output = capsys.readouterr()
+    assert r"the model's name in printable characters, got 'org/a\ud800'." in output.out and output.err == ""

@@ -176,9 +176,9 @@ def test_an_adapter_is_saved_and_merged(minilm: Path, tmp_path: Path) -> None:
     adapted = model.encode(TEXTS)
     assert gap(adapted, bare) > 1e-3
     model.save_pretrained(str(tmp_path / "adapter"))
-    again = longembed.load(tmp_path / "adapter")
-    assert gap(again.encode(TEXTS), adapted) < ROUNDING
-    assert gap(again.merge_adapters().encode(TEXTS), adapted) < 4 * ROUNDING  # other weights, other rounding
+    saved = longembed.load(tmp_path / "adapter")
+    assert gap(saved.encode(TEXTS), adapted) < ROUNDING
+    assert gap(saved.merge_adapters().encode(TEXTS), adapted) < 4 * ROUNDING  # other weights, other rounding
 
 
 def test_an_exported_folder_is_a_plain_model(minilm: Path, tmp_path: Path) -> None:
@@ -192,11 +192,11 @@ def test_an_exported_folder_is_a_plain_model(minilm: Path, tmp_path: Path) -> No
 def test_search_finds_the_needle_and_its_window(minilm: Path) -> None:
     data = LongEmbedNeedle.generate("test_1024")
     documents = [row for row, _ in zip(data["corpus"], range(8), strict=False)]
-    found = longembed.search(f"{minilm}+pcw@{TARGET}:short=cut,size=128,vectors=window")
-    found.add([row["id"] for row in documents], [row["text"] for row in documents])
+    searcher = longembed.search(f"{minilm}+pcw@{TARGET}:short=cut,size=128,vectors=window")
+    searcher.add([row["id"] for row in documents], [row["text"] for row in documents])
     right = {query: next(iter(judged)) for query, judged in data["relevant_docs"].items()}
     asked = [query for query in data["queries"] if right[query["id"]] in {row["id"] for row in documents}]
-    (hit,) = found.search(asked[0]["text"], k=1)
+    (hit,) = searcher.search(asked[0]["text"], k=1)
     assert asked[0]["text"] == "Which factory shows the division of labour in Adam Smith's book?"
     assert "Adam Smith explains the division of labour" in hit.passage
     assert hit.id == right[asked[0]["id"]]

@@ -116,7 +116,7 @@ def test_csv_text_is_no_formula_and_numbers_stay_numbers(text):
 
 def test_json_tells_words_numbers_intervals_and_what_is_missing_apart(ranged, table):
     tables = json.loads(WRITERS["json"][0]([ranged, table]))["tables"]
-    assert [found["key"] for found in tables] == ["ranged", "toy"]
+    assert [entry["key"] for entry in tables] == ["ranged", "toy"]
     cell = {"number": 60.0, "low": 52.25, "high": 67.0, "text": "60.0"}
     assert tables[0]["rows"][0] == ["a/b", cell, "no limit"]
     assert tables[0]["rows"][1][1] is None
@@ -180,8 +180,8 @@ def test_at_80_columns_a_name_is_broken_between_its_parts_only() -> None:
     names = ["mini-rope+pcw@4096:center=corpus,short=cut,size=128,vectors=window", "bm25"]
     made = position_sensitivity([float(i % 3 > 0) for i in range(200)], [i / 200 for i in range(200)])
     shown = io.StringIO()
-    places = sensitivity_table([(name, "LongEmbedPasskey", 200, made) for name in names])
-    show([places], Console(file=shown, width=80, color_system=None))
+    by_position = sensitivity_table([(name, "LongEmbedPasskey", 200, made) for name in names])
+    show([by_position], Console(file=shown, width=80, color_system=None))
     words = shown.getvalue().split()
     assert words.count("LongEmbedPasskey") == 2 and "vectors=window" in words
     assert all(len(line) <= 80 for line in shown.getvalue().splitlines())

@@ -49,7 +49,7 @@ def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
     return made
 
 
-def found(made: Searcher, k: int = 10) -> dict[str, float]:
+def scores_of(made: Searcher, k: int = 10) -> dict[str, float]:
     return {hit.id: hit.score for hit in made.search(QUERY, k)}
 
 
@@ -73,7 +73,7 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Pa
     made.search(QUERY)
     made.add(keys[4:], [DOCUMENTS[key] for key in keys[4:]])
     made.remove(["other"])
-    got = found(made)
+    got = scores_of(made)
     assert list(got) == sorted(want, key=lambda key: (-want[key], key))
     assert max(abs(got[key] - want[key]) for key in want) < 1e-5
 
@@ -114,11 +114,11 @@ def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail
     words = [text[start:end].split() for start, end in spans]
     if "vectors=7" in tail:
         assert (
-            all(len(each) == 7 for each in words[:-1])
+            all(len(window) == 7 for window in words[:-1])
             and " ".join(map(" ".join, words)) == text[: spans[-1][1]]
         )
     elif "window" in tail and len(spans) > 1:
-        assert len({len(each) for each in words}) == 1  # the last window is moved back to be full
+        assert len({len(window) for window in words}) == 1  # the last window is moved back to be full
     if n <= 50:
         assert spans[-1][1] == len(text)
 
@@ -226,10 +226,10 @@ def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
 )
 def test_wrong_input_is_one_sentence_and_changes_nothing(folder: Path, call: Any, message: str) -> None:
     made = searcher(f"{folder}+pi@32", {"d1": "a b", "d2": "c d"})
-    before = made.search(QUERY)
+    hits = made.search(QUERY)
     with pytest.raises(InputError, match=message):
         call(made)
-    assert made.search(QUERY) == before
+    assert made.search(QUERY) == hits
 
 
 def test_another_revision_of_the_model_and_a_folder_of_something_else_are_refused(
@@ -246,13 +246,13 @@ def test_another_revision_of_the_model_and_a_folder_of_something_else_are_refuse
         longembed.open_search(tmp_path)
     with pytest.raises(InputError, match="must be new, empty or an index"):
         made.save(folder)
-    own = tmp_path / "own" / CURRENT
-    own.parent.mkdir()
-    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), own)
-    before = own.read_bytes()
+    file = tmp_path / "own" / CURRENT
+    file.parent.mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), file)
+    content = file.read_bytes()
     with pytest.raises(InputError, match=r"is no index of ours or is damaged, so it is not replaced"):
-        made.save(own.parent)
-    assert own.read_bytes() == before
+        made.save(file.parent)
+    assert file.read_bytes() == content
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
@@ -305,7 +305,7 @@ def test_a_write_that_fails_leaves_the_old_index(
     with pytest.raises(StorageError, match=r"cannot be written .*No space left on device.*is unchanged"):
         made.save(tmp_path / "index")
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1
-    assert {each.name for each in (tmp_path / "index").iterdir()} <= {CURRENT, ".lock"}
+    assert {path.name for path in (tmp_path / "index").iterdir()} <= {CURRENT, ".lock"}
 
 
 def test_a_model_without_vectors_searches_too() -> None:
@@ -333,11 +333,11 @@ def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str
     assert (len(made), made.empty) == (12, ["e1", "e2"])
     made.save(tmp_path / "index")
     opened = longembed.open_search(tmp_path / "index", device="cpu")
-    for each in (made, opened):
-        assert [(hit.id, hit.score) for hit in each.search(QUERY)] == want
-        assert sorted(each.empty) == ["e1", "e2"]
-        each.remove(["e1", "d3"])
-        assert {hit.id for hit in each.search(QUERY)} == set(DOCUMENTS) - {"d3"}
+    for index in (made, opened):
+        assert [(hit.id, hit.score) for hit in index.search(QUERY)] == want
+        assert sorted(index.empty) == ["e1", "e2"]
+        index.remove(["e1", "d3"])
+        assert {hit.id for hit in index.search(QUERY)} == set(DOCUMENTS) - {"d3"}
 
 
 @pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,center=corpus+queries"])
@@ -526,9 +526,9 @@ def test_upsert_replaces_and_adds_and_encodes_only_what_is_new(
     made.upsert(new.keys(), (text for text in new.values()))
     assert [table["id"] for table in tables] == [["d1", "new"]]
     monkeypatch.undo()
-    want = found(searcher(f"{folder}+pi@64", {**DOCUMENTS, **new}), 20)
-    assert found(made, 20) == pytest.approx(want, abs=1e-6)
+    want = scores_of(searcher(f"{folder}+pi@64", {**DOCUMENTS, **new}), 20)
+    assert scores_of(made, 20) == pytest.approx(want, abs=1e-6)
     for ids, texts in ((["d1", "d1"], ["a", "b"]), (["d1"], ["a", "b"]), (["d1", "x"], ["a", None])):
         with pytest.raises(InputError):
             made.upsert(ids, texts)
-        assert found(made, 20) == pytest.approx(want, abs=1e-6)
+        assert scores_of(made, 20) == pytest.approx(want, abs=1e-6)

@@ -187,7 +187,7 @@ class Searching(RuleBasedStateMachine):
         if not held.texts:
             return
         (weight, *_) = held.searcher.protocol.embedder.parameters()
-        before = weight.detach().clone()
+        original = weight.detach().clone()
         new = next(f"x{i}" for i in itertools.count() if f"x{i}" not in held.texts)
         calls = {
             "a": lambda: held.searcher.add([new], ["aa bb"]),
@@ -200,7 +200,7 @@ class Searching(RuleBasedStateMachine):
                 with pytest.raises(InputError, match="it has changed and is local/"):
                     calls[call]()
             finally:
-                weight.copy_(before)
+                weight.copy_(original)
         self.check(held, QUERIES[2])
 
 

@@ -54,15 +54,15 @@ def expected(folder: Path, tail: str, documents: Dataset, center: str) -> dict[s
     queries = np.stack([np.atleast_2d(np.asarray(v))[0] for v in model.encode_query(QUERIES["text"])])
     if center:
         mean = np.concatenate(rows).mean(0)
-        rows = [unit(own - mean) for own in rows]
+        rows = [unit(vectors - mean) for vectors in rows]
     if center == "corpus+queries":
         sentences = model.encode_query(sentences_of(documents["text"]))
         queries = unit(queries - np.mean([np.atleast_2d(np.asarray(v))[0] for v in sentences], axis=0))
-    found = {}
+    scores = {}
     for name, query in zip(QUERIES["id"], queries, strict=True):
         pairs = zip(documents["id"], rows, strict=True)
-        found[name] = {i: max(float(row @ query) for row in own) for i, own in pairs}
-    return found
+        scores[name] = {i: max(float(row @ query) for row in vectors) for i, vectors in pairs}
+    return scores
 
 
 def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int = 5) -> None:
@@ -184,8 +184,8 @@ def test_reciprocal_ranks_are_fused_by_their_definition(folder):
     for query in QUERIES["id"]:
         for document in documents["id"]:
             ranked = [sorted(scores[query].items(), key=lambda item: item[::-1])[::-1] for scores in rankings]
-            places = [[name for name, _ in row].index(document) + 1 for row in ranked]
-            assert abs(fused[query][document] - sum(0.5 / (60 + place) for place in places)) < 1e-9
+            ranks = [[name for name, _ in row].index(document) + 1 for row in ranked]
+            assert abs(fused[query][document] - sum(0.5 / (60 + rank) for rank in ranks)) < 1e-9
 
 
 def test_without_its_packages_fusion_names_the_extra(folder, monkeypatch):

@@ -35,8 +35,8 @@ def test_the_index_is_exact_for_one_query_vector(top_k, exact):
     """With `exact=False` too: these vectors are too few for lists."""
     documents, queries = corpus(0)
     queries[0] = [1, 0, 0, 0, 0, 0]
-    scores, places = built(documents, exact=exact).search(queries, top_k)
-    for query, values, row in zip(queries, scores, places, strict=True):
+    scores, indices = built(documents, exact=exact).search(queries, top_k)
+    for query, values, row in zip(queries, scores, indices, strict=True):
         want = slowly(documents, query, top_k)
         assert row == [i for _, i in want]
         assert np.allclose(values, [score for score, _ in want], atol=1e-4)
@@ -51,8 +51,8 @@ def lists(monkeypatch, probed: int) -> tuple[WindowIndex, list[np.ndarray], np.n
 
 def test_all_lists_together_give_what_comparing_everything_gives(monkeypatch):
     index, documents, queries = lists(monkeypatch, probed=1)
-    scores, places = index.search(queries, 5)
-    for query, values, row in zip(queries, scores, places, strict=True):
+    scores, indices = index.search(queries, 5)
+    for query, values, row in zip(queries, scores, indices, strict=True):
         want = slowly(documents, query, 5)
         assert np.allclose(values, [score for score, _ in want], atol=5e-3)  # numbers are halves
         assert len(set(row) & {i for _, i in want}) >= 4
@@ -60,8 +60,8 @@ def test_all_lists_together_give_what_comparing_everything_gives(monkeypatch):
 
 def test_the_nearest_lists_hold_most_and_others_are_searched_until_there_are_enough(monkeypatch):
     index, documents, queries = lists(monkeypatch, probed=10**6)
-    scores, places = index.search(queries, 40)
-    assert all(sorted(row) == list(range(40)) for row in places)  # one list at first, all in the end
+    scores, indices = index.search(queries, 40)
+    assert all(sorted(row) == list(range(40)) for row in indices)  # one list at first, all in the end
     assert all(values == sorted(values, reverse=True) for values in scores)
     _, first = index.search(queries, 1)
     hits = [row[0] == slowly(documents, query, 1)[0][1] for row, query in zip(first, queries, strict=True)]
@@ -86,15 +86,15 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
     tracemalloc.start()
     try:
         kept = CorpusVectors()
-        for place in range(n):
+        for i in range(n):
             rows = draw.standard_normal((several, width), np.float32)
-            if place in (0, 5_000, n - 1):  # these have the first query itself among their vectors
-                rows[place % several] = 10 * queries[0]
+            if i in (0, 5_000, n - 1):  # these have the first query itself among their vectors
+                rows[i % several] = 10 * queries[0]
             kept = kept.appended([rows])
-        _, places = best_documents(kept.blocks(), queries, 10)
+        _, indices = best_documents(kept.blocks(), queries, 10)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert {0, 5_000, n - 1} == set(places[0][:3])
+    assert {0, 5_000, n - 1} == set(indices[0][:3])
     # two blocks, each in fp32 and as read
     assert peak < 3.5 * BLOCK_BYTES < 0.75 * n * several * width * 4

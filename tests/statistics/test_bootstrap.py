@@ -16,31 +16,31 @@ from mteb_longembed.statistics.bootstrap import (
 
 def test_one_mean_has_scipys_bca_interval():
     scores = np.random.default_rng(1).random(60)
-    found = mean_interval(scores)
+    interval = mean_interval(scores)
     theirs = stats.bootstrap((scores,), np.mean, method="BCa", n_resamples=9999, rng=np.random.default_rng(7))
-    assert found.mean == pytest.approx(scores.mean())
-    assert found.low == pytest.approx(theirs.confidence_interval.low, abs=0.01)
-    assert found.high == pytest.approx(theirs.confidence_interval.high, abs=0.01)
+    assert interval.mean == pytest.approx(scores.mean())
+    assert interval.low == pytest.approx(theirs.confidence_interval.low, abs=0.01)
+    assert interval.high == pytest.approx(theirs.confidence_interval.high, abs=0.01)
 
 
 def test_a_mean_of_many_queries_has_the_normal_interval():
     scores = np.random.default_rng(2).random(4000)
-    half = 1.96 * scores.std() / np.sqrt(len(scores))
-    found = mean_interval(scores)
-    assert found.low == pytest.approx(scores.mean() - half, abs=0.05 * half)
-    assert found.high == pytest.approx(scores.mean() + half, abs=0.05 * half)
+    half_width = 1.96 * scores.std() / np.sqrt(len(scores))
+    interval = mean_interval(scores)
+    assert interval.low == pytest.approx(scores.mean() - half_width, abs=0.05 * half_width)
+    assert interval.high == pytest.approx(scores.mean() + half_width, abs=0.05 * half_width)
 
 
 def test_a_paired_difference_forgets_what_both_share():
     rng = np.random.default_rng(4)
     hard = rng.random(50)
-    found = difference_interval([hard], [hard + 0.1 + 0.001 * rng.random(50)])
-    assert 0.1 < found.low < found.high < 0.101
+    interval = difference_interval([hard], [hard + 0.1 + 0.001 * rng.random(50)])
+    assert 0.1 < interval.low < interval.high < 0.101
 
 
 def test_the_mean_over_splits_of_right_answers_has_the_stratified_bootstraps_interval():
     groups = [[1.0] * right + [0.0] * (50 - right) for right in (10, 25, 45)]
-    found = mean_of_means_interval(groups)
+    ours = mean_of_means_interval(groups)
     theirs = stats.bootstrap(
         tuple(map(np.array, groups)),
         lambda *g, axis=-1: sum(np.mean(x, axis=axis) for x in g) / len(g),
@@ -48,29 +48,29 @@ def test_the_mean_over_splits_of_right_answers_has_the_stratified_bootstraps_int
         vectorized=True,
         rng=np.random.default_rng(9),
     ).confidence_interval
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 150)  # one answer
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 150)  # one answer
 
 
 def test_a_split_where_all_is_right_keeps_its_doubt_in_a_mean():
     spread = [1.0] * 25 + [0.0] * 25
     perfect = [1.0] * 50
-    found = mean_of_means_interval([perfect, spread])
+    interval = mean_of_means_interval([perfect, spread])
     low = stats.binomtest(50, 50).proportion_ci(0.95, method="wilson").low
     spread_low = stats.binomtest(25, 50).proportion_ci(0.95, method="wilson").low
     by_hand = 0.75 - np.hypot((1 - low) / 2, (0.5 - spread_low) / 2)
-    assert found.low == pytest.approx(by_hand)
+    assert interval.low == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize("score", [0.0, 0.37, 1.0])
 @pytest.mark.parametrize("n", [2, 50, 2000])
 @pytest.mark.parametrize("n_splits", [1, 3])
 def test_no_interval_has_width_0(score, n, n_splits):
-    for found in (
+    for interval in (
         mean_of_means_interval([[score] * n] * n_splits),
         difference_interval([[0.0] * n] * n_splits, [[score] * n] * n_splits),
     ):
-        assert found.low < found.high
-        assert found.low <= found.mean <= found.high
+        assert interval.low < interval.high
+        assert interval.low <= interval.mean <= interval.high
 
 
 def test_one_score_has_no_interval_and_shows_nothing():
@@ -81,17 +81,17 @@ def test_one_score_has_no_interval_and_shows_nothing():
 def test_equal_scores_leave_room_for_as_many_others_as_wilson_does():
     # None of 50 queries differs from 0.6: by Wilson at most 7.1 % of all do, and they have 0 or 1 at most.
     share = stats.binomtest(0, 50).proportion_ci(0.95, method="wilson").high
-    found = mean_interval([0.6] * 50)
-    assert (found.low, found.high) == pytest.approx((0.6 - 0.6 * share, 0.6 + 0.4 * share))
+    interval = mean_interval([0.6] * 50)
+    assert (interval.low, interval.high) == pytest.approx((0.6 - 0.6 * share, 0.6 + 0.4 * share))
 
 
 def test_weights_are_those_of_the_mean():
     rng = np.random.default_rng(8)
     one, two = rng.random(60), rng.random(900)
-    found = mean_of_means_interval([one, two], [0.9, 0.1])
-    half = 1.96 * np.sqrt(0.81 * one.var() / 60 + 0.01 * two.var() / 900)
-    assert found.mean == pytest.approx(0.9 * one.mean() + 0.1 * two.mean())
-    assert found.high - found.low == pytest.approx(2 * half, rel=0.06)
+    interval = mean_of_means_interval([one, two], [0.9, 0.1])
+    half_width = 1.96 * np.sqrt(0.81 * one.var() / 60 + 0.01 * two.var() / 900)
+    assert interval.mean == pytest.approx(0.9 * one.mean() + 0.1 * two.mean())
+    assert interval.high - interval.low == pytest.approx(2 * half_width, rel=0.06)
 
 
 def test_no_query_is_an_error():
@@ -108,8 +108,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     rng = np.random.default_rng(6)
     n_covered = 0
     for _ in range(40):
-        found = mean_interval(rng.normal(0.1, 0.3, size=50))
-        n_covered += found.low <= 0.1 <= found.high
+        interval = mean_interval(rng.normal(0.1, 0.3, size=50))
+        n_covered += interval.low <= 0.1 <= interval.high
     assert n_covered >= 33  # binomial(40, 0.95): fewer than 33 once in ten thousand
 
 

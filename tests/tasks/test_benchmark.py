@@ -16,8 +16,8 @@ from tests.tiny import sentence_transformer
 def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
     """A result file's content: one main score a split."""
     rows = {split: {"default": {task.metadata.main_score: value}} for split, value in scores.items()}
-    for found in rows.values():
-        found["default"]["main_score"] = found["default"][task.metadata.main_score]
+    for row in rows.values():
+        row["default"]["main_score"] = row["default"][task.metadata.main_score]
     now = datetime.datetime.now(tz=datetime.UTC)
     return TaskResult.from_task_results(task, rows, evaluation_time=1.0, kg_co2_emissions=None, date=now)
 
@@ -58,7 +58,7 @@ def test_descriptions_are_complete(task: type[AbsTask]) -> None:
 def test_summscreenfd_is_scored_on_validation_as_in_mteb() -> None:
     splits = {task.metadata.name: task.metadata.eval_splits for task in TASKS[2:]}
     assert splits.pop("LongEmbedSummScreenFD") == ["validation"]
-    assert all(found == ["test"] for found in splits.values())
+    assert all(names == ["test"] for names in splits.values())
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
     for splits in (["test_256"], ["test_256", "test_512"]):
         task = LongEmbedPasskey().filter_eval_splits(splits)
         quiet = {"co2_tracker": False, "show_progress_bar": False}
-        (found,) = mteb.evaluate(model, task, cache=cache, **quiet).task_results
-        seen.append(set(found.scores))
-        assert found.dataset_revision == LongEmbedPasskey.metadata.revision
+        (task_result,) = mteb.evaluate(model, task, cache=cache, **quiet).task_results
+        seen.append(set(task_result.scores))
+        assert task_result.dataset_revision == LongEmbedPasskey.metadata.revision
     assert seen == [{"test_256"}, {"test_256", "test_512"}]
 
 
@@ -109,6 +109,6 @@ def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
         if len(scores) > 1:
             scores["test_65536"] = 0.0
         cache.save_to_cache(result(task, scores), model)
-    found = cache.load_results(models=[model], tasks=benchmark.tasks)
-    assert benchmark.get_score(found)["mteb/baseline-bm25s"]["Mean(Task)"] == 1.0
-    assert benchmark.get_score(found)["mteb/baseline-bm25s"]["Context Length::32K"] == 1.0
+    results = cache.load_results(models=[model], tasks=benchmark.tasks)
+    assert benchmark.get_score(results)["mteb/baseline-bm25s"]["Mean(Task)"] == 1.0
+    assert benchmark.get_score(results)["mteb/baseline-bm25s"]["Context Length::32K"] == 1.0

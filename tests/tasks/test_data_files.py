@@ -125,9 +125,9 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
         graded.setdefault(row["query-id"], {})[row["corpus-id"]] = max(row["score"], 0)
     assert judged == {query: grades for query, grades in graded.items() if any(grades.values())}
     for ending in endings:
-        again = beir_task(write(root / ending, *made, ending=ending))
-        assert content(again) == content(first), ending
-        assert again.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
+        second = beir_task(write(root / ending, *made, ending=ending))
+        assert content(second) == content(first), ending
+        assert second.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
 
 
 DOCUMENTS: Rows = [{"_id": f"d{i}", "title": "", "text": f"word{i} word{i + 1}"} for i in range(6)]
@@ -214,15 +214,15 @@ def test_a_task_is_named_by_what_is_in_its_files_and_never_like_another_task(tmp
 
     texts = [row["text"] for row in DOCUMENTS]
     rotated = [{**row, "text": text} for row, text in zip(DOCUMENTS, texts[1:] + texts[:1], strict=True)]
-    found = [
+    task_names = [
         name(),
         name(documents=rotated),
         name(queries=[*QUERY_ROWS[:-1], {"_id": "q5", "text": "other"}]),
         name(judged=[*JUDGED[:-1], {**JUDGED[-1], "score": 2}]),
         name(language="deu"),
     ]
-    assert name() == found[0] and len(set(found)) == len(found)
-    assert all(re.fullmatch(r"LongEmbedPasskey-[0-9a-f]{8}", each) for each in found)
+    assert name() == task_names[0] and len(set(task_names)) == len(task_names)
+    assert all(re.fullmatch(r"LongEmbedPasskey-[0-9a-f]{8}", task_name) for task_name in task_names)
 
 
 def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> None:
@@ -230,12 +230,12 @@ def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> No
     task = beir_task(root)
     task.unload_data()
     task.load_data()
-    before = data_identity(task, "test")
+    identity = data_identity(task, "test")
     (root / "corpus.jsonl").write_bytes(json_lines([{**row, "text": "other"} for row in DOCUMENTS]))
     task.unload_data()
     with pytest.raises(DataError, match=r"expected unchanged files, but they have changed"):
         task.load_data()
-    assert before != data_identity(beir_task(root), "test")
+    assert identity != data_identity(beir_task(root), "test")
 
 
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
@@ -322,11 +322,11 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
 def scores_of(task: Any) -> dict[str, float]:
     """Scores of a search by shared words, in which the order of documents decides ties."""
     corpus, queries, _ = content(task)
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     for name, text in zip(queries["id"], queries["text"], strict=True):
         for document, words in zip(corpus["id"], corpus["text"], strict=True):
-            found.setdefault(name, {})[document] = float(len(set(text.split()) & set(words.split())))
-    return score_queries(task, "test", {"default": found})
+            scores.setdefault(name, {})[document] = float(len(set(text.split()) & set(words.split())))
+    return score_queries(task, "test", {"default": scores})
 
 
 @pytest.mark.parametrize(("name", "change", "rule"), CORRUPTIONS, ids=[f"{c[0]} {c[2]}" for c in CORRUPTIONS])
@@ -335,16 +335,16 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
     (root / "qrels.jsonl").unlink()
     if name != "qrels.jsonl":
         (root / "qrels.tsv").write_text(HEADING + LINES)
-    before = scores_of(beir_task(root)) if name != "qrels.jsonl" else {}
+    scores = scores_of(beir_task(root)) if name != "qrels.jsonl" else {}
     path = root / name
     path.write_bytes(change(path.read_bytes() if path.exists() else b""))
     if rule == "same":
-        assert scores_of(beir_task(root)) == before
+        assert scores_of(beir_task(root)) == scores
     elif rule == "counted":
         task = beir_task(root)
         assert len(left_out(task, "test")) == 1
         kept = set(task.dataset["default"]["test"]["queries"]["id"])
-        assert all(scores_of(task)[query] == before[query] for query in kept - {"q0"})
+        assert all(scores_of(task)[query] == scores[query] for query in kept - {"q0"})
     else:
         with pytest.raises(DataError, match=rule) as error:
             beir_task(root)

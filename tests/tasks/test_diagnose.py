@@ -38,12 +38,12 @@ class WordSearch:
         self.longest_read.append(max(len(text.split()) for text in self.texts.values()))
 
     def search(self, queries: Any, *, top_k: int, **kwargs: Any) -> dict[str, dict[str, float]]:
-        found = {}
+        results = {}
         for query in queries:
             wanted = words(query["text"])
             scores = {name: len(wanted & words(text)) / len(wanted) for name, text in self.texts.items()}
-            found[query["id"]] = dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k])
-        return found
+            results[query["id"]] = dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k])
+        return results
 
 
 WORDS = [f"word{i}" for i in range(20)]
@@ -54,60 +54,60 @@ def test_answers_at_the_beginning_need_no_long_context_whatever_the_model(tmp_pa
     folder = beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)
     one, two = WordSearch(), WordSearch()
     two.mteb_model_meta = two.mteb_model_meta.model_copy(update={"name": "ours/other"})
-    found = diagnose(str(folder), [one, two], LENGTHS)
-    curve = found.curves["ours/word-search"]
-    assert curve == found.curves["ours/other"]
+    diagnosis = diagnose(str(folder), [one, two], LENGTHS)
+    curve = diagnosis.curves["ours/word-search"]
+    assert curve == diagnosis.curves["ours/other"]
     assert {length: score.mean for length, score in curve.items()} == {16: 100, 64: 100, 1024: 100}
-    assert found.enough("ours/word-search") == 16 and found.counted == []
+    assert diagnosis.enough("ours/word-search") == 16 and diagnosis.counted == []
 
 
 def test_queries_that_are_not_scored_are_counted(tmp_path: Path) -> None:
     root = beir(tmp_path / "some", WORDS, WORDS)
     (root / "qrels" / "test.tsv").write_text("q0\td0\t1\n")
-    found = diagnose(str(root), [WordSearch()], (16,))
-    assert found.counted == ["test.tsv: 19 of 20 queries have no relevant document and are not scored."]
+    diagnosis = diagnose(str(root), [WordSearch()], (16,))
+    assert diagnosis.counted == ["test.tsv: 19 of 20 queries have no relevant document and are not scored."]
 
 
 def test_answers_at_the_end_do_and_a_model_never_sees_more_than_was_asked_for(tmp_path: Path) -> None:
     root, model = beir(tmp_path / "late", [f"{PADDING} {w}" for w in WORDS], WORDS), WordSearch()
-    found = diagnose(str(root), [model], LENGTHS)
+    diagnosis = diagnose(str(root), [model], LENGTHS)
     # whole first; 1,024 tokens cut nothing, so need no second run
     assert model.longest_read == [91, 12, 48]
-    curve = found.curves["ours/word-search"]
+    curve = diagnosis.curves["ours/word-search"]
     assert curve[16] == curve[64] and curve[64].mean < 50
-    assert curve[1024].mean == found.whole["ours/word-search"].mean == 100
-    assert found.enough("ours/word-search") == 1024
-    assert found.document_lens == [round(91 / 0.75)] * 20
-    assert found.longer_than(64) == 100
-    assert found.longer_than(1024) == 0
+    assert curve[1024].mean == diagnosis.whole["ours/word-search"].mean == 100
+    assert diagnosis.enough("ours/word-search") == 1024
+    assert diagnosis.document_lens == [round(91 / 0.75)] * 20
+    assert diagnosis.longer_than(64) == 100
+    assert diagnosis.longer_than(1024) == 0
 
 
 def test_a_loaded_task_is_left_as_it_was() -> None:
     task = LongEmbedPasskey().filter_eval_splits(["test_256"])
     task.load_data()
-    before = task.dataset["default"]["test_256"]["corpus"]["text"][:]
-    found = diagnose(task, [WordSearch()], (64, 256), splits=["test_256"])
-    assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == before
-    assert found.task == "LongEmbedPasskey"
-    assert found.score == "nDCG@1"
-    assert found.curves["ours/word-search"][64].mean < 70 < found.whole["ours/word-search"].mean
+    texts = task.dataset["default"]["test_256"]["corpus"]["text"][:]
+    diagnosis = diagnose(task, [WordSearch()], (64, 256), splits=["test_256"])
+    assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == texts
+    assert diagnosis.task == "LongEmbedPasskey"
+    assert diagnosis.score == "nDCG@1"
+    assert diagnosis.curves["ours/word-search"][64].mean < 70 < diagnosis.whole["ours/word-search"].mean
 
 
 def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
     folder = beir(tmp_path / "data", ["aa ab ac ad ae af"] * 3 + ["aa"], ["aa"] * 4)
-    found = diagnose(str(folder), [sentence_transformer("bert", tmp_path / "model")], (4,))
-    assert found.document_lens == [6, 6, 6, 1]
-    assert next(iter(found.counted_by.values())).startswith("tokens of ")
+    diagnosis = diagnose(str(folder), [sentence_transformer("bert", tmp_path / "model")], (4,))
+    assert diagnosis.document_lens == [6, 6, 6, 1]
+    assert next(iter(diagnosis.counted_by.values())).startswith("tokens of ")
 
 
 def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path) -> None:
     sentence_transformer("bert", tmp_path / "base")
     name = f"{tmp_path / 'base' / 'model'}+none"
     texts = [some_text(n, n) for n in (5, 30, 60)]
-    found = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
-    assert found.stops_at == {name: 16} and set(found.curves[name]) == {4, 16}
-    said = " ".join(to_table(found).notes)
-    assert "the 16 tokens that it reads at most" in said and "whole documents" not in said
+    diagnosis = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
+    assert diagnosis.stops_at == {name: 16} and set(diagnosis.curves[name]) == {4, 16}
+    notes = " ".join(to_table(diagnosis).notes)
+    assert "the 16 tokens that it reads at most" in notes and "whole documents" not in notes
     short = diagnose(str(beir(tmp_path / "short", texts[:1], ["a"])), [name], (4, 32))
     assert not short.stops_at and set(short.curves[name]) == {4, 32}
     reading = f"{name}:past_target=read"

@@ -43,9 +43,9 @@ def test_another_split_gets_another_choice() -> None:
 def test_six_tasks_with_names_and_revisions_of_their_own() -> None:
     benchmark = make_quick_benchmark()
     assert [type(task) for task in benchmark.tasks] == list(QUICK_TASKS)
-    for quick, whole in zip(QUICK_TASKS, TASKS, strict=True):
-        assert quick.metadata.name == f"{whole.metadata.name}-quick"
-        assert quick.metadata.revision == f"{whole.metadata.revision}-q1"
+    for quick, full in zip(QUICK_TASKS, TASKS, strict=True):
+        assert quick.metadata.name == f"{full.metadata.name}-quick"
+        assert quick.metadata.revision == f"{full.metadata.revision}-q1"
         assert quick.metadata.is_filled()
 
 
@@ -59,16 +59,16 @@ def test_a_quick_split_is_a_part_of_the_whole_and_never_changes_unnoticed(name, 
         task = task.filter_eval_splits(["test_256", "test_1024"])
         task.load_data()
         parts.append(task.dataset["default"])
-    whole, quick = parts
-    told = hashlib.sha256()
+    full, quick = parts
+    sha256 = hashlib.sha256()
     for split in ("test_256", "test_1024"):
-        texts = dict(zip(whole[split]["corpus"]["id"], whole[split]["corpus"]["text"], strict=True))
+        texts = dict(zip(full[split]["corpus"]["id"], full[split]["corpus"]["text"], strict=True))
         for row in quick[split]["corpus"]:
             assert row["text"] == texts[row["id"]] and "depth" in row
         asked = dict(zip(quick[split]["queries"]["id"], quick[split]["queries"]["text"], strict=True))
         assert len(asked) == 5 and set(asked) == set(quick[split]["relevant_docs"])
-        told.update(repr([sorted(asked), sorted(quick[split]["corpus"]["id"])]).encode())
-    assert told.hexdigest()[:12] == digest
+        sha256.update(repr([sorted(asked), sorted(quick[split]["corpus"]["id"])]).encode())
+    assert sha256.hexdigest()[:12] == digest
 
 
 def test_it_runs_through_mteb() -> None:

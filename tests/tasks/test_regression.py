@@ -39,11 +39,11 @@ def test_qmsum_has_the_statistics_that_mteb_ships(qmsum: LongEmbedQMSum, tmp_pat
     shipped = mteb.get_task("LEMBQMSumRetrieval").metadata.descriptive_stats["test"]
     monkeypatch.setattr("mteb_longembed.tasks.task_metadata.STATISTICS", tmp_path)
     monkeypatch.setattr(type(qmsum.metadata), "descriptive_stats", None)
-    found: dict[str, Any] = qmsum.calculate_descriptive_statistics(overwrite_results=True)["test"]
-    assert (found["num_documents"], found["num_queries"]) == (197, 1527)
+    stats: dict[str, Any] = qmsum.calculate_descriptive_statistics(overwrite_results=True)["test"]
+    assert (stats["num_documents"], stats["num_queries"]) == (197, 1527)
     for kind in ("documents_text_statistics", "queries_text_statistics"):
         for name in ("min_text_length", "average_text_length", "max_text_length"):
-            assert found[kind][name] == pytest.approx(shipped[kind][name], rel=1e-6), (kind, name)
+            assert stats[kind][name] == pytest.approx(shipped[kind][name], rel=1e-6), (kind, name)
 
 
 def test_bm25_scores_83_2_on_qmsum(qmsum: LongEmbedQMSum) -> None:

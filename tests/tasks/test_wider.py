@@ -22,27 +22,27 @@ ALL = pytest.mark.parametrize("task", make_wider_benchmark().tasks, ids=lambda t
 def parts(task) -> dict[str, dict[str, Any]]:
     """The statistics of each subset that the benchmark runs, as mteb ships them."""
     (split,) = task.eval_splits
-    found = task.metadata.descriptive_stats[split]
+    stats = task.metadata.descriptive_stats[split]
     if TASKS[task.metadata.name] is None:
-        return {"default": found}
-    return {subset: found["hf_subset_descriptive_stats"][subset] for subset in task.hf_subsets}
+        return {"default": stats}
+    return {subset: stats["hf_subset_descriptive_stats"][subset] for subset in task.hf_subsets}
 
 
-def size(found: dict[str, Any]) -> tuple[int, int, float]:
+def size(stats: dict[str, Any]) -> tuple[int, int, float]:
     """Documents, queries, characters of a document. BRIGHT's files have no counts, but sums that give them."""
-    n, mean = found["num_samples"], found["documents_text_statistics"]["average_text_length"]
-    asked = found["queries_text_statistics"]["average_text_length"]
-    n_documents = round((found["number_of_characters"] - n * asked) / (mean - asked))
-    assert found.get("num_documents", n_documents) == n_documents
+    n, mean = stats["num_samples"], stats["documents_text_statistics"]["average_text_length"]
+    asked = stats["queries_text_statistics"]["average_text_length"]
+    n_documents = round((stats["number_of_characters"] - n * asked) / (mean - asked))
+    assert stats.get("num_documents", n_documents) == n_documents
     return n_documents, n - n_documents, mean
 
 
 @ALL
 def test_documents_are_long_and_corpora_of_a_bearable_size(task) -> None:
-    for found in parts(task).values():
-        _, n_queries, chars = size(found)
+    for stats in parts(task).values():
+        _, n_queries, chars = size(stats)
         assert chars >= 8_000
-        assert found["number_of_characters"] <= 200e6 and n_queries >= 50
+        assert stats["number_of_characters"] <= 200e6 and n_queries >= 50
 
 
 @ALL
@@ -67,8 +67,8 @@ def test_there_are_many_languages_and_domains() -> None:
 
 
 def test_mteb_finds_the_benchmark_by_its_name() -> None:
-    found = mteb.get_benchmark(NAME)
-    assert [task.metadata.name for task in found.tasks] == list(TASKS)
+    benchmark = mteb.get_benchmark(NAME)
+    assert [task.metadata.name for task in benchmark.tasks] == list(TASKS)
     assert mteb.get_benchmark("LongEmbed+").name == "LongEmbed+"
 
 
@@ -136,10 +136,10 @@ def test_the_stock_command_runs_the_benchmark(stock, tmp_path: Path) -> None:
         env = hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
         stock.run("-m", "mteb", "run", "-b", NAME, "-m", "mteb/baseline-bm25s", env=env, cwd=tmp_path)
     files = [file for file in (tmp_path / "results").rglob("*.json") if file.name != "model_meta.json"]
-    found = {file.stem: TaskResult.from_disk(file) for file in files}
-    assert set(found) == set(TASKS)
+    results = {file.stem: TaskResult.from_disk(file) for file in files}
+    assert set(results) == set(TASKS)
     for name, subsets in TASKS.items():
-        (scores,) = found[name].scores.values()
+        (scores,) = results[name].scores.values()
         assert sorted(row["hf_subset"] for row in scores) == sorted(subsets or ["default"])
-        assert re.fullmatch(r"[0-9a-f]{40}", found[name].dataset_revision)
-        assert found[name].get_score() == 1.0, "each query has the words of its document"
+        assert re.fullmatch(r"[0-9a-f]{40}", results[name].dataset_revision)
+        assert results[name].get_score() == 1.0, "each query has the words of its document"

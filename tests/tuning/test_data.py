@@ -14,9 +14,9 @@ def rows(n=12, **extra):
 
 def test_missing_negatives_are_drawn_from_other_rows_by_the_seed():
     data = rows(negative_1=["own", None, ""] + ["own"] * 9)
-    first, again, other = (prepare_data(data, 3, seed) for seed in (1, 1, 2))
+    first, second, other = (prepare_data(data, 3, seed) for seed in (1, 1, 2))
     assert first.column_names == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
-    assert first.to_dict() == again.to_dict() != other.to_dict()
+    assert first.to_dict() == second.to_dict() != other.to_dict()
     assert first[0]["negative_1"] == "own"
     for i, row in enumerate(first):
         drawn = [row[c] for c in ("negative_1", "negative_2", "negative_3") if row[c] != "own"]
@@ -39,7 +39,7 @@ def test_with_scores_nothing_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (Dataset.from_dict({"text": ["a"]}), "columns anchor and positive"),
         (Dataset.from_dict({"anchor": ["a"]}), "columns anchor and positive"),
@@ -54,9 +54,9 @@ def test_with_scores_nothing_is_drawn():
         (rows(3), "enough different positives"),
     ],
 )
-def test_unusable_data_is_refused_in_one_sentence(data, said):
-    with pytest.raises(DataError, match=said):
-        prepare_data(data, 7 if "enough" in said else 1, 0)
+def test_unusable_data_is_refused_in_one_sentence(data, message):
+    with pytest.raises(DataError, match=message):
+        prepare_data(data, 7 if "enough" in message else 1, 0)
 
 
 def test_files_of_every_format_give_the_same_rows(tmp_path):
@@ -76,7 +76,7 @@ def test_a_folder_of_files_is_read_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("missing.jsonl", None, "does not exist"),
         ("missing", None, "does not exist"),
@@ -84,8 +84,8 @@ def test_a_folder_of_files_is_read_whole(tmp_path):
         ("a.jsonl", "{no json\n", r"a\.jsonl cannot be read"),
     ],
 )
-def test_a_missing_or_unreadable_file_is_named(tmp_path, name, content, said):
+def test_a_missing_or_unreadable_file_is_named(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         open_data(tmp_path / name)

@@ -16,9 +16,9 @@ def by_hand(reps, teacher):
     q, *documents = (functional.normalize(r, dim=-1) for r in reps)
     everything = q @ torch.cat(documents).T / TEMPERATURE
     contrastive = functional.cross_entropy(everything, torch.arange(len(q)))
-    own = torch.stack([(q * d).sum(-1) for d in documents], 1) / TEMPERATURE
+    scores = torch.stack([(q * d).sum(-1) for d in documents], 1) / TEMPERATURE
     p = teacher.softmax(1)
-    kl = (p * (p.log() - own.log_softmax(1))).sum(1).mean()
+    kl = (p * (p.log() - scores.log_softmax(1))).sum(1).mean()
     return kl + 0.2 * contrastive
 
 
@@ -31,10 +31,10 @@ def test_distillation_is_kl_plus_a_fifth_of_infonce():
 
 def test_its_cached_gradients_are_those_of_the_whole():
     teacher = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
-    whole, parts = columns(), columns()
-    by_hand(whole, teacher).backward()
+    full, parts = columns(), columns()
+    by_hand(full, teacher).backward()
     loss = DistilledRankingLoss(nn.Sequential(nn.Identity()), scale=1 / TEMPERATURE, mini_batch_size=2)
     returned = loss.calculate_loss([[r] for r in parts], teacher, with_backward=True)
     assert not returned.requires_grad
-    for one, other in zip(whole, parts, strict=True):
+    for one, other in zip(full, parts, strict=True):
         assert torch.allclose(one.grad, other.grad, atol=1e-5)

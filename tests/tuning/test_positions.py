@@ -12,7 +12,7 @@ from tests.tiny import TRAINED, sentence_transformer, text
 
 def test_weight_decay_moves_new_rows_and_no_kept_one():
     table = nn.Embedding(6, 4)
-    before = table.weight.detach().clone()
+    original = table.weight.detach().clone()
     kept = torch.tensor([True, False, True, False, True, False])
     rows = AddedRows(table, kept)
     optimizer = torch.optim.AdamW(rows.parameters(), lr=0.1, weight_decay=0.5)
@@ -20,9 +20,9 @@ def test_weight_decay_moves_new_rows_and_no_kept_one():
         optimizer.zero_grad()
         rows(torch.arange(6)).pow(2).sum().backward()
         optimizer.step()
-    after = rows.to_embedding().weight
-    assert torch.equal(after[kept], before[kept])
-    assert (after[~kept] != before[~kept]).all()
+    trained = rows.to_embedding().weight
+    assert torch.equal(trained[kept], original[kept])
+    assert (trained[~kept] != original[~kept]).all()
 
 
 def test_a_split_table_looks_up_what_the_whole_one_does():
@@ -60,11 +60,11 @@ def test_a_moved_document_reads_the_rows_from_its_offset_on(tmp_path, model_type
 def test_without_offsets_an_isolated_model_embeds_as_before(tmp_path):
     model = extend(_named("bert", tmp_path), "pi", 4 * TRAINED)
     texts = [text(9), text(40)]
-    before = model.encode(texts)
+    original = model.encode(texts)
     table = isolate_rows(model)
-    assert torch.equal(torch.tensor(model.encode(texts)), torch.tensor(before))
+    assert torch.equal(torch.tensor(model.encode(texts)), torch.tensor(original))
     restore(model, table)
-    assert torch.equal(torch.tensor(model.encode(texts)), torch.tensor(before))
+    assert torch.equal(torch.tensor(model.encode(texts)), torch.tensor(original))
 
 
 def _named(model_type, folder):
@@ -86,11 +86,11 @@ def test_documents_get_offsets_and_queries_none():
 
 def test_offsets_depend_on_seed_epoch_and_document_but_not_on_the_batch():
     one = collator(seed=1)
-    whole = one(batch(50))["positive_position_offset"].tolist()
-    assert one(batch(50)[7:8])["positive_position_offset"].tolist() == whole[7:8]
-    assert collator(seed=2)(batch(50))["positive_position_offset"].tolist() != whole
+    offsets = one(batch(50))["positive_position_offset"].tolist()
+    assert one(batch(50)[7:8])["positive_position_offset"].tolist() == offsets[7:8]
+    assert collator(seed=2)(batch(50))["positive_position_offset"].tolist() != offsets
     one.epoch = 1
-    assert one(batch(50))["positive_position_offset"].tolist() != whole
+    assert one(batch(50))["positive_position_offset"].tolist() != offsets
 
 
 def test_offsets_are_uniform_from_0_to_the_highest():

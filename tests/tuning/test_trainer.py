@@ -32,14 +32,14 @@ def base(tmp_path):
 @pytest.mark.parametrize("strategy", ["pi", "rp"])
 def test_only_new_rows_change_and_short_inputs_keep_their_embeddings(tmp_path, base, strategy):
     extended = extend(base, strategy, TARGET)
-    before = {name: value.clone() for name, value in extended.state_dict().items()}
+    old_state = {name: value.clone() for name, value in extended.state_dict().items()}
     tuned = tune(extended, pairs(), tmp_path / "out", max_steps=3, **SMALL)
-    after = tuned.state_dict()
-    assert after.keys() == before.keys()
-    assert all(torch.equal(before[name], value) for name, value in extended.state_dict().items())
-    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    new_state = tuned.state_dict()
+    assert new_state.keys() == old_state.keys()
+    assert all(torch.equal(old_state[name], value) for name, value in extended.state_dict().items())
+    changed = [name for name in old_state if not torch.equal(old_state[name], new_state[name])]
     assert [name.endswith("position_embeddings.weight") for name in changed] == [True]
-    rows_changed = (before[changed[0]] != after[changed[0]]).any(1)
+    rows_changed = (old_state[changed[0]] != new_state[changed[0]]).any(1)
     original = torch.arange(TRAINED) * (4 if strategy == "pi" else 1)
     assert not rows_changed[original].any()
     # what stays as it was among the new rows was reached by no document in three steps
@@ -54,16 +54,16 @@ def test_a_tuned_folder_loads_and_embeds_the_same(tmp_path, base):
     tuned = tune(extended, pairs(), tmp_path / "out", max_steps=2, **SMALL)
     with pytest.raises(InputError, match="must not have a model yet"):
         tune(extended, pairs(), tmp_path / "out", max_steps=2, **SMALL)
-    again = load(tmp_path / "out")
+    reloaded = load(tmp_path / "out")
     texts = [text(5), text(TRAINED), text(50)]
-    same_vectors(tuned.encode(texts), again.encode(texts))
-    assert np.allclose(again.encode([text(9)]), base.encode([text(9)]), atol=1e-6)
+    same_vectors(tuned.encode(texts), reloaded.encode(texts))
+    assert np.allclose(reloaded.encode([text(9)]), base.encode([text(9)]), atol=1e-6)
 
 
 def test_a_run_killed_between_checkpoints_ends_as_if_it_had_not_been(tmp_path, base, monkeypatch):
     extended = extend(base, "pi", TARGET)
     settings = dict(SMALL, max_steps=6, save_steps=2)
-    whole = tune(extended, pairs(), tmp_path / "whole", **settings)
+    full = tune(extended, pairs(), tmp_path / "whole", **settings)
 
     class Killed(Exception):
         pass
@@ -84,7 +84,7 @@ def test_a_run_killed_between_checkpoints_ends_as_if_it_had_not_been(tmp_path, b
     (tmp_path / "cut/checkpoints/checkpoint-4").mkdir()
     (tmp_path / "cut/checkpoints/checkpoint-4/trainer_state.json").write_text("{}")
     resumed = tune(extended, pairs(), tmp_path / "cut", **settings)
-    for name, value in whole.state_dict().items():
+    for name, value in full.state_dict().items():
         assert torch.allclose(value, resumed.state_dict()[name], atol=1e-6), name
 
 
@@ -137,11 +137,11 @@ def test_gradient_caching_changes_nothing(tmp_path, base, monkeypatch):
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     extended = extend(base, "pi", TARGET)
-    before = extended[0].model.embeddings.position_embeddings.weight
+    original = extended[0].model.embeddings.position_embeddings.weight
     rows = []
     for k in (1, 4):
         tuned = tune(extended, pairs(), tmp_path / str(k), max_steps=2, **dict(SMALL, mini_batch_size=k))
-        rows.append(tuned[0].model.embeddings.position_embeddings.weight - before)
+        rows.append(tuned[0].model.embeddings.position_embeddings.weight - original)
     assert rows[0].abs().max() > 1e-3
     assert torch.allclose(*rows, atol=1e-5)
 
@@ -162,7 +162,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "why"),
     [
         ("bert+pi@16", InputError, "must be above the trained length of 16 tokens"),
         ("bert+gp@64", IncompatibleError, "trains only rows that pi or rp has added, got gp"),
@@ -172,12 +172,12 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoints(tmp_path, base
         ("modernbert+pi@64", IncompatibleError, r"only models with absolute positions .* no table of"),
     ],
 )
-def test_names_that_cannot_be_tuned_are_refused_before_weights_load(tmp_path, monkeypatch, name, error, said):
+def test_names_that_cannot_be_tuned_are_refused_before_weights_load(tmp_path, monkeypatch, name, error, why):
     kind = name.partition("+")[0]
     more = {"cls_token_id": 0, "sep_token_id": 2, "global_attn_every_n_layers": 1} if kind != "bert" else {}
     transformer(kind, tmp_path / kind, **more)
     monkeypatch.setattr(trainer_module, "build", lambda *a, **k: pytest.fail("weights were loaded"))
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=why):
         tune(f"{tmp_path}/{name}", pairs(), tmp_path / "out", **SMALL)
 
 

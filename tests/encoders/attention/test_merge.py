@@ -10,11 +10,11 @@ from tests.limits import same_attention
 
 def test_merging_is_stable_for_scores_that_overflow_when_exponentiated():
     q, k, v = (torch.randn(1, 1, 6, 8) * 200 for _ in range(3))
-    whole, _ = attend(q, k, v, scale=1.0)
+    full, _ = attend(q, k, v, scale=1.0)
     out, lse = attend(q, k[:, :, :3], v[:, :, :3], scale=1.0)
     merge_(out, lse, *attend(q, k[:, :, 3:], v[:, :, 3:], scale=1.0))
     assert torch.isfinite(out).all()
-    assert (out - whole).abs().max() < 1e-3
+    assert (out - full).abs().max() < 1e-3
 
 
 def test_rows_without_any_key_stay_zero():

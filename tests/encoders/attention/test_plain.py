@@ -12,10 +12,10 @@ def dense(q, k, v, scale, causal, window, n):
     """One document of n tokens, float64."""
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    behind = torch.arange(n)[:, None] - torch.arange(n)
-    hidden = (behind < 0) & torch.tensor(causal)
+    distance = torch.arange(n)[:, None] - torch.arange(n)
+    hidden = (distance < 0) & torch.tensor(causal)
     if window is not None:
-        hidden = hidden | (behind.abs() >= window)
+        hidden = hidden | (distance.abs() >= window)
     scores = (q[:, :, :n].double() @ k[:, :, :n].double().transpose(-1, -2)) * scale
     return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v[:, :, :n].double()
 

@@ -87,11 +87,11 @@ def test_equals_the_dense_form_for_any_plan(n, either, causal, seed):
 def test_tiles_cover_every_visible_pair_exactly_once(n, either, causal):
     plan, _ = either
     seen = torch.zeros(n, n, dtype=torch.long)
-    own = torch.arange(n)
+    positions = torch.arange(n)
     for covered, _, _ in plan.passes(n, causal=causal):
         for tile in covered:
             part = seen[tile.rows, tile.cols]
-            part += tile.shows(own[tile.rows, None], own[tile.cols]).long().expand(part.shape)
+            part += tile.shows(positions[tile.rows, None], positions[tile.cols]).long().expand(part.shape)
     assert torch.equal(seen, torch.ones(n, n, dtype=torch.long).tril() if causal else torch.ones_like(seen))
 
 

@@ -149,13 +149,13 @@ def bert(folders: Callable[[str], Path]) -> Any:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_makes_another_model_and_putting_it_back_the_old_one(bert: Any, change: str) -> None:
-    before = bert.identity()
-    assert (before.name, before.changed_from) == ("local/model+pi@64", None)
+    original = bert.identity()
+    assert (original.name, original.changed_from) == ("local/model+pi@64", None)
     with CHANGES[change](bert):
         now = bert.identity()
-        assert now.changed_from == before.name and now.revision != before.revision
+        assert now.changed_from == original.name and now.revision != original.revision
         assert now.name == "local/model+pi@64" and len(now.revision) == 44
-    assert bert.identity() == before
+    assert bert.identity() == original
 
 
 HIDDEN: dict[str, Callable[[Any, float], Any]] = {
@@ -169,13 +169,13 @@ HIDDEN: dict[str, Callable[[Any, float], Any]] = {
 
 @pytest.mark.parametrize("part", HIDDEN)
 def test_code_that_comes_later_makes_another_model_for_each_object(bert: Any, part: str) -> None:
-    before, revisions = bert.identity(), set()
+    original, revisions = bert.identity(), set()
     for k in (1, 50):
         with HIDDEN[part](bert, k):
             assert bert.identity() == bert.identity() == copy.deepcopy(bert).identity()
-            assert bert.identity().changed_from == before.name
+            assert bert.identity().changed_from == original.name
             revisions.add(bert.identity().revision)
-    assert len(revisions) == 2 and bert.identity() == before
+    assert len(revisions) == 2 and bert.identity() == original
 
 
 def test_code_that_was_there_at_build_belongs_to_the_model_but_to_no_name_of_others(folders) -> None:
@@ -195,25 +195,25 @@ def test_code_that_was_there_at_build_belongs_to_the_model_but_to_no_name_of_oth
 
 def test_an_adapter_that_is_switched_off_or_deleted_leaves_the_name(folders, tmp_path) -> None:
     model: Any = longembed.extend(folders("bert"), "pi", 64)
-    before, vectors = model.identity(), model.encode(TEXTS)
+    original, vectors = model.identity(), model.encode(TEXTS)
     model.add_adapter(peft.LoraConfig(r=2, init_lora_weights=False))
     model.encode(TEXTS)
     assert model.identity().changed_from
     for rest in (model.disable_adapters, model.enable_adapters, lambda: model.delete_adapter("default")):
         rest()
         same = np.array_equal(model.encode(TEXTS), vectors)
-        assert (model.identity() == before) == same
+        assert (model.identity() == original) == same
     assert same
     with weight(layer(model).attention.self.query.base_layer.weight):
-        assert model.identity() != before
+        assert model.identity() != original
 
 
 def test_dimensions_training_mode_and_the_store_are_no_part_of_it(bert: Any, tmp_path: Path) -> None:
-    before = bert.identity()
+    original = bert.identity()
     bert.train()
     bert.truncate_dim = 8
     bert.store = object()
-    assert bert.identity() == before
+    assert bert.identity() == original
     bert.eval()
     bert.truncate_dim = bert.store = None
 
@@ -282,21 +282,21 @@ def folder(folders: Callable[[str], Path], tmp_path: Path) -> Path:
 
 
 def test_a_linked_folder_is_part_of_a_local_revision(folder: Path, tmp_path: Path) -> None:
-    before = Files.open(str(folder)).revision()
+    revision = Files.open(str(folder)).revision()
     (folder / "1_Pooling").rename(tmp_path / "pool")
     (folder / "1_Pooling").symlink_to(tmp_path / "pool")
     (folder / "loop").symlink_to(folder)
-    assert Files.open(str(folder)).revision() == before
+    assert Files.open(str(folder)).revision() == revision
     opened = Files.open(str(folder))
     config = tmp_path / "pool" / "config.json"
     config.write_text(config.read_text().replace("mean", "last"))  # as long as before
-    assert Files.open(str(folder)).revision() != before and not opened.are_unchanged()
+    assert Files.open(str(folder)).revision() != revision and not opened.are_unchanged()
 
 
 def test_a_file_whose_name_is_no_text_counts_like_any_other(folder: Path) -> None:
-    before = longembed.load(f"{folder}+gp").identity().revision
+    revision = longembed.load(f"{folder}+gp").identity().revision
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("one")
-    assert longembed.load(f"{folder}+gp").identity().revision != before
+    assert longembed.load(f"{folder}+gp").identity().revision != revision
 
 
 def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(folder: Path) -> None:

@@ -25,7 +25,7 @@ VISION = {"hidden_size": 16, "intermediate_size": 16, **LAYER}
 
 
 @pytest.fixture
-def whole(tmp_path, monkeypatch):
+def served(tmp_path, monkeypatch):
     """The model with its tower for pictures, served as a repository of embeddinggemma-2's form."""
     torch.manual_seed(0)
     config = EmbeddingGemma2Config(text_config=TEXT, vision_config={"model_type": "gemma4_vision", **VISION})
@@ -47,14 +47,14 @@ def whole(tmp_path, monkeypatch):
         yield model, dense
 
 
-def test_the_language_model_is_loaded_alone_and_extended(whole):
+def test_the_language_model_is_loaded_alone_and_extended(served):
     model = longembed.load("embeddinggemma-2")
     assert model.model_card_data.model_name == "google/embeddinggemma-2+none@8192"
-    model_whole, dense = whole
+    full_model, dense = served
     text = tiny.text(40)
     ids = torch.tensor([model.tokenizer(text)["input_ids"]])
     with torch.no_grad():
-        tokens = model_whole(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+        tokens = full_model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         vector = dense({"sentence_embedding": tokens.mean(0, keepdim=True)})["sentence_embedding"][0]
     same_vectors(torch.nn.functional.normalize(vector, dim=0), model.encode(text))
     assert "vision" not in " ".join(model[0].model.state_dict())

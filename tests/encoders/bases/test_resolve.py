@@ -150,8 +150,8 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    again = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
-    assert (again.name, again.strategy, again.revision) == (first.name, first.strategy, first.revision)
+    second = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
+    assert (second.name, second.strategy, second.revision) == (first.name, first.strategy, first.revision)
     assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
 
 

@@ -124,7 +124,7 @@ def _wrapped(out: Any) -> Any:
 
 @dataclass
 class Accelerator:
-    """A device to pretend: torch's name of its kind, what it can do, and its free bytes."""
+    """A device to simulate: torch's name of its kind, what it can do, and its free bytes."""
 
     name: str
     kind: str = "cuda"
@@ -150,9 +150,9 @@ class Accelerator:
     def wait(self, why: str) -> None:
         """Record that the host waits, and where."""
         frames = [f for f in traceback.extract_stack() if "mteb_longembed/" in f.filename]
-        own = [f"{f.filename.rpartition('mteb_longembed/')[2]}:{f.lineno}" for f in frames]
+        sites = [f"{f.filename.rpartition('mteb_longembed/')[2]}:{f.lineno}" for f in frames]
         last = traceback.extract_stack()[-3]
-        self.waits.append(f"{why} at {' < '.join(own[-2:][::-1])} ({last.filename[-40:]}:{last.lineno})")
+        self.waits.append(f"{why} at {' < '.join(sites[-2:][::-1])} ({last.filename[-40:]}:{last.lineno})")
 
     def moved(self, model: nn.Module) -> Any:
         """The model in the device's number type, on it. Modules after the first stay in fp32, as in `build`."""
@@ -171,7 +171,7 @@ class Accelerator:
     def present(self) -> Iterator[Accelerator]:
         """Inside, torch has this device."""
         cuda = self.kind == "cuda"
-        said = {
+        patches = {
             "_lazy_init": lambda: None, "is_available": lambda: cuda, "device_count": lambda: int(cuda),
             "current_device": lambda: 0, "get_device_capability": lambda d=None: self.capability,
             "get_device_name": lambda d=None: self.name, "mem_get_info": lambda d=None: (self.free, 2 * self.free),
@@ -181,7 +181,7 @@ class Accelerator:
             "Event": _Event, "current_stream": lambda d=None: None,
         }  # fmt: skip
         with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.multiple(torch.cuda, **said))
+            stack.enter_context(mock.patch.multiple(torch.cuda, **patches))
             stack.enter_context(mock.patch.object(torch.version, "hip", "7.0" if self.hip else None))
             flash = {"is_flash_attention_available": lambda: self.flash}
             stack.enter_context(mock.patch.multiple(torch.backends.cuda, **flash))
@@ -192,9 +192,9 @@ class Accelerator:
             stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
             stack.enter_context(mock.patch.object(kernels, "compiled", return_value=self.flex))
             stack.enter_context(mock.patch.multiple(memory, _PROBE=64))  # slow kernels need not measure much
-            before = torch._C._only_lift_cpu_tensors()
+            original = torch._C._only_lift_cpu_tensors()
             torch._C._set_only_lift_cpu_tensors(True)
-            stack.callback(torch._C._set_only_lift_cpu_tensors, before)
+            stack.callback(torch._C._set_only_lift_cpu_tensors, original)
             stack.enter_context(_Mode())
             _OF_DEVICE.append(self)
             stack.callback(_OF_DEVICE.pop)
@@ -303,7 +303,7 @@ class Accelerator:
         self.calls["flex"] += 1
         check(q.dtype == k.dtype == v.dtype, "FlexAttention takes one type")
         at = [torch.arange(size, device=self.device) for size in (*q.shape[:3], k.shape[2])]
-        b, h, i, j = (x.view([-1 if d == place else 1 for d in range(4)]) for place, x in enumerate(at))
+        b, h, i, j = (x.view([-1 if d == axis else 1 for d in range(4)]) for axis, x in enumerate(at))
         scores = score_mod((q @ k.transpose(-1, -2)).float() * scale, b, h, i, j)
         return (scores.softmax(-1) @ v.float()).to(q.dtype)
 

@@ -103,13 +103,13 @@ def pairwise() -> list[tuple[Accelerator, str, str]]:
     """Every other device with every model and with every strategy."""
     names, chosen = list(MODELS), []
     for shift, device in enumerate(OTHERS):
-        for place, key in enumerate(STRATEGIES):
+        for index, key in enumerate(STRATEGIES):
             names_of_key = [n for n in names if key in fitting(n)]
-            chosen.append((device, names_of_key[(place + shift) % len(names_of_key)], key))
-        for place, name in enumerate(names):
+            chosen.append((device, names_of_key[(index + shift) % len(names_of_key)], key))
+        for index, name in enumerate(names):
             if all((d, n) != (device, name) for d, n, _ in chosen):
                 keys = fitting(name)
-                chosen.append((device, name, keys[(place + shift) % len(keys)]))
+                chosen.append((device, name, keys[(index + shift) % len(keys)]))
     return chosen
 
 
@@ -143,7 +143,7 @@ def test_several_vectors_wait_at_most_once_a_batch(key, vectors):
         assert float((a.host - b).abs().max()) < LIMITS[H100.dtype]
 
 
-def test_a_pretended_device_refuses_what_a_real_one_refuses():
+def test_a_simulated_device_refuses_what_a_real_one_refuses():
     with H100.fresh().present() as seen:
         x = OnDevice(torch.ones(4, 8))
         with pytest.raises(Refused, match=r"tensors on cuda:0 and on the host"):

@@ -97,8 +97,8 @@ def test_t5_makes_a_table_once_a_length_and_runs_where_flex_does_not_compile(mon
     with caplog.at_level(logging.WARNING):
         got = model.encode(TEXTS)
     assert abs(got - want).max() == 0
-    (told,) = [r.message for r in caplog.records if "no C compiler" in r.message]
-    assert told.startswith("FlexAttention does not compile here (no C compiler was found); T5's biases")
+    (message,) = [r.message for r in caplog.records if "no C compiler" in r.message]
+    assert message.startswith("FlexAttention does not compile here (no C compiler was found); T5's biases")
 
 
 @pytest.mark.parametrize(("gib", "documents"), [(16, 256), (80, 1024)])
@@ -112,10 +112,10 @@ def test_packed_short_texts_fill_the_memory_whatever_the_default_batch_size(gib,
         # per token: 3 MiB, of which 60 % of the free memory may be taken; batches are powers of two
         fitting = memory.tokens_that_fit(3 << 20, gib << 30)
         assert engine.budget.tokens == fitting
-        sizes = [len(places) for places, _ in engine._batches(texts, show=False)]
+        sizes = [len(indices) for indices, _ in engine._batches(texts, show=False)]
         assert max(sizes) == min(fitting // 12, len(texts)) and max(sizes) >= documents
         few = Engine(model, seen.device, EncodeSettings(batch_size=8))
-        assert max(len(places) for places, _ in few._batches(texts, show=False)) == 8
+        assert max(len(indices) for indices, _ in few._batches(texts, show=False)) == 8
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])
@@ -151,10 +151,10 @@ def test_one_line_says_what_half_precision_is_for(caplog):
 def test_the_check_for_finite_numbers_takes_few_operators_for_many_documents():
     with H100.fresh().present() as seen:
         rows = list(OnDevice(torch.ones(256, 8)))
-        before = seen.launched
+        launched = seen.launched
         results = Results(rows, fetch=True)
         # one for all rows, stacking, what `isfinite` is made of, a copy of the flags and one of the numbers
-        assert seen.launched - before <= 12
+        assert seen.launched - launched <= 12
         assert results.read()[1] == []
     ragged = [torch.ones(2, 3), torch.full((1, 3), torch.nan), torch.ones(4, 3), torch.zeros(0, 3)]
     assert Results(ragged, fetch=True).read()[1] == [1]

@@ -26,12 +26,12 @@ def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, budg
     batches = plan(lengths, budget)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
-        own = [lengths[i] for i in batch]
+        lens = [lengths[i] for i in batch]
         assert len(batch) <= budget.batch_size
-        assert len(batch) == 1 or len(batch) * budget.cost(max(own)) <= budget.tokens
-        assert len({n > budget.trained_len for n in own}) == 1, "short and long documents share a batch"
-        padded = len(batch) * max(own)
-        assert padded <= budget.fill or padded <= (1 + budget.waste) * sum(own) + 1e-6
+        assert len(batch) == 1 or len(batch) * budget.cost(max(lens)) <= budget.tokens
+        assert len({n > budget.trained_len for n in lens}) == 1, "short and long documents share a batch"
+        padded = len(batch) * max(lens)
+        assert padded <= budget.fill or padded <= (1 + budget.waste) * sum(lens) + 1e-6
 
 
 @given(lengths, budgets, st.randoms())

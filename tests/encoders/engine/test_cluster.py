@@ -104,10 +104,10 @@ def processes(workers: Workers, model: Any) -> set[int]:
 def collected(engine: ClusterEngine, victim: int | None = None) -> np.ndarray:
     """All vectors. The process `victim` is killed after the first ones."""
     done: list[np.ndarray | None] = [None] * len(TEXTS)
-    for places, arrays in engine.encode(TEXTS, show=False):
-        for place, array in zip(places, arrays, strict=True):
-            assert done[place] is None, "a document came twice"
-            done[place] = array.numpy()
+    for indices, arrays in engine.encode(TEXTS, show=False):
+        for index, array in zip(indices, arrays, strict=True):
+            assert done[index] is None, "a document came twice"
+            done[index] = array.numpy()
         if victim is not None:
             os.kill(victim, signal.SIGKILL)
             victim = None
@@ -127,15 +127,15 @@ def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
 @pytest.mark.ray
 def test_a_worker_killed_in_the_middle_loses_nothing(workers, model, tmp_path) -> None:
     store = EmbeddingStore(tmp_path)
-    before = processes(workers, model)
-    done = collected(ClusterEngine(model, workers, SETTINGS, store), victim=min(before))
+    old_pids = processes(workers, model)
+    done = collected(ClusterEngine(model, workers, SETTINGS, store), victim=min(old_pids))
     same_vectors(done, model.encode(TEXTS))
     assert store.counts.rows_encoded == len(TEXTS)
     # the next call has two living workers again, whether or not the dead one was met in this one
-    again = ClusterEngine(model, workers, SETTINGS)
-    same_vectors(collected(again), done)
-    after = processes(workers, model)
-    assert len(before) == len(after) == 2 and before & after == before - {min(before)}
+    engine = ClusterEngine(model, workers, SETTINGS)
+    same_vectors(collected(engine), done)
+    new_pids = processes(workers, model)
+    assert len(old_pids) == len(new_pids) == 2 and old_pids & new_pids == old_pids - {min(old_pids)}
 
 
 @pytest.mark.ray
@@ -144,11 +144,11 @@ def test_a_run_that_stopped_goes_on_from_the_store(workers, model, tmp_path) -> 
     run = first.encode(TEXTS, show=False)
     finished = sum(len(next(run)[0]) for _ in range(3))
     run.close()
-    again = ClusterEngine(model, workers, SETTINGS, EmbeddingStore(tmp_path))
-    found = collected(again)
-    assert again.store is not None and again.store.counts.rows_read == finished > 0
-    assert again.store.counts.rows_encoded == len(TEXTS) - finished
-    same_vectors(found, model.encode(TEXTS))
+    engine = ClusterEngine(model, workers, SETTINGS, EmbeddingStore(tmp_path))
+    vectors = collected(engine)
+    assert engine.store is not None and engine.store.counts.rows_read == finished > 0
+    assert engine.store.counts.rows_encoded == len(TEXTS) - finished
+    same_vectors(vectors, model.encode(TEXTS))
     # and one process reads what the cluster wrote
     model.store = EmbeddingStore(tmp_path)
     try:

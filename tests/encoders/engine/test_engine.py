@@ -30,27 +30,27 @@ def test_a_second_run_reads_everything_and_is_equal_bit_for_bit(base, tmp_path) 
     first = stored(base, tmp_path)
     assert first.encode(TEXTS).tobytes() == plain.tobytes()
     assert first.store.counts == Counts(7, sum(LENGTHS), 0, 0)
-    again = stored(base, tmp_path)
-    assert again.encode(TEXTS).tobytes() == plain.tobytes()
-    assert again.store.counts == Counts(0, 0, 7, sum(LENGTHS))
+    second = stored(base, tmp_path)
+    assert second.encode(TEXTS).tobytes() == plain.tobytes()
+    assert second.store.counts == Counts(0, 0, 7, sum(LENGTHS))
 
 
 def test_only_what_is_missing_runs_again(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS, batch_size=1)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file, file:
         file.execute("DELETE FROM rows WHERE rowid = 3")
-    again = stored(base, tmp_path)
-    assert again.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
-    assert again.store.counts.rows_encoded == 1
+    second = stored(base, tmp_path)
+    assert second.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
+    assert second.store.counts.rows_encoded == 1
 
 
 def test_rows_serve_runs_with_other_batches(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS)
-    again = stored(base, tmp_path)
+    second = stored(base, tmp_path)
     for size in (1, 3):
         order = [6, 2, 4, 0, 1, 3, 5]
-        assert again.encode([TEXTS[i] for i in order], batch_size=size).tobytes() == plain[order].tobytes()
-    assert again.store.counts.rows_encoded == 0
+        assert second.encode([TEXTS[i] for i in order], batch_size=size).tobytes() == plain[order].tobytes()
+    assert second.store.counts.rows_encoded == 0
 
 
 def test_one_row_serves_every_output_form(base: SentenceTransformer, tmp_path: Path) -> None:

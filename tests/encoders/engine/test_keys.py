@@ -27,17 +27,17 @@ def keys(
     """The keys of a short and of a long document."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = row_keys(model, CPU, form, kwargs)
-    assert found is not None
-    return found([SHORT, LONG], prompt)
+        keys_of = row_keys(model, CPU, form, kwargs)
+    assert keys_of is not None
+    return keys_of([SHORT, LONG], prompt)
 
 
 def test_strategies_of_one_base_share_what_they_leave_alone_and_nothing_else(base_folder: Path) -> None:
     models = [longembed.extend(base_folder, key) for key in ("none", "pi", "gp", "rp", "pcw")]
     models += [longembed.extend(base_folder, "pi", 64), longembed.extend(base_folder, "pi", logn=False)]
-    found = [keys(model) for model in models]
-    assert len({short for short, _ in found}) == 1
-    assert len({long for _, long in found}) == len(models)
+    pairs = [keys(model) for model in models]
+    assert len({short for short, _ in pairs}) == 1
+    assert len({long for _, long in pairs}) == len(models)
 
 
 def test_a_strategy_that_changes_short_documents_too_gives_them_another_key() -> None:
@@ -49,7 +49,7 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.resolved)
-    found = [
+    pairs = [
         keys(model),
         keys(model, form="vectors"),
         keys(model, task="query"),
@@ -58,12 +58,12 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        found.append(keys(model))
+        pairs.append(keys(model))
     finally:
         torch.set_float32_matmul_precision(old)
     with torch.autocast("cpu", torch.bfloat16):
-        found.append(keys(model))
-    assert len({short for short, _ in found}) == len({long for _, long in found}) == len(found)
+        pairs.append(keys(model))
+    assert len({short for short, _ in pairs}) == len({long for _, long in pairs}) == len(pairs)
 
 
 def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_path: Path) -> None:
@@ -80,20 +80,20 @@ def test_a_changed_model_never_reads_old_rows_and_says_so(
     model: Any = longembed.extend(base_folder, "pi")
     model.store = EmbeddingStore(tmp_path / "store")
     texts = [tiny.text(10), tiny.text(50)]
-    before = model.encode(texts)
+    original = model.encode(texts)
     if change == "weight":
         model[0].model.encoder.layer[0].output.dense.weight.data.mul_(-1)
     else:
         model[0].model.encoder.layer[0].register_forward_hook(lambda module, inputs, output: output + 0.1)
     with pytest.warns(RuntimeWarning, match="store of embeddings is off for this model: it was changed"):
-        after = model.encode(texts)
-    assert np.abs(after - before).max() > 1e-3
+        changed = model.encode(texts)
+    assert np.abs(changed - original).max() > 1e-3
 
 
 def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tmp_path, monkeypatch) -> None:
     from mteb_longembed.encoders.strategies import pi
 
-    found = []
+    pairs = []
     for number, divisor in enumerate((1, 2)):
         file = tmp_path / f"own{number}.py"
         file.write_text(
@@ -106,10 +106,10 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tm
             f"        return super().table_rows(p, n) // {divisor}\n"
         )
         monkeypatch.syspath_prepend(str(tmp_path))
-        own = __import__(file.stem).Own
-        monkeypatch.setitem(STRATEGIES, "own", own)
-        found.append(keys(longembed.extend(base_folder, "own")))
-    assert found[0][0] == found[1][0] and found[0][1] != found[1][1]
+        strategy = __import__(file.stem).Own
+        monkeypatch.setitem(STRATEGIES, "own", strategy)
+        pairs.append(keys(longembed.extend(base_folder, "own")))
+    assert pairs[0][0] == pairs[1][0] and pairs[0][1] != pairs[1][1]
 
     made: dict[str, Any] = {"PositionInterpolation": PositionInterpolation}
     exec(file.read_text(), made)  # a class whose source is nowhere

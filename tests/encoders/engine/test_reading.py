@@ -20,9 +20,9 @@ def warnings(caplog) -> list[str]:
 
 def test_tokens_read_and_whole_lengths_are_those_of_the_texts(model) -> None:
     model.encode([tiny.text(40, 1), tiny.text(64, 2), tiny.text(640, 3)])
-    found = model.reading
-    assert (found.documents, found.tokens_read, found.mostly_cut) == (3, 40 + 64 + 64, 1)
-    assert found.tokens == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
+    counts = model.reading
+    assert (counts.documents, counts.tokens_read, counts.mostly_cut) == (3, 40 + 64 + 64, 1)
+    assert counts.tokens == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
 
 
 def test_texts_that_fit_are_read_in_full(model, caplog) -> None:
@@ -41,8 +41,8 @@ def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
     reading._WARNED.discard(model)
     for _ in range(2):
         model.encode([tiny.text(40, 1), tiny.text(640, 3)])
-    [told] = warnings(caplog)
-    assert told.startswith("1 of 2 texts lose more than half of their length, because the model reads only")
+    [line] = warnings(caplog)
+    assert line.startswith("1 of 2 texts lose more than half of their length, because the model reads only")
 
 
 def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:

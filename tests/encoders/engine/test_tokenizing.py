@@ -185,11 +185,11 @@ def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_i
 
 
 def test_a_cutter_is_made_once_and_again_when_tokens_are_added() -> None:
-    own = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
-    first = cutter_of(own)
-    assert first is cutter_of(own)
-    own.add_tokens(["worst:"])
-    assert cutter_of(own)([PROSE], 32)[0].tolist() == own(PROSE, truncation=True, max_length=32)["input_ids"]
+    tok = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
+    first = cutter_of(tok)
+    assert first is cutter_of(tok)
+    tok.add_tokens(["worst:"])
+    assert cutter_of(tok)([PROSE], 32)[0].tolist() == tok(PROSE, truncation=True, max_length=32)["input_ids"]
 
 
 def test_ids_read_once_serve_every_shorter_length() -> None:

@@ -23,7 +23,7 @@ def model(base: Any) -> Any:
 
 
 @pytest.fixture
-def behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def late_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are read two batches late, as on an accelerator."""
 
     def late(items: Iterable[Any], ahead: int) -> Iterator[Any]:
@@ -34,7 +34,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_embeddings_and_store_are_the_same_bit_for_bit(model, tmp_path, request) -> None:
     plain = model.encode(TEXTS, batch_size=2)
-    request.getfixturevalue("behind")
+    request.getfixturevalue("late_reads")
     assert model.encode(TEXTS, batch_size=2).tobytes() == plain.tobytes()
     for read in (0, len(TEXTS)):
         model.store = EmbeddingStore(tmp_path)
@@ -42,7 +42,7 @@ def test_embeddings_and_store_are_the_same_bit_for_bit(model, tmp_path, request)
         assert model.store.counts.rows_read == read
 
 
-@pytest.mark.usefixtures("behind")
+@pytest.mark.usefixtures("late_reads")
 def test_a_document_that_is_not_finite_is_named_although_later_ones_ran_already(model: Any) -> None:
     original = model[1].forward
 

@@ -23,11 +23,11 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     return with_strategy(base, key, LO if key == "none" else target, **params)
 
 
-def interpolated(table: np.ndarray, place: float) -> np.ndarray:
-    place = min(place, len(table) - 1)
-    low = math.floor(place)
+def interpolated(table: np.ndarray, position: float) -> np.ndarray:
+    position = min(position, len(table) - 1)
+    low = math.floor(position)
     high = min(low + 1, len(table) - 1)
-    return table[low] + (place - low) * (table[high] - table[low])
+    return table[low] + (position - low) * (table[high] - table[low])
 
 
 def smooth_and_rest(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,13 +41,13 @@ def sharpened(model: SentenceTransformer) -> SentenceTransformer:
 
 def bucket(distance: int) -> int:
     """T5's bucket of a distance (key minus query), from its paper's description."""
-    half, exact = 6, 3
-    offset = half if distance > 0 else 0
+    per_side, exact = 6, 3
+    offset = per_side if distance > 0 else 0
     size = abs(distance)
     if size < exact:
         return offset + size
-    spread = math.log(size / exact) / math.log(40 / exact) * (half - exact)
-    return offset + min(exact + int(spread + 1e-6), half - 1)
+    spread = math.log(size / exact) / math.log(40 / exact) * (per_side - exact)
+    return offset + min(exact + int(spread + 1e-6), per_side - 1)
 
 
 def learned(weight: np.ndarray, distance: float) -> np.ndarray:
@@ -122,11 +122,11 @@ def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monk
 
 def test_half_precision_stays_within_two_percent(base):
     exact = extended(base, "gp").encode(TEXTS)
-    half = copy.deepcopy(base)
-    half[0].bfloat16()
-    model = extended(half, "gp")
+    half_base = copy.deepcopy(base)
+    half_base[0].bfloat16()
+    model = extended(half_base, "gp")
     # sentence-transformers gives all modules the first one's type; ours pool and project in fp32
     model[2].float()
-    half = model.encode(TEXTS)
-    cosine = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
+    rounded = model.encode(TEXTS)
+    cosine = (exact * rounded).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rounded, axis=1)
     assert (1 - cosine).max() < 0.02

@@ -28,13 +28,13 @@ def base(tmp_path_factory) -> SentenceTransformer:
 class DenseAttention(torch.nn.Module):
     """RoFormer's self-attention in float64, every pair of tokens turned by hand (neighbours as pairs)."""
 
-    def __init__(self, own: torch.nn.Module, key: str) -> None:
+    def __init__(self, attention: torch.nn.Module, key: str) -> None:
         super().__init__()
-        self.own, self.key = own, key
+        self.attention, self.key = attention, key
 
     def forward(self, hidden_states, attention_mask=None, sinusoidal_pos=None, **kwargs):
         n = hidden_states.shape[1]
-        layers = (self.own.query, self.own.key, self.own.value)
+        layers = (self.attention.query, self.attention.key, self.attention.value)
         q, k, v = (layer(hidden_states)[0].double().view(n, 4, 8).transpose(0, 1) for layer in layers)
         inv_freq = frequencies(self.key, 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8), 1e4, n)
         at = torch.tensor([[relative(self.key, i, j, n) for j in range(n)] for i in range(n)]).double()

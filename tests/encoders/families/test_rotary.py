@@ -122,9 +122,9 @@ def test_windows_are_pooled_one_by_one_and_averaged(make_base, name):
 def test_half_precision_stays_within_two_percent(make_base, name, key):
     base = make_base(name)
     exact = extended(base, key).encode(TEXTS)
-    half = extended(copy.deepcopy(base).bfloat16(), key).encode(TEXTS)
+    rounded = extended(copy.deepcopy(base).bfloat16(), key).encode(TEXTS)
     # cosine distance of normalised vectors; bf16 keeps 8 bits, so weights alone are off by 0.4 %
-    assert (1 - (exact * half).sum(1)).max() < 0.02
+    assert (1 - (exact * rounded).sum(1)).max() < 0.02
 
 
 def test_full_layers_without_positions_leave_windows_alone(tmp_path):

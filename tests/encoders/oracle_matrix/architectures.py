@@ -94,14 +94,14 @@ def _default(kind: str) -> PretrainedConfig:
 def family(name: str) -> type[Family]:
     """The family that claims an architecture."""
     try:
-        found = family_of(_default(name.partition(",")[0]))
+        kind = family_of(_default(name.partition(",")[0]))
     except ModelError as error:
         raise NotClaimed(str(error)) from None
     except Exception as error:
         raise NotClaimed(f"no configuration without arguments: {type(error).__name__}") from None
-    if found is UnknownPositions:
+    if kind is UnknownPositions:
         raise NotClaimed("unknown")
-    return found
+    return kind
 
 
 def build(name: str, folder: Path, pooling: str = "mean") -> SentenceTransformer:

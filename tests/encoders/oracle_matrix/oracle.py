@@ -184,7 +184,7 @@ class Oracle:
         [self.rotary] = rotary
         # the decorators of types that go by length would undo what is set here
         self.turn: Callable[..., Any] = inspect.unwrap(type(self.rotary).forward)
-        self.own = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
+        self.freqs = {name: b.clone() for name, b in self.rotary.named_buffers() if name.endswith("inv_freq")}
         self.handed_out: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.rotary.forward = self.rotate
         self.n = 0
@@ -220,9 +220,9 @@ class Oracle:
         if kind in (None, "full_attention"):
             rope = self.config.rope_parameters
             rope = rope if kind is None else rope[kind]
-            own = self.own[f"{prefix}inv_freq"].double()
-            own = own_frequencies(rope, own, self.label, self.n, self.limit)
-            changed = frequencies_at(self.label, own, rope.get("rope_theta", 1e4), self.n)
+            inv_freq = self.freqs[f"{prefix}inv_freq"].double()
+            inv_freq = own_frequencies(rope, inv_freq, self.label, self.n, self.limit)
+            changed = frequencies_at(self.label, inv_freq, rope.get("rope_theta", 1e4), self.n)
             setattr(self.rotary, f"{prefix}inv_freq", changed)
             if kind is None:  # PhiMoE does not read its buffer: it calls this function each time
                 self.rotary.rope_init_fn = lambda *_: (changed, self.rotary.attention_scaling)
@@ -285,21 +285,21 @@ class Oracle:
 
     def _watch(self, module: Any) -> None:
         """Have a layer's queries collected at each relative position before it runs."""
-        own = module.forward
+        original = module.forward
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             at = relative_matrix(self.label, self.n)
             if at is None or self.slides(module, None):
-                return own(*args, **kwargs)
+                return original(*args, **kwargs)
             self.queries = {}
             for r in {0.0, *at.unique().tolist()}:
                 self.collecting = r
                 replaced = _Replacing(self, r)
-                own(*[replaced(a) for a in args], **{k: replaced(a) for k, a in kwargs.items()})
-                if not replaced.found:
+                original(*[replaced(a) for a in args], **{k: replaced(a) for k, a in kwargs.items()})
+                if not replaced.used:
                     raise NotFollowed("a layer that does not get the rotary angles as they were handed out")
             self.collecting = None
-            return own(*args, **kwargs)
+            return original(*args, **kwargs)
 
         module.forward = forward
 
@@ -333,17 +333,17 @@ class _Replacing:
     """Puts the angles of one position in the place of those that the rotary module handed out."""
 
     def __init__(self, oracle: Oracle, position: float) -> None:
-        self.oracle, self.position, self.found = oracle, position, False
+        self.oracle, self.position, self.used = oracle, position, False
 
     def __call__(self, value: Any) -> Any:
         for given, (x, *args), kwargs in self.oracle.handed_out:
             parts = given if isinstance(given, tuple) else (given,)
-            places = [i for i, part in enumerate(parts) if part is value]
-            if value is given or places:
-                self.found = True
+            indices = [i for i, part in enumerate(parts) if part is value]
+            if value is given or indices:
+                self.used = True
                 at = torch.full((1, self.oracle.n), self.position, dtype=torch.float64)
                 made = self.oracle.rotated(x, at, *args, **kwargs)
-                return made if value is given else made[places[0]]
+                return made if value is given else made[indices[0]]
         if isinstance(value, tuple) and any(isinstance(part, Tensor) for part in value):
             return tuple(self(part) for part in value)
         return value

@@ -81,10 +81,10 @@ def test_gradients_are_the_oracles(name, label, tmp_path):
     (dense.features(text) * weight.double()).sum().backward()
     wanted = {name: p.grad for name, p in dense.model.named_parameters() if p.grad is not None}
     largest = max(float(grad.abs().max()) for grad in wanted.values())
-    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    assert set(found) == set(wanted)
+    grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert set(grads) == set(wanted)
     for name, grad in wanted.items():
-        assert (found[name] - grad).abs().max() < 1e-4 * largest, name
+        assert (grads[name] - grad).abs().max() < 1e-4 * largest, name
 
 
 def test_a_table_that_is_stretched_already_is_read_as_e5_base_4k_is(tmp_path):

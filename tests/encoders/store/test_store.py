@@ -52,9 +52,9 @@ def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
     keys = [i.to_bytes(32, "big") for i in range(3000)]
     store.put_many(keys, [np.full(2, i, np.float32) for i in range(3000)])
-    found = store.get_many([*keys, KEYS[9]])
-    assert [int(found[key][0]) for key in keys] == list(range(3000))
-    assert KEYS[9] not in found
+    rows = store.get_many([*keys, KEYS[9]])
+    assert [int(rows[key][0]) for key in keys] == list(range(3000))
+    assert KEYS[9] not in rows
 
 
 def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
     store = EmbeddingStore(tmp_path)
     store.put_many(KEYS, [ARRAY] * 10)
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
-    again = EmbeddingStore(tmp_path)
+    reopened = EmbeddingStore(tmp_path)
     with pytest.warns(
         RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
     ):
-        again.get_many(KEYS)
-    again.put_many(KEYS, [ARRAY] * 10)
+        reopened.get_many(KEYS)
+    reopened.put_many(KEYS, [ARRAY] * 10)
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
 
 
@@ -272,8 +272,8 @@ def _hammer(store: EmbeddingStore, seed: int) -> bool:
             first = int(draw.integers(17))
             keys = [bytes([first + i]) * 32 for i in range(3)]
             expected = {key: np.full((5, 3), key[0], np.float32) for key in keys}
-            found = store.get_many(keys)
-            if any(array.tobytes() != expected[key].tobytes() for key, array in found.items()):
+            rows = store.get_many(keys)
+            if any(array.tobytes() != expected[key].tobytes() for key, array in rows.items()):
                 return False
             store.put_many(keys, list(expected.values()))
     return True

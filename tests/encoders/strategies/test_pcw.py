@@ -104,15 +104,15 @@ def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", 
     ids = base.tokenizer(prompt + text, truncation=True, max_length=target)["input_ids"]
     # `query :` and `passage :` are two tokens each
     prefix, n = 1 + (2 if prompt else 0), len(ids)
-    whole = n <= (LO if short == "keep" else size)
-    cut = [list(range(n))] if whole else slow_windows(n, size, overlap, prefix, 1)
+    uncut = n <= (LO if short == "keep" else size)
+    cut = [list(range(n))] if uncut else slow_windows(n, size, overlap, prefix, 1)
     pooled = []
     for window in cut:
         part = torch.tensor([[ids[i] for i in window]])
         with torch.no_grad():
             out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
         vector = out["sentence_embedding"][0]
-        pooled.append(vector / vector.norm() if agg == "mean-normalized" and not whole else vector)
+        pooled.append(vector / vector.norm() if agg == "mean-normalized" and not uncut else vector)
     return finished(base, [torch.tensor(joined(pooled, agg))])[0]
 
 

@@ -81,8 +81,8 @@ def test_missing_packages_are_told_in_one_sentence(tmp_path: Path, monkeypatch) 
 def test_models_that_ran_parts_of_tasks_are_told_with_these_tasks(tmp_path: Path) -> None:
     write_results(tmp_path, NAME, PLUS, splits=["test_256"])
     write_results(tmp_path, "org/whole", PLUS)
-    told = board.without_complete_task(tmp_path, ["LongEmbed+"])
-    assert told == {NAME: ["LongEmbedNeedle", "LongEmbedPasskey"]}
+    partial = board.without_complete_task(tmp_path, ["LongEmbed+"])
+    assert partial == {NAME: ["LongEmbedNeedle", "LongEmbedPasskey"]}
     write_results(tmp_path, NAME, {"LongEmbedPasskey": 0.5}, revision="later-le2")
     assert board.without_complete_task(tmp_path, ["LongEmbed+"]) == {}
 
@@ -108,12 +108,12 @@ def test_a_browser_shows_our_model_with_its_score(tmp_path: Path) -> None:
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert server.stdout is not None
-        said = ""
+        output = ""
         for line in server.stdout:
-            said += line
+            output += line
             if line.startswith("http://127.0.0.1:"):
                 break
-        assert server.poll() is None, said
+        assert server.poll() is None, output
         with playwright.sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1600, "height": 1100})
@@ -129,7 +129,7 @@ def test_a_browser_shows_our_model_with_its_score(tmp_path: Path) -> None:
             row = page.locator("tr", has_text="base+pi@4096").first.inner_text()
             assert re.search(r"\b34\.10?\b", row), row
             assert "parts+se" not in page.inner_text("body")
-            assert "org/parts+se@4096 has results of some" in said
+            assert "org/parts+se@4096 has results of some" in output
             page.screenshot(path=str(tmp_path / "plus.png"))
             page.get_by_role("button", name="Long-context Retrieval", exact=True).first.click()
             page.locator("tr", has_text="67.89").first.wait_for(timeout=240_000)

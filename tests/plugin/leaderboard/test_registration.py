@@ -62,10 +62,10 @@ def test_of_several_revisions_the_last_one_written_describes_the_model(registry,
 
 
 def test_an_entry_that_mteb_has_itself_stays(registry, tmp_path) -> None:
-    registry[NAME] = own = ModelMeta.create_empty({"name": NAME})
+    registry[NAME] = entry = ModelMeta.create_empty({"name": NAME})
     describe(tmp_path, NAME)
     register_models(tmp_path)
-    assert registry[NAME] is own
+    assert registry[NAME] is entry
 
 
 NAMED = f'{{"name": "{NAME}"}}'
@@ -92,8 +92,8 @@ def test_the_table_of_a_benchmark_lists_our_models_beside_mtebs(tmp_path):
     def listed() -> list[str]:
         return sorted(ResultCache(tmp_path).load_results(tasks=benchmark).get_benchmark_result()["Model"])
 
-    before = len(get_model_metas())
+    n_metas = len(get_model_metas())
     for number, name in enumerate(names, 1):
         write_results(tmp_path, name, scores)
         assert listed() == names[:number]
-    assert len(get_model_metas()) == before
+    assert len(get_model_metas()) == n_metas

@@ -17,10 +17,10 @@ GTE = "thenlper/gte-base"
 
 
 def test_heat_map_rows_are_sorted_and_marked_by_context():
-    found = by_model(lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5}))
-    assert [data.key for data in found] == ["heatmap-passkey-generated", "heatmap-needle-generated"]
-    assert found[0].rows == (f"{BASE}+pi@4096 ♦", f"{BASE}+none@512 ▲")
-    assert set(found[0].values[0]) == {50.0}
+    maps = by_model(lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5}))
+    assert [data.key for data in maps] == ["heatmap-passkey-generated", "heatmap-needle-generated"]
+    assert maps[0].rows == (f"{BASE}+pi@4096 ♦", f"{BASE}+none@512 ▲")
+    assert set(maps[0].values[0]) == {50.0}
 
 
 def test_the_authors_rows_join_published_data_only():
@@ -39,13 +39,13 @@ def test_equal_rows_stand_ours_first():
         for length, value in theirs.by_length["Passkey"].items()
         for result in rows(theirs.model, value / 100, splits=[f"test_{length}"], **kind)
     ]
-    found = by_model(score_lines(ours), with_authors=True)[0]
-    assert found.rows.index("BAAI/bge-m3 (authors)") == found.rows.index("BAAI/bge-m3") + 1
+    data = by_model(score_lines(ours), with_authors=True)[0]
+    assert data.rows.index("BAAI/bge-m3 (authors)") == data.rows.index("BAAI/bge-m3") + 1
 
 
 def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
-    found = [(512, 0.0, 1), (512, 0.19, 0), (512, 1.0, 1), (1024, 0.5, 0)]
-    data = by_depth("m", "t", [DepthPoint(*point) for point in found])
+    points = [(512, 0.0, 1), (512, 0.19, 0), (512, 1.0, 1), (1024, 0.5, 0)]
+    data = by_depth("m", "t", [DepthPoint(*point) for point in points])
     assert data.lengths == (512, 1024)
     assert [row[0] for row in data.values] == [50, None, None, None, 100]
     assert [row[1] for row in data.counts] == [0, 0, 1, 0, 0]
@@ -86,7 +86,7 @@ def test_tuning_gains_are_after_less_before():
 def test_positions_take_the_best_strategy_at_each_length():
     scores = {f"{BASE}+pi": 0.4, f"{BASE}+gp": 0.3, f"{ROTARY}+se": 0.6, f"{ROTARY}+ntk": 0.5}
     (data,) = positions(lines({f"{name}@4096": score for name, score in scores.items()}))
-    best = {kind: {n: (v.mean, name) for n, (v, name) in found.items()} for kind, found in data.best.items()}
+    best = {kind: {n: (v.mean, name) for n, (v, name) in curve.items()} for kind, curve in data.best.items()}
     assert best["absolute"] == {4096: (pytest.approx(40), f"{BASE}+pi@4096")}
     assert best["rotary"] == {4096: (pytest.approx(60), f"{ROTARY}+se@4096")}
 

@@ -23,8 +23,8 @@ def drawings():
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
     points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    by_length, whole = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
-    curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": whole}, [100, 200, 300], {})
+    by_length, full = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
+    curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": full}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     partial = lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])
     return [
@@ -51,8 +51,8 @@ def _texts(figure):
             hidden |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
         if not axes.get_visible():
             hidden |= set(axes.findobj(Text))
-    found = figure.findobj(Text)
-    return [text for text in found if text.get_visible() and text.get_text().strip() and text not in hidden]
+    texts = figure.findobj(Text)
+    return [text for text in texts if text.get_visible() and text.get_text().strip() and text not in hidden]
 
 
 def test_every_text_lies_inside_its_picture_and_on_no_other_text(drawings):
@@ -132,8 +132,8 @@ def _tasks(drawing):
 
 
 def test_the_heat_map_explains_the_marks_that_are_in_it():
-    def key(found):
-        return heat_maps.draw(heat_maps.by_model(found)[0]).figure.get_supxlabel()
+    def key(scored):
+        return heat_maps.draw(heat_maps.by_model(scored)[0]).figure.get_supxlabel()
 
     assert key(lines({f"{BASE}+pi@4096": 0.305})) == "♦ 4k tokens or more"
     assert key(lines({BASE: 0.305})) == ""
@@ -143,6 +143,6 @@ def test_the_heat_map_explains_the_marks_that_are_in_it():
 
 
 def test_bars_leave_out_tasks_that_were_not_measured():
-    found = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.4}, only=["QMSum", "Passkey"])
-    (data,) = bars.improvement(found)
+    scored = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.4}, only=["QMSum", "Passkey"])
+    (data,) = bars.improvement(scored)
     assert _tasks(bars.draw(data)) == ["Passkey", "QMSum"]

@@ -51,10 +51,10 @@ def test_the_base_of_an_extended_model_is_that_of_its_own_commit():
         (f"{BASE}+ntk@4096", 0.5, "commit-2-le2"),
         (f"{BASE}+pi@4096", 0.5, "commit-1-le1"),
     )
-    found = {group.variants[0].model.name.strategy: group for group in group_by_base(made)}
-    revisions = {key: group.line.model.revision for key, group in found.items()}
+    groups = {group.variants[0].model.name.strategy: group for group in group_by_base(made)}
+    revisions = {key: group.line.model.revision for key, group in groups.items()}
     assert revisions == {"ntk": "commit-2-le2", "pi": "commit-1-le2"}
-    assert not any(group.warning for group in found.values())
+    assert not any(group.warning for group in groups.values())
     tables = strategy_tables(made)
     gains = {row[0].text: row[2].text for table in tables for row in table.rows}
     assert (gains["+ntk"], gains["+pi"]) == ("50.0 (+10.0)", "50.0 (+20.0)")

@@ -5,9 +5,9 @@ from mteb_longembed.reports.scores.results import load_results
 
 
 def test_files_that_mteb_wrote_are_read(toy_run):
-    found, problems = load_predictions([toy_run.good])
+    predictions, problems = load_predictions([toy_run.good])
     assert problems == []
-    read = (found[0].model, found[0].revision, found[0].task)
+    read = (predictions[0].model, predictions[0].revision, predictions[0].task)
     assert read == ("toy/good+pi@512", "toy", "LongEmbedPasskey")
     rows, problems = load_results([toy_run.results])
     assert problems == [] and {row.model.name.full for row in rows} == {"toy/good+pi@512", "toy/poor"}
@@ -24,7 +24,7 @@ def test_files_that_mteb_wrote_are_read(toy_run):
 )
 def test_a_broken_predictions_file_is_named_and_skipped(tmp_path, text, reason):
     (tmp_path / "LongEmbedPasskey_predictions.json").write_text(text)
-    found, (problem,) = load_predictions([tmp_path])
-    assert found == []
+    predictions, (problem,) = load_predictions([tmp_path])
+    assert predictions == []
     assert "LongEmbedPasskey_predictions.json" in problem
     assert reason in problem

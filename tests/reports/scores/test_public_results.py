@@ -24,17 +24,17 @@ KNOWN = {
 
 
 def _values(model):
-    (found,) = (row.line for row in public_results().lines if row.line.model.name.full == model)
-    return found.by_length["Passkey"]
+    (match,) = (row.line for row in public_results().lines if row.line.model.name.full == model)
+    return match.by_length["Passkey"]
 
 
 @pytest.mark.parametrize("model", KNOWN)
 def test_the_window_of_a_model_that_is_known_is_found_without_its_own_scores(model):
     curves = reference_curves(row for row in public_results().lines if row.line.model.name.full != model)
-    found = window(_values(model), curves)
-    assert found is not None
-    assert found.near == KNOWN[model]
-    assert found.is_complete == (KNOWN[model] is None)
+    result = window(_values(model), curves)
+    assert result is not None
+    assert result.near == KNOWN[model]
+    assert result.is_complete == (KNOWN[model] is None)
 
 
 def test_the_curves_are_medians_of_the_models_that_read_so_many_tokens():
@@ -59,7 +59,7 @@ CURVES = {512: _curve(100, 100, 62, 22, 14, 4, 4, 2), 8192: _curve(100, 100, 100
 
 
 @pytest.mark.parametrize(
-    ("changed", "found"),
+    ("changed", "expected"),
     [
         ({2048: 26.0}, Window(512)),  # two queries away
         ({2048: 28.0}, Window(None)),  # three
@@ -67,9 +67,9 @@ CURVES = {512: _curve(100, 100, 62, 22, 14, 4, 4, 2), 8192: _curve(100, 100, 100
         ({512: 84.0}, Window(None)),  # misses what it reads
     ],
 )
-def test_a_window_is_near_within_two_queries_beyond_it(changed, found):
-    assert window({**CURVES[512], **changed}, CURVES) == found
-    assert (found.label == "unclear") == (found.near is None)
+def test_a_window_is_near_within_two_queries_beyond_it(changed, expected):
+    assert window({**CURVES[512], **changed}, CURVES) == expected
+    assert (expected.label == "unclear") == (expected.near is None)
 
 
 def test_a_missing_length_gives_no_window():
@@ -96,10 +96,10 @@ def test_a_mismatch_is_a_factor_of_two(seen, advertised, differs):
 
 
 def test_the_shipped_file_is_that_of_its_commit():
-    found = public_results()
-    assert found.commit == "f4cc6c8b365a3c779dbc708d6affe0b0355b2ddf"
-    assert len(found.lines) == 205
-    assert sum(row.line.average.complete is not None for row in found.lines) == 166
+    results = public_results()
+    assert results.commit == "f4cc6c8b365a3c779dbc708d6affe0b0355b2ddf"
+    assert len(results.lines) == 205
+    assert sum(row.line.average.complete is not None for row in results.lines) == 166
 
 
 def test_facts_of_mteb_stand_beside_the_scores():

@@ -7,8 +7,8 @@ from mteb_longembed.reports.scores.published_numbers import AUTHORS, PAPER, publ
 
 
 def _line(origin, model):
-    (found,) = (line for line in published_lines() if (line.origin, line.model) == (origin, model))
-    return found
+    (match,) = (line for line in published_lines() if (line.origin, line.model) == (origin, model))
+    return match
 
 
 def test_the_papers_averages_are_the_means_of_its_columns():

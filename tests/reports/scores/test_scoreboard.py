@@ -76,9 +76,9 @@ def test_single_queries_give_ndcg_its_bootstrap_interval_and_the_average_one_too
     (without,), (with_queries,) = score_lines(made), score_lines(real)
     assert not without.scores["QMSum"].mean.is_known and not without.average.mean.is_known
     expected = mean_interval(scores)
-    found = with_queries.scores["QMSum"].mean
-    assert (found.low, found.high) == (pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
+    score = with_queries.scores["QMSum"].mean
+    assert (score.low, score.high) == (pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
     # By hand, for normal means: the variance of the mean of six, Passkey and Needle with 400 right or wrong answers.
     variance = (2 * 0.25 / 400 + 4 * np.var(scores) / 41) / 36
-    half = 100 * 1.96 * math.sqrt(variance)
-    assert with_queries.average.mean.low == pytest.approx(50 - half, abs=0.1 * half)
+    half_width = 100 * 1.96 * math.sqrt(variance)
+    assert with_queries.average.mean.low == pytest.approx(50 - half_width, abs=0.1 * half_width)

@@ -5,8 +5,8 @@ from tests.reports.made import BASE, GENERATED, PUBLISHED, lines
 HEADER = public_table(public_results(), []).header
 
 
-def _rows(found=()):
-    table = public_table(public_results(), found)
+def _rows(measured=()):
+    table = public_table(public_results(), measured)
     return [dict(zip(HEADER, (cell.text for cell in row), strict=True)) for row in table.rows]
 
 

@@ -3,8 +3,8 @@ from tests.reports.made import BASE, PUBLISHED, ROTARY, line
 
 
 def _row(table, label):
-    (found,) = (row for row in table.rows if row[1].text == label)
-    return found
+    (match,) = (row for row in table.rows if row[1].text == label)
+    return match
 
 
 def test_the_same_base_strategy_and_length_are_matched():

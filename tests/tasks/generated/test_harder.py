@@ -33,9 +33,9 @@ def bag(text: str) -> Counter:
 @EACH_LANGUAGE
 @EACH_KIND
 def test_the_four_documents_of_a_group_hold_the_same_words_equally_often(kind: str, code: str) -> None:
-    found = hidden(kind, code)
+    items = hidden(kind, code)
     for start in range(0, 100, GROUP):
-        group = found[start : start + GROUP]
+        group = items[start : start + GROUP]
         bags = [bag(" ".join((item.text, *item.others))) for item in group]
         assert all(one == bags[0] for one in bags)
         assert len({frozenset((item.text, *item.others)) for item in group}) == GROUP
@@ -55,9 +55,9 @@ def read_distractors(texts: list[str]) -> dict[str, str]:
 
 def test_distractors_change_the_name_alone() -> None:
     """Only one document of the hundred speaks of the person asked for, each name of whom four have."""
-    found = hidden("distractors")
-    facts = [read_distractors([item.text, *item.others]) for item in found]
-    for number, item in enumerate(found):
+    items = hidden("distractors")
+    facts = [read_distractors([item.text, *item.others]) for item in items]
+    for number, item in enumerate(items):
         person = re.fullmatch(r"Where does (.+) spend every winter\?", item.query)[1]  # type: ignore[index]
         assert [i for i, known in enumerate(facts) if person in known] == [number]
         first, last = person.split()
@@ -66,14 +66,14 @@ def test_distractors_change_the_name_alone() -> None:
 
 
 def test_two_sentences_together_answer_a_twohop_question_and_the_query_names_no_person() -> None:
-    found = hidden("twohop")
+    items = hidden("twohop")
     composed = []
-    for item in found:
-        said = [item.text, *item.others]
-        owner = dict(text[:-1].split(" belongs to ") for text in said if "belongs" in text)
-        town = dict(text[:-1].split(" comes from ") for text in said if "comes" in text)
+    for item in items:
+        sentences = [item.text, *item.others]
+        owner = dict(text[:-1].split(" belongs to ") for text in sentences if "belongs" in text)
+        town = dict(text[:-1].split(" comes from ") for text in sentences if "comes" in text)
         composed.append({(thing.lower(), town[person]) for thing, person in owner.items()})
-    for number, item in enumerate(found):
+    for number, item in enumerate(items):
         asked = re.fullmatch(r"Where does it say that (.+) belongs to someone from (.+)\?", item.query)
         assert asked is not None
         pair = (asked[1].lower(), asked[2])
@@ -81,18 +81,18 @@ def test_two_sentences_together_answer_a_twohop_question_and_the_query_names_no_
 
 
 def test_the_person_asked_for_has_been_there_in_one_document_and_never_in_three() -> None:
-    found = hidden("negation")
-    for number, item in enumerate(found):
+    items = hidden("negation")
+    for number, item in enumerate(items):
         asked = re.fullmatch(r"Where does it say that (.+) has been to (.+)\?", item.query)
         assert asked is not None
-        said = [
+        claims = [
             (i, " never " in text)
-            for i, one in enumerate(found)
+            for i, one in enumerate(items)
             for text in (one.text, *one.others)
             if text.startswith(asked[1]) and asked[2] in text
         ]
-        assert len(said) == GROUP
-        assert [i for i, denied in said if not denied] == [number]
+        assert len(claims) == GROUP
+        assert [i for i, denied in claims if not denied] == [number]
 
 
 @EACH_KIND
@@ -139,11 +139,11 @@ def test_a_model_that_only_matches_words_finds_one_in_four_and_a_reader_all(kind
     matched: defaultdict[str, float] = defaultdict(float)
     for query in data["queries"]:
         (relevant,) = data["relevant_docs"][query["id"]]
-        shared = {name: sum((bag(query["text"]) & found).values()) for name, found in bags.items()}
+        shared = {name: sum((bag(query["text"]) & words).values()) for name, words in bags.items()}
         best = [name for name, n in shared.items() if n == max(shared.values())]
         matched["words"] += lot.choice(best) == relevant
-        said = answer[query["text"]]
-        reading = [name for name, text in texts.items() if all(sentence in text for sentence in said)]
+        sentences = answer[query["text"]]
+        reading = [name for name, text in texts.items() if all(sentence in text for sentence in sentences)]
         matched["reader"] += reading == [relevant]
     assert matched["reader"] == 50
     assert matched["words"] <= 25

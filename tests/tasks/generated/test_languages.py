@@ -38,12 +38,12 @@ def made(task: type[SyntheticRetrieval], code: str) -> type[SyntheticRetrieval]:
 @BOTH
 def test_mteb_finds_the_task_of_a_language_by_name_with_its_language_and_script(task, code) -> None:
     name = f"{task.metadata.name}-{code}"
-    (found,) = mteb.get_tasks(tasks=[name])
-    assert found.metadata.name == name
-    assert found.metadata.eval_langs == [{"deu": "deu-Latn", "zho": "zho-Hans"}[code]]
-    assert found.metadata.languages == [code]
-    assert found.metadata.revision != task.metadata.revision
-    assert found.metadata.is_filled()
+    (variant,) = mteb.get_tasks(tasks=[name])
+    assert variant.metadata.name == name
+    assert variant.metadata.eval_langs == [{"deu": "deu-Latn", "zho": "zho-Hans"}[code]]
+    assert variant.metadata.languages == [code]
+    assert variant.metadata.revision != task.metadata.revision
+    assert variant.metadata.is_filled()
 
 
 @EACH
@@ -59,9 +59,9 @@ def test_a_languages_data_never_change_unnoticed(task: type[SyntheticRetrieval],
 def test_documents_have_the_languages_characters_a_token(task, code, length) -> None:
     language = find_language(code)
     rule = language.passkey if task is LongEmbedPasskey else language.prose
-    found = mean(len(row["text"]) for row in made(task, code).generate(f"test_{length}")["corpus"])
+    mean_chars = mean(len(row["text"]) for row in made(task, code).generate(f"test_{length}")["corpus"])
     # a cut goes back to the beginning of a word: of at most 20 characters
-    assert -20 < found - length * rule.chars_per_token < 3  # type: ignore[operator, union-attr]
+    assert -20 < mean_chars - length * rule.chars_per_token < 3  # type: ignore[operator, union-attr]
 
 
 @EACH
@@ -130,9 +130,9 @@ def test_a_third_language_is_one_data_file(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "languages" / "gsw.json").write_text(json.dumps(data), encoding="utf-8")
     monkeypatch.setattr(languages, "FOLDER", tmp_path / "languages")
     for name in ("LongEmbedPasskey-gsw", "LongEmbedNeedle-gsw", "LongEmbedNeedle-gsw-twohop"):
-        found = find_variant(name)
-        assert found is not None and found.metadata.eval_langs == ["gsw-Latn"]
-        assert len(found.generate("test_256")["corpus"]) == 100
+        variant = find_variant(name)
+        assert variant is not None and variant.metadata.eval_langs == ["gsw-Latn"]
+        assert len(variant.generate("test_256")["corpus"]) == 100
 
 
 def test_an_unknown_language_names_the_known_ones() -> None:

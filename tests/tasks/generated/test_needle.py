@@ -53,14 +53,14 @@ def test_a_hundred_different_facts_are_one_sentence_each_that_holds_its_answer()
 
 
 def test_the_essays_repeat_no_sentence() -> None:
-    found = [sentence.strip() for text in paragraphs() for sentence in split_sentences(text)]
-    assert len(found) == len(set(found)) > 1_500
+    sentences = [sentence.strip() for text in paragraphs() for sentence in split_sentences(text)]
+    assert len(sentences) == len(set(sentences)) > 1_500
 
 
 def test_a_document_of_the_benchmark_repeats_no_paragraph() -> None:
     """The essays are long enough for 32,768 tokens; only the longer splits go round again."""
-    found = LongEmbedNeedle.generate("test_32768")["corpus"][0]["text"].split("\n\n")
-    assert len(found) == len(set(found))
+    parts = LongEmbedNeedle.generate("test_32768")["corpus"][0]["text"].split("\n\n")
+    assert len(parts) == len(set(parts))
 
 
 def test_the_documents_of_a_split_share_one_text() -> None:
@@ -91,6 +91,6 @@ def test_bm25_scores_as_the_paper_says() -> None:
     ],
 )
 def test_sentences_end_where_a_reader_says(paragraph: str, sentences: list[str]) -> None:
-    found = split_sentences(paragraph)
-    assert [sentence.strip() for sentence in found] == sentences
-    assert "".join(found) == paragraph + "\n\n"
+    parts = split_sentences(paragraph)
+    assert [sentence.strip() for sentence in parts] == sentences
+    assert "".join(parts) == paragraph + "\n\n"

@@ -47,8 +47,8 @@ def test_every_fact_is_in_one_document() -> None:
 def test_the_revision_follows_the_texts(monkeypatch) -> None:
     from mteb_longembed.tasks.generated import needle
 
-    before = LongEmbedNeedle.variant(kind="paraphrase").metadata
+    original = LongEmbedNeedle.variant(kind="paraphrase").metadata
     other = (*facts("eng", "paraphrase")[1:], needle.Fact("Something else.", "Who asks?"))
     monkeypatch.setattr(needle, "facts", lambda *_: other)
-    assert LongEmbedNeedle.variant(kind="paraphrase").metadata.revision != before.revision
-    assert before.name == "LongEmbedNeedle-paraphrase"
+    assert LongEmbedNeedle.variant(kind="paraphrase").metadata.revision != original.revision
+    assert original.name == "LongEmbedNeedle-paraphrase"

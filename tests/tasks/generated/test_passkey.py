@@ -64,5 +64,5 @@ def test_names_are_plain_and_never_words_of_filler_or_query() -> None:
 
 def test_bm25_finds_every_key_at_every_length() -> None:
     """As in the paper's table: BM25 scores 100."""
-    scores = {split: found[0]["main_score"] for split, found in bm25(LongEmbedPasskey()).scores.items()}
+    scores = {split: rows[0]["main_score"] for split, rows in bm25(LongEmbedPasskey()).scores.items()}
     assert scores == {f"test_{length}": 1.0 for length in LENGTHS}

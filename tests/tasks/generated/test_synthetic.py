@@ -24,7 +24,7 @@ def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[Synthe
         queries = [row["text"] for row in data["queries"]]
         assert len(texts) == len(set(texts)) == 100
         assert len(queries) == len(set(queries)) == 50
-        relevant = [document for found in data["relevant_docs"].values() for document in found]
+        relevant = [document for judged in data["relevant_docs"].values() for document in judged]
         assert len(relevant) == len(set(relevant)) == 50
 
 
@@ -80,15 +80,15 @@ def test_only_the_splits_asked_for_are_made(task: type[SyntheticRetrieval], monk
 @BOTH
 def test_an_unknown_split_suggests_the_nearest_length(task: type[SyntheticRetrieval]) -> None:
     for wrong, near in (("300", "256"), ("400", "512"), ("3000000", "1048576"), ("1k", "1024")):
-        told = rf"'test_{wrong}': did you mean 'test_{near}'\? known: test_256, test_512, .*test_1048576\."
-        with pytest.raises(UnknownNameError, match=told):
+        message = rf"'test_{wrong}': did you mean 'test_{near}'\? known: test_256, test_512, .*test_1048576\."
+        with pytest.raises(UnknownNameError, match=message):
             task().filter_eval_splits([f"test_{wrong}"]).load_data()
 
 
 @BOTH
 def test_variants_have_names_revisions_and_data_of_their_own(task: type[SyntheticRetrieval]) -> None:
     settings = ({"seed": 1}, {"seed": 2}, {"depth": 0.5}, {"depth": 0.0}, {"n_documents": 60})
-    made = [task(), *(task.variant(**each) for each in settings), task.variant(seed=1, depth=0.5)]
+    made = [task(), *(task.variant(**options) for options in settings), task.variant(seed=1, depth=0.5)]
     assert len({one.metadata.name for one in made}) == len(made)
     assert len({one.metadata.revision for one in made}) == len(made)
     assert len({str(list(type(one).generate("test_256")["corpus"])) for one in made}) == len(made)
@@ -119,6 +119,6 @@ def test_distinct_numbers_are_in_range_and_never_repeat(seed: int, n: int) -> No
 
 @given(st.lists(st.integers(), max_size=30), st.text(max_size=5))
 def test_shuffling_keeps_the_items_and_the_original(items: list[int], key: str) -> None:
-    before = list(items)
+    original = list(items)
     assert sorted(Draws(key).shuffled(items)) == sorted(items)
-    assert items == before
+    assert items == original

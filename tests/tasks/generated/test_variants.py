@@ -24,11 +24,11 @@ from mteb_longembed.tasks.generated.variants import TaskRegistry, find_variant
     ids=lambda variant: variant.metadata.name,
 )
 def test_mteb_finds_a_variant_by_the_name_it_has_in_python(variant) -> None:
-    (found,) = mteb.get_tasks(tasks=[variant.metadata.name], eval_splits=["test_256"])
-    assert found.metadata.name == variant.metadata.name
-    assert found.metadata.revision == variant.metadata.revision
-    assert found.eval_splits == ["test_256"]
-    made, wanted = (type(task).generate("test_256") for task in (found, variant))
+    (loaded,) = mteb.get_tasks(tasks=[variant.metadata.name], eval_splits=["test_256"])
+    assert loaded.metadata.name == variant.metadata.name
+    assert loaded.metadata.revision == variant.metadata.revision
+    assert loaded.eval_splits == ["test_256"]
+    made, wanted = (type(task).generate("test_256") for task in (loaded, variant))
     assert list(made["corpus"]) == list(wanted["corpus"])
     assert made["queries"] == wanted["queries"] and made["relevant_docs"] == wanted["relevant_docs"]
 
@@ -36,7 +36,7 @@ def test_mteb_finds_a_variant_by_the_name_it_has_in_python(variant) -> None:
 def test_every_document_can_have_a_query_of_its_own() -> None:
     made = LongEmbedPasskey.variant(n_documents=200, n_queries=200)
     data = type(made).generate("test_256")
-    answers = [document for found in data["relevant_docs"].values() for document in found]
+    answers = [document for judged in data["relevant_docs"].values() for document in judged]
     assert len(data["queries"]) == 200
     assert sorted(answers) == sorted(row["id"] for row in data["corpus"])
     assert made.metadata.name == "LongEmbedPasskey-docs200-queries200"

@@ -109,8 +109,8 @@ def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tm
     with LoopbackHub() as closed:
         closed.patch(monkeypatch, tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-    told = rf"^qmsum/corpus\.jsonl of the data set {REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}"
-    with pytest.raises(HubError, match=told):
+    text = rf"^qmsum/corpus\.jsonl of the data set {REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}"
+    with pytest.raises(HubError, match=text):
         load()
 
 
