@@ -141,7 +141,8 @@ def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str
     relevant = _relevant(task.dataset[subset][split], query_id)
     rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
     score = 100 * scores[task.metadata.name, split][query]
-    first, corpus, passage = next(iter(order), None), task.dataset[subset][split]["corpus"], ("", None)
+    first, corpus = next(iter(order), None), task.dataset[subset][split]["corpus"]
+    passage: tuple[str, tuple[int, int] | None] = "", None
     if where := shown.get((query_id, first)):
         ((text,),) = texts_of(corpus.select([corpus["id"][:].index(first)]))
         passage = _shortened(text, *where)

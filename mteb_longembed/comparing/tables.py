@@ -102,14 +102,18 @@ def _base(comparison: Comparison) -> str:
 
 def _labels(comparison: Comparison) -> dict[str, str]:
     """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
-    return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
+    return {
+        row.name: row.candidate.label.removeprefix(_base(comparison)) or row.name for row in comparison.rows
+    }
 
 
 def _speed(row: Row) -> Cell:
     if row.cost.tokens_per_second is None:
         return Cell(MISSING)
-    ends = f"[{min(row.cost.speeds):.0f}, {max(row.cost.speeds):.0f}]"
-    return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
+    rate, unit = row.cost.tokens_per_second, 1000 if row.cost.tokens_per_second >= 1000 else 1
+    digits = int(unit == 1000 and rate < 100_000)  # 812, 15.8k or 158k
+    low, high = (f"{end / unit:.{digits}f}" for end in (min(row.cost.speeds), max(row.cost.speeds)))
+    return Cell(f"{rate / unit:.{digits}f}{'k' * (unit > 1)} [{low},{high}]", rate)
 
 
 def _metric(comparison: Comparison) -> str:
