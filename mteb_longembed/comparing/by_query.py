@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,16 +13,27 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.costs import Key
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row, Scores
 from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
-from mteb_longembed.tasks.scoring import Rankings, answer_depths, ranked, read_metric, score_queries
+from mteb_longembed.tasks.data_files import Passages
+from mteb_longembed.tasks.scoring import (
+    Rankings,
+    answer_depths,
+    ranked,
+    read_metric,
+    score_queries,
+    texts_of,
+)
 
-#: So many queries are shown, with so many characters.
+#: So many queries are shown, with so many characters, and so many of a passage.
 N_QUERIES = 10
-_SHOWN = 120
-#: Reads the rankings of a candidate, by its name, the task and the split.
-_Read = Callable[[str, AbsTaskRetrieval, str], Rankings]
+_SHOWN, _PASSAGE = 120, 240
+#: Query and document -> start and end of the passage that a candidate shows, then the answers in this document.
+_Shown = Mapping[tuple[str, str | None], tuple[int, int, Sequence[tuple[int, int]]]]
+#: Reads the rankings of a candidate and its passages, by its name, the task and the split.
+_Read = Callable[[str, AbsTaskRetrieval, str], tuple[Rankings, _Shown]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ class Side:
     rank: int | None
     relevant: str  # the id of that document; without a rank, of the most relevant one
     first: str | None  # the id of the document at rank 1, None if there is none
+    passage: str = ""  # where passages are judged, the one of that document, shortened around the answer
+    answer: tuple[int, int] | None = None  # the characters of it that answer
 
 
 @dataclass(frozen=True)
@@ -54,17 +68,19 @@ def differences(
     rows: Sequence[Row],
     scores: Mapping[Candidate, Scores],
     best_name: str,
+    judged: Mapping[Key, Passages],
 ) -> dict[str, list[QueryDifference]]:
     """The queries on which the best differs most from its base, and from BM25; the largest differences first.
 
     They are by the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
+    Passages are shown of the splits that `judged` has.
     """
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
     references = [
         row for row in others if row.is_bm25 or (row.candidate.is_base and row.candidate.base == best.base)
     ]
-    read = functools.cache(functools.partial(_rankings, evaluations))  # many queries share one file
+    read = functools.cache(functools.partial(_found, evaluations, judged))  # many queries share one file
     return {
         row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
         for row in references or others[:1]
@@ -120,11 +136,33 @@ def _between(
 
 def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
     subset, query_id = _subset(task, query)
-    order = ranked(task, query_id, read(name, task, split)[subset].get(query_id, {}))
+    rankings, shown = read(name, task, split)
+    order = ranked(task, query_id, rankings[subset].get(query_id, {}))
     relevant = _relevant(task.dataset[subset][split], query_id)
     rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
     score = 100 * scores[task.metadata.name, split][query]
-    return Side(score, rank, order[rank - 1] if rank else relevant[0], next(iter(order), None))
+    first, corpus = next(iter(order), None), task.dataset[subset][split]["corpus"]
+    passage: tuple[str, tuple[int, int] | None] = "", None
+    if where := shown.get((query_id, first)):
+        ((text,),) = texts_of(corpus.select([corpus["id"][:].index(first)]))
+        passage = _shortened(text, *where)
+    return Side(score, rank, order[rank - 1] if rank else relevant[0], first, *passage)
+
+
+def _shortened(
+    text: str, start: int, end: int, answers: Sequence[tuple[int, int]]
+) -> tuple[str, tuple[int, int] | None]:
+    """A passage of a text, at most `_PASSAGE` characters around the answer in it, and the place of this answer."""
+    inside = [(max(start, first), min(end, last)) for first, last in answers]
+    first, last = max(inside, key=lambda span: span[1] - span[0], default=(start, start))
+    first, last = (first, last) if first < last else (start, start)
+    low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
+    high = min(end, low + _PASSAGE)
+    pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
+    before, answer, after = (re.sub(r"\s+", " ", piece) for piece in pieces)
+    before = f"{'…' * (low > start)}{before}"
+    place = (len(before), len(before) + len(answer)) if answer else None
+    return f"{before}{answer}{after}{'…' * (high < end)}", place
 
 
 def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:
@@ -140,6 +178,19 @@ def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
     judged = data["relevant_docs"][query]
     order = sorted(judged, key=lambda document: -judged[document])
     return [document for document in order if judged[document] > 0] or order
+
+
+def _found(
+    evaluations: Evaluations, judged: Mapping[Key, Passages], name: str, task: AbsTaskRetrieval, split: str
+) -> tuple[Rankings, _Shown]:
+    answers, shown = judged.get((task.metadata.name, split), {}), None
+    if answers:
+        shown = evaluations.find_passages(mteb.get_model_meta(name), task, split, answers, True)
+    return _rankings(evaluations, name, task, split), {
+        (query, document): (start, end, answers.get(query, {}).get(document, ()))
+        for query, documents in (shown or {}).items()
+        for document, start, end, _ in documents
+    }
 
 
 def _rankings(evaluations: Evaluations, name: str, task: AbsTaskRetrieval, split: str) -> Rankings:

@@ -43,6 +43,12 @@ class Candidate:
     is_named: bool = field(default=False, compare=False)
     #: with one's own chunker, the name of the model that encodes each chunk.
     chunks_of: str = ""
+    chunker: str = field(default="", compare=False)  # its key
+
+    @property
+    def label(self) -> str:
+        """What tables call it: its name, or that of the base with the key of one's own chunker."""
+        return f"{self.chunks_of}+{self.chunker}" if self.chunker else self.name
 
     @property
     def encoder(self) -> str:
@@ -99,7 +105,12 @@ def candidates_of(
 
 def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
     """The model of a candidate on each chunk of a document."""
-    return Candidate(register(candidate.name, chunker, key), candidate.base, chunks_of=candidate.name)
+    return Candidate(
+        register(candidate.name, chunker, key),
+        candidate.base,
+        chunks_of=candidate.base if candidate.is_base else candidate.name,
+        chunker=key,
+    )
 
 
 def fused(best: Candidate) -> Candidate | None:

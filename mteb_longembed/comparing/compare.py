@@ -104,7 +104,7 @@ def compare(
     work.measure(candidates)
     candidates = work.in_order(candidates)
     say(work.estimate(candidates))
-    with TimeBar(work, show=show) as bar, advanced(bar):
+    with TimeBar(work, candidates, show=show) as bar, advanced(bar):
         for index, candidate in enumerate(candidates):
             bar.begin(candidates[index:])
             work.run(candidate)

@@ -236,9 +236,9 @@ class Work:
                     self.say(f"The ranking of {name} on {', '.join(key)} is not complete, so it runs again.")
                 model = self.load(name) if model is None else model  # not for finished evaluations alone
                 results[key] = self.evaluations.run(model, meta, task, split)
-            self.scores[candidate] = {key: scores for key, scores in results.items() if scores is not None}
             self.encoded.add(candidate.encoder)
             self._show_passages(candidate, meta)
+            self.scores[candidate] = {key: scores for key, scores in results.items() if scores is not None}
         except (*_LEFT_OUT, ValueError) as error:
             if not (isinstance(error, _LEFT_OUT) or candidate.matches_words):
                 raise
@@ -322,6 +322,7 @@ class Work:
         expect = expected({candidate: scores[candidate] for candidate in allowed})
         metrics = list(dict.fromkeys(str(metric) for task in tasks for metric in evaluations.metrics(task)))
         data = [evaluations.identity(task, split) for task, split in self.splits().values()]
+        shown = self.judged if self.passages_of_windows else {}
         untried = f"{len(self.skipped)} of {len(asked)} candidates" if self.skipped else ""
         advice = recommend(rows, names, n_queries, expect, proxy=proxy, corpus=corpus, untried=untried)
         return Comparison(
@@ -340,7 +341,7 @@ class Work:
             counted,
             hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            differences(evaluations, tasks, rows, scores, advice.best),
+            differences(evaluations, tasks, rows, scores, advice.best, shown),
             sensitivities(evaluations, tasks, rows),
             self.passages,
         )

@@ -34,6 +34,7 @@ class PassageScores:
     at: Mapping[int, Interval]
     #: median of the tokens of all passages down to the first that answers; infinite if it is not among `DEPTH`.
     tokens: Interval
+    n_queries: int  # that have a judged passage
 
 
 def judged_passages(task: AbsTaskRetrieval, split: str) -> Passages:
@@ -87,7 +88,7 @@ def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> Pas
         for k in (1, 5)
     }
     tokens = sorted(n for answers in by_split for _, n in answers.values())
-    return PassageScores(at, _median(tokens))
+    return PassageScores(at, _median(tokens), len(tokens))
 
 
 def _median(values: Sequence[float]) -> Interval:

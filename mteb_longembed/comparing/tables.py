@@ -102,14 +102,18 @@ def _base(comparison: Comparison) -> str:
 
 def _labels(comparison: Comparison) -> dict[str, str]:
     """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
-    return {row.name: row.name.removeprefix(_base(comparison)) or row.name for row in comparison.rows}
+    return {
+        row.name: row.candidate.label.removeprefix(_base(comparison)) or row.name for row in comparison.rows
+    }
 
 
 def _speed(row: Row) -> Cell:
     if row.cost.tokens_per_second is None:
         return Cell(MISSING)
-    ends = f"[{min(row.cost.speeds):.0f}, {max(row.cost.speeds):.0f}]"
-    return Cell(f"{row.cost.tokens_per_second:,.0f} {ends}", row.cost.tokens_per_second)
+    rate, unit = row.cost.tokens_per_second, 1000 if row.cost.tokens_per_second >= 1000 else 1
+    digits = int(unit == 1000 and rate < 100_000)  # 812, 15.8k or 158k
+    low, high = (f"{end / unit:.{digits}f}" for end in (min(row.cost.speeds), max(row.cost.speeds)))
+    return Cell(f"{rate / unit:.{digits}f}{'k' * (unit > 1)} [{low},{high}]", rate)
 
 
 def _metric(comparison: Comparison) -> str:
@@ -144,10 +148,10 @@ def passage_table(comparison: Comparison) -> Table | None:
         read = Cell(f"{tokens.mean:,.0f} [{tokens.low:,.0f},{tokens.high:,.0f}]", tokens.mean)
         rows.append((text_cell(labels[name]), *map(interval_cell, scores[name].at.values()), read))
     notes = (
-        f"Passage@k: percent of queries for which, among the best passage of each of the first k documents, one covers "
-        f"at least {COVERED:.0%} of a passage that answers.",
+        f"Passage@k: percent of {next(iter(scores.values())).n_queries:,} judged queries for which, among the best "
+        f"passage of each of the first k documents, one covers at least {COVERED:.0%} of a passage that answers.",
         "Tokens read: the median of the tokens of all passages down to that one, with its interval; 0.75 "
-        f"words are one token; inf: not among the first {DEPTH} documents.",
+        f"words are one token; inf: in none of the documents, of which at most {DEPTH} are looked at.",
     )
     header = ("candidate", "passage@1", "passage@5", "tokens read")
     return Table("passages", "Passages that answer", header, tuple(rows), notes)
@@ -156,21 +160,26 @@ def passage_table(comparison: Comparison) -> Table | None:
 def query_tables(comparison: Comparison) -> list[Table]:
     """The queries on which the best differs most from its base, and from BM25; folded in the page."""
     best = comparison.recommendation.best
-    header = ("query", "points", "rank", "relevant", "first", "rank there", "relevant there", "first there")
+    names = ("rank", "relevant", "first", "passage")
+    header = ("query", "points", *names, *(f"{name} there" for name in names))
     notes = (
-        f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1. "
-        f"There: the same for the other one. {MISSING}: not in the ranking that is kept.",
+        f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1, and "
+        f"its passage, where passages are judged. There: the same for the other one. {MISSING}: not in the ranking "
+        "that is kept.",
     )
     shown = []
     for other, queries in comparison.queries.items():
         rows = []
         for query in queries:
-            sides = [(side.rank, side.relevant, side.first) for side in (query.best, query.other)]
-            cells = (text_cell(value) for side in sides for value in side)
-            rows.append((text_cell(query.text), number_cell(query.points), *cells))
+            row = [text_cell(query.text), number_cell(query.points)]
+            for side in (query.best, query.other):
+                row += map(text_cell, (side.rank, side.relevant, side.first))
+                row.append(Cell(side.passage or MISSING, marked=side.answer))
+            rows.append(tuple(row))
         if rows:
             title = f"Query by query: {best} against {other}"
-            shown.append(Table(f"queries-{other}", title, header, tuple(rows), notes, is_folded=True))
+            table = Table(f"queries-{other}", title, header, tuple(rows), notes, is_folded=True)
+            shown.append(table.without_empty_columns())
     return shown
 
 
@@ -206,6 +215,7 @@ def as_json(comparison: Comparison) -> str:
         "by_query": {other: list(map(asdict, queries)) for other, queries in comparison.queries.items()},
         "passages": {
             name: {
+                "queries": scores.n_queries,
                 **{f"passage@{k}": _ends(share) for k, share in scores.at.items()},
                 "tokens": [
                     n if math.isfinite(n) else None for n in _ends(scores.tokens) or () if n is not None

@@ -20,7 +20,7 @@ _LINE_EVERY = 30.0
 class TimeBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     """The share of a comparison that is done, and the time left, which is at most what is left of the budget."""
 
-    def __init__(self, work: Work, *, show: bool) -> None:
+    def __init__(self, work: Work, candidates: list[Candidate], *, show: bool) -> None:
         self._work = work
         self._seconds_per_token = 0.0
         bar_format = "{desc}: {percentage:3.0f}%|{bar}|, {elapsed} so far, {remaining} left"
@@ -28,7 +28,8 @@ class TimeBar(tqdm):  # type: ignore[misc]  # tqdm has no types
         if not sys.stderr.isatty():
             options = {"bar_format": bar_format.replace("|{bar}|", "") + "\n", "leave": False}
             options |= {"mininterval": _LINE_EVERY, "miniters": 0, "delay": _LINE_EVERY}
-        super().__init__(total=1, desc="Comparing", smoothing=0, disable=not show, **options)
+        planned = work.planned_seconds(candidates)
+        super().__init__(total=planned, desc="Comparing", smoothing=0, disable=not show, **options)
 
     def begin(self, candidates: list[Candidate]) -> None:
         """Go on with the first of the candidates that are left."""

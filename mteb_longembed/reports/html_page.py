@@ -34,7 +34,12 @@ def write(
     `facts` are pairs of a title and a text; `links` has the relative address and the text of other pages of this kind.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters |= {"breakable": _breakable, "attributes": _attributes, "picture": _picture}
+    environment.filters |= {
+        "breakable": _breakable,
+        "words": _words,
+        "attributes": _attributes,
+        "picture": _picture,
+    }
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         tables=list(tables),
@@ -52,6 +57,15 @@ def write(
 def _breakable(title: str) -> Markup:
     """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
     return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(title))))
+
+
+def _words(cell: Cell) -> Markup:
+    """A cell's text, with the part that is marked."""
+    if cell.marked is None:
+        return _breakable(cell.text)
+    start, end = cell.marked
+    parts = map(_breakable, (cell.text[:start], cell.text[start:end], cell.text[end:]))
+    return Markup("{}<mark>{}</mark>{}").format(*parts)
 
 
 def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:

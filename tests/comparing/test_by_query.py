@@ -4,9 +4,11 @@ import json
 
 import mteb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mteb_longembed.comparing import tables
-from mteb_longembed.comparing.by_query import differences
+from mteb_longembed.comparing.by_query import _shortened, differences
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.reports.safe_files import slug
@@ -32,7 +34,7 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
         return by_query
 
     by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in result.rows}
-    made = differences(evaluations, [task], result.rows, by_candidate, extended)
+    made = differences(evaluations, [task], result.rows, by_candidate, extended, {})
     assert set(made) == set(names) - {extended}
     cases = [(extended, *item) for item in made.items()]
     for best, other, queries in [*cases, (BM25, names[1], result.queries[names[1]])]:
@@ -51,6 +53,27 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
     page = tables.page(result, []).replace("<wbr>", "")
     section = page.partition(f'<section id="{slug(f"queries-{names[1]}")}">')[2].partition("</section>")[0]
     assert "<details><summary>" in section and first.text in section
+
+
+spans = st.tuples(st.integers(0, 900), st.integers(1, 400)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@given(spans, st.lists(spans, max_size=3))
+def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, answers) -> None:
+    text = "".join(chr(0x4E00 + i) for i in range(1400))  # each character once
+    shown, place = _shortened(text, *passage, answers)
+    plain = shown.strip("…")
+    at = text.index(plain)
+    assert (
+        len(plain) == min(240, passage[1] - passage[0]) and passage[0] <= at <= at + len(plain) <= passage[1]
+    )
+    assert (shown[0] == "…", shown[-1] == "…") == (at > passage[0], at + len(plain) < passage[1])
+    covered = [set(text[max(passage[0], a) : min(passage[1], b)]) for a, b in answers]
+    most = max(map(len, covered), default=0)
+    assert (place is None) == (most == 0)
+    if place is not None:
+        marked = set(shown[slice(*place)])
+        assert len(marked) == min(most, 240) and any(marked <= each for each in covered if len(each) == most)
 
 
 def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> None:

@@ -119,7 +119,8 @@ def test_the_time_left_is_within_the_budget_and_does_not_jump(budget, passed, le
     slow, fast = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pi@8", "o/a")
     costs = {slow.name: Cost({"T/s": 1000}, speeds=[1.0]), fast.name: Cost({"T/s": 1000}, speeds=[100.0])}
     work = comparing.Work(None, [], {("T", "s"): []}, budget, None, print, costs=costs)
-    bar = TimeBar(work, show=True)
+    bar = TimeBar(work, [fast, slow], show=True)
+    assert bar.format_dict["total"] == (10 if budget else 1010)  # already the first frame is right
     bar.begin([fast, slow])  # 10 and 1,000 s; the budget allows only the first one
     bar.start_t -= passed
     work.started -= passed

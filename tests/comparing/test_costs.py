@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mteb_longembed
-from mteb_longembed.comparing import comparison, costs
+from mteb_longembed.comparing import comparison, costs, tables
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.ranking import Row
+from mteb_longembed.statistics.intervals import Interval
 from tests import tiny
 from tests.comparing.conftest import compare
 
@@ -121,3 +123,24 @@ def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(base, task, 
     encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)
     assert by_name[fusion] == by_name[encoder] and len(by_name[fusion].speeds) == 3
     assert by_name[f"{base}+{tails[1]}"] == by_name[f"{base}+{tails[2]}"]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "shown"),
+    [
+        ([812, 790.4, 830], "812 [790,830]"),
+        ([15801, 13421, 16552], "15.8k [13.4,16.6]"),
+        ([158e3], "158k [158,158]"),
+    ],
+)
+def test_speeds_are_short(speeds, shown) -> None:
+    row = Row(Candidate("a+gp@8", "a"), Interval(1, 1, 1), None, None, None, Cost(speeds=speeds))
+    assert tables._speed(row).text == shown
+
+
+def test_a_candidate_with_ones_own_chunker_is_called_by_its_key(base, task, tmp_path) -> None:
+    who = [Candidate(f"{base}+none@16", base, True, 16, 16)]
+    cutter = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")
+    found = compare(who, task, tmp_path, chunkers={"halves": cutter})
+    names = {row[1].text for row in tables.ranking_table(found).rows}
+    assert names == {"+none@16", "+halves"}

@@ -1,5 +1,6 @@
 """Passages that answer, compared with a slow oracle that marks every character."""
 
+import html
 import json
 import math
 import statistics
@@ -109,8 +110,34 @@ def test_compare_prints_passages_and_later_runs_know_them(base, tmp_path, monkey
     assert best.passages[BM25] != scores[BM25] and best.passages[windows] == scores[windows]
     table = next(table for table in tables.tables(comparison) if table.key == "passages")
     assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
+    assert "percent of 6 judged queries" in table.notes[0] and "first 100" not in table.notes[1]
     written = json.loads(tables.as_json(comparison))["passages"]
     assert written[windows]["passage@5"][0] == scores[windows].at[5].mean
     monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
     second = compare(candidates, beir_task(root), tmp_path / "out", passages=False, **options)
     assert second.passages == scores
+
+
+def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    answers = [f"<b>{sign * 4} & {sign * 3}</b>" for sign in "qrstuvwxyz"]
+    texts = [f"{'aa bb cc. ' * i}{answer} {'dd ee ff. ' * 90}" for i, answer in enumerate(answers)]
+    root = beir(tmp_path / "data", texts, answers)
+    judge(root, *(f"q{i}\td{i}\t1\t{10 * i}\t{10 * i + len(a)}" for i, a in enumerate(answers)))
+    who = [Candidate(BM25, ""), Candidate(f"{base}+none@16", base, True, 16, 16)]
+    found, plain = (
+        compare(who, beir_task(root), tmp_path / "out", passages=windows) for windows in (True, False)
+    )
+    (shown,), (unshown,) = found.queries.values(), plain.queries.values()
+    page = tables.page(found, []).replace("<wbr>", "")
+    assert shown and "passage there" in page
+    for query in shown:
+        answer = answers[int(query.query[1:])]
+        for side in (query.best, query.other):
+            assert len(side.passage) <= 242 and side.passage.strip("…") in texts[int(side.first[1:])]
+        assert query.best.first == query.query.replace("q", "d")
+        assert query.best.passage[slice(*query.best.answer)] == answer
+        assert f"<mark>{html.escape(answer)}</mark>" in page and answer not in page
+    page = tables.page(plain, [])
+    assert [query.query for query in unshown] == [query.query for query in shown]
+    assert "<mark>" not in page and "passage there" not in page

@@ -13,6 +13,7 @@ from mteb_longembed.reports import html_page
 from mteb_longembed.reports.figures import bars, heat_maps
 from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
+from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import BASE, lines
 
 pytest.importorskip("matplotlib")
@@ -157,6 +158,14 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll
     assert 'data-boxes="true"' in dom  # tables wrap
     assert 'data-shown="intfloat/e5-base-v2+pi@4096 ♦, 256 tokens: 50.0 %, 95 % interval 37 to 63"' in dom
+
+
+def test_a_part_of_a_cell_is_marked_and_escaped_around_it() -> None:
+    cells = (Cell("<b>1 & 2</b>", marked=(3, 8)), Cell("1.0", 1.0))
+    tables = [Table("t", "T", ("passage", "points"), (cells,))]
+    assert ">&lt;b&gt;<mark>1 &amp; 2</mark>&lt;/<wbr>b&gt;</td>" in html_page.write(tables, [])
+    for name, (write, _) in WRITERS.items():
+        assert "mark" not in write(tables), name
 
 
 def test_a_folded_table_is_open_if_it_is_the_only_one() -> None:

@@ -35,6 +35,7 @@ class Cell:
     is_best: bool = False  # the best whole result of its column
     is_partial: bool = False  # a mean with missing parts
     interval: tuple[float, float] | None = None  # both ends of the number's 95 % interval
+    marked: tuple[int, int] | None = None  # the characters of the text that a page marks
 
     @property
     def bounds(self) -> str:
