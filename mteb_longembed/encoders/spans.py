@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -121,12 +121,19 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
         >>> spans_by_sentences("One. Two!  Three", max_chars=9)
         [(0, 9), (11, 16)]
     """
+    return joined_spans(text, (match.end() for match in _SENTENCE.finditer(text)), max_chars)
+
+
+def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
+    """Spans that end at some of the `ends`, as long as `max_chars` allows. Blanks at both sides are left out."""
     spans: list[Span] = []
-    for match in _SENTENCE.finditer(text):
-        start = match.start() + len(match[0]) - len(match[0].lstrip())
-        end = match.start() + len(match[0].rstrip())
-        if end <= start:
+    first = 0
+    for last in ends:
+        piece, start = text[first:last], first
+        first = last
+        if not piece.strip():
             continue
+        start, end = start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:

@@ -7,6 +7,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from numbers import Integral
 from typing import Any, Protocol
 
 import mteb
@@ -78,11 +79,17 @@ def cut(chunker: Cutter, text: str) -> list[Passage]:
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
         pieces = chunker(text)
-        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else tuple(c) for c in pieces]
-    for start, end in chunks:
-        if not 0 <= start < end <= len(text):
+        pieces = [pieces] if isinstance(pieces, str) or not isinstance(pieces, Iterable) else pieces
+        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else c for c in pieces]
+    for chunk in chunks:
+        is_pair = (
+            isinstance(chunk, tuple | list)
+            and len(chunk) == 2
+            and all(isinstance(i, Integral) for i in chunk)
+        )
+        if not is_pair or not 0 <= chunk[0] < chunk[1] <= len(text):
             raise InputError(
-                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got ({start}, {end}); "
+                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}; "
                 "LangChain's splitters need add_start_index=True."
             )
     chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
@@ -92,6 +99,8 @@ def cut(chunker: Cutter, text: str) -> list[Passage]:
 def register(name: str, chunker: Chunker, key: str = "") -> str:
     """Make mteb know a search with a chunker; its name. Without a version its revision is a random one."""
     chunker, version = chunker if isinstance(chunker, tuple) else (chunker, "")
+    if not callable(chunker) and not hasattr(chunker, "create_documents"):
+        raise InputError(f"a chunker must be a function or a splitter, got {chunker!r:.80}.")
     key = key or getattr(chunker, "__name__", type(chunker).__name__).strip("<>")
     if not re.fullmatch(r"[\w.-]+", f"{key}{version}"):
         raise InputError(

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sentence_transformers import MultiVectorEncoder
 
+from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
-from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, tokens_read
+from mteb_longembed.encoders.spans import document_prompt, joined_spans, spans_by_sentences, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -21,13 +22,20 @@ WINDOW_CHARS = 500
 
 
 def windows_of(text: str) -> list[Passage]:
-    """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`; a longer sentence is cut."""
-    return [
-        (start, min(start + WINDOW_CHARS, end))
-        for first, end in spans_by_sentences(text, WINDOW_CHARS)
-        for start in range(first, end, WINDOW_CHARS)
-        if not text[start : min(start + WINDOW_CHARS, end)].isspace()
-    ]
+    """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`.
+
+    A longer sentence, as Unicode sees one in a text without capital letters, is cut at full stops, or anywhere.
+    """
+    sentences = joined_spans(text, (*sentence_ends(text), len(text)), WINDOW_CHARS)
+    windows = []
+    for first, last in sentences:
+        is_long = last - first > WINDOW_CHARS
+        for start, end in (
+            spans_by_sentences(text[first:last], WINDOW_CHARS) if is_long else [(0, last - first)]
+        ):
+            starts = range(first + start, first + end, WINDOW_CHARS)
+            windows += [(start, min(start + WINDOW_CHARS, first + end)) for start in starts]
+    return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
 def passages_of(model: Any, text: str) -> list[Passage]:

@@ -171,7 +171,7 @@ class Searcher:
             InputError: if the query is no text, `k` is below 1, no document has text, or the model has changed since
                 it encoded the documents.
         """
-        queries = [query] if isinstance(query, str) else query
+        queries = [query] if isinstance(query, str) else list(query)
         for text in queries:
             if not isinstance(text, str) or not text.strip():
                 raise InputError(f"a query must be a text with words, got {text!r}.")

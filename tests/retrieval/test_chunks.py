@@ -9,6 +9,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.retrieval.chunks import cut
 from tests import tiny
 
 DOCUMENTS = {f"d{i}": "  " + "! ".join(tiny.text(n, i) for n in (9, 30, 5)) for i in range(6)}
@@ -76,6 +77,11 @@ def test_what_cannot_be_chunked_is_refused(folder):
         longembed.search(f"{folder}+pi@128:vectors=4", chunker=(ranges, "v1"), device="cpu")
     with pytest.raises(InputError, match=r"^a chunker's name and version must have letters"):
         longembed.search(str(folder), chunker=(ranges, "v/1"), device="cpu")
+    with pytest.raises(InputError, match=r"^a chunker must be a function or a splitter, got 3"):
+        longembed.search(str(folder), chunker=(3, "v1"), device="cpu")
+    for result in (5, "ab", ["ab"], [(0, 1, 2)], [(0, "1")]):
+        with pytest.raises(InputError, match=r"^a chunk must be \(start, end\) with 0 <= start"):
+            cut(lambda text, result=result: result, "a b c")
     searcher = longembed.search(str(folder), chunker=(lambda text: [(3, len(text) + 1)], "v1"), device="cpu")
     with pytest.raises(
         InputError, match=r"^a chunk must be \(start, end\) with 0 <= start < end <= 5 characters"

@@ -142,6 +142,20 @@ def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) ->
     assert windows == sorted(windows)
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Smith paid 3.5 million to the U.S. office. ", "Why? ", "He won."],
+        ["天气很好, 我们出去。", "为什么?", "他赢了。"],
+    ],
+)
+def test_windows_hold_whole_sentences_as_unicode_ends_them(sentences, monkeypatch) -> None:
+    monkeypatch.setattr(passages, "WINDOW_CHARS", len(sentences[0].strip()))
+    text = "".join(sentences)
+    windows = [text[start:end] for start, end in passages.windows_of(text)]
+    assert windows == [sentences[0].strip(), "".join(sentences[1:])]
+
+
 PARTS = [f"{tiny.text(10, seed)}." for seed in range(8)]
 PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
