@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import shutil
 import sys
 import textwrap
@@ -63,11 +64,13 @@ def main(args: argparse.Namespace) -> int:
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
     with silence():
+        # our own sentence follows, and does not cut into the bar
+        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         searcher = _searcher(args, documents)
         queries = list(map(without_surrogates, args.query))
         hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True)) if queries else {}
     if searcher.empty:
-        _note(f"{len(searcher.empty):,} documents without text are left out, such as {searcher.empty[0]}.")
+        _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
     if args.corpus.is_dir() and (ignored := ignored_files(args.corpus)):
         _note(f"not read: {', '.join(f'{n:,} {what}' for what, n in ignored.items())}.")
     if args.json:
@@ -120,8 +123,7 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
                 raise
             (folder / CURRENT).unlink()  # damaged, or of an earlier state of the model
     new = [key for key, text in documents.items() if indexed.get(key) != text]
-    if new:
-        _note(f"{len(new):,} of {len(documents):,} documents are new or changed.")
+    _note(f"{len(new):,} of {len(documents):,} documents are new or changed.")
     if indexed != documents:
         # a killed call goes on: the store keeps each batch; a model without one has its finished parts in the index
         has_store = getattr(getattr(searcher.protocol, "embedder", None), "store", None) is not None
@@ -132,6 +134,9 @@ def _searcher(args: argparse.Namespace, documents: Mapping[str, str]) -> Searche
             for start in tqdm(parts, "Encoding", disable=has_store or not sys.stderr.isatty(), unit=" parts"):
                 part = new[start : start + size]
                 searcher.upsert(part, [documents[key] for key in part])
+            reading = getattr(getattr(searcher.protocol, "embedder", None), "reading", None)
+            if reading is not None and reading.tokens_read < reading.tokens:
+                _note(f"the model {reading}.")
         finally:
             try:
                 searcher.save(folder)

@@ -131,7 +131,7 @@ def read_passages(path: Path, corpus: Path) -> Passages:
     rows = []
     for where, row in _rows(path, None, JUDGEMENTS):
         has_passage = any(row.get(end) not in (None, "") for end in ("start", "end"))
-        if has_passage and _score(row.get("score", 1), where) > 0:
+        if has_passage:
             rows.append((where, row))
     judged = {str(row["document"]) for _, row in rows}
     documents = _documents(corpus) if rows else ()
@@ -145,6 +145,8 @@ def read_passages(path: Path, corpus: Path) -> Passages:
                 f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
                 f"the length of the text, got {_brief(start)} and {_brief(end)}."
             )
+        if _score(row.get("score", 1), where) <= 0:
+            continue
         full_text = f"{title} {text}"
         shift = len(title) + 1 - (len(full_text) - len(full_text.lstrip()))
         spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])

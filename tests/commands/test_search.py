@@ -152,6 +152,16 @@ def test_an_index_stays_when_the_folder_of_its_model_moves(files, tmp_path, caps
     assert not set(read(corpus).values()) & set(encoded)
 
 
+def test_what_was_read_is_reported_in_each_call_and_nothing_cuts_into_the_bar(files, capsys) -> None:
+    name = files[0].replace("@64:size=16,vectors=window", "@32:size=16")
+    write(files[1], {"a": tiny.text(200), "b": tiny.text(8)})
+    for n_new in (2, 0):
+        assert cli.main(["search", name, "--corpus", str(files[1]), QUERY]) == 0
+        message = capsys.readouterr().err
+        assert f"{n_new} of 2 documents are new or changed." in message and "texts lose" not in message
+        assert ("the model read" in message and "tokens a document on average" in message) == (n_new > 0)
+
+
 def test_an_index_of_another_model_is_refused(files, tmp_path, capsys) -> None:
     name, corpus = files
     index = ["--index", str(tmp_path / "index")]
@@ -265,7 +275,7 @@ def test_what_is_not_read_or_has_no_text_is_named(files, tmp_path, capsys) -> No
     assert cli.main(["search", files[0], "--corpus", str(folder), QUERY]) == 0
     shown = capsys.readouterr()
     assert "empty.txt" not in shown.out
-    assert "1 documents without text are left out, such as empty.txt." in shown.err
+    assert "left out, because they have no text: 1, such as empty.txt." in shown.err
     assert "not read: 2 .pdf, 1 linked/ (a link)." in shown.err
 
 

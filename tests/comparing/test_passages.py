@@ -71,9 +71,11 @@ def test_judged_passages_are_characters_of_the_text_and_change_no_identity(tmp_p
     task = beir_task(root)
     text = task.dataset["default"]["test"]["corpus"]["text"][0]
     assert [text[start:end] for start, end in task.passages("test")["q0"]["d0"]] == ["key", "there"]
-    for start, end in (("4", "4"), ("-1", "3"), ("4", "26"), ("4", ""), ("", "7"), ("a", "b")):
+    for score, start, end in (
+        ("1", "4", "4"), ("0", "-1", "3"), ("1", "4", "26"), ("0", "4", ""), ("1", "", "7"), ("1", "a", "b")
+    ):  # fmt: skip
         with pytest.raises(DataError, match=r"line 2: start and end must be whole numbers of characters"):
-            beir_task(judge(root, f"q0\td0\t1\t{start}\t{end}"))
+            beir_task(judge(root, f"q0\td0\t{score}\t{start}\t{end}", "q0\td1\t1\t0\t5"))
 
 
 @pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])

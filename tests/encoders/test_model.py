@@ -9,7 +9,9 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching, running, tokenizing
+from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
 from tests.limits import same_vectors
@@ -224,6 +226,16 @@ def test_a_terminal_sees_one_bar_that_ends_at_the_tokens_encoded(base, monkeypat
     longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
     # a slow machine draws it more often
     assert "26.0/26.0" in terminal.getvalue().splitlines()[-1] and terminal.getvalue().count("\n") == 1
+
+
+def test_the_time_left_does_not_count_what_the_store_has_as_speed(base, tmp_path, monkeypatch) -> None:
+    bars = []
+    monkeypatch.setattr(TokenBar, "close", lambda bar: bars.append((bar.n, bar.initial)))
+    model = longembed.extend(base, "none")
+    model.store = EmbeddingStore(tmp_path)
+    model.encode([tiny.text(10)], show_progress_bar=True)
+    model.encode([tiny.text(10), tiny.text(16)], show_progress_bar=True)
+    assert bars[-2:] == [(10, 0), (26, 10)]
 
 
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:

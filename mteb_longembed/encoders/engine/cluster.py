@@ -207,6 +207,7 @@ class ClusterEngine:
         with TokenBar(sum(tokens), show=show) as bar:
             if known:
                 yield known, [torch.from_numpy(stored[keys[i]]) for i in known]
+                bar.skip(sum(tokens[i] for i in known))
                 bar.update(sum(tokens[i] for i in known))
             # dealt out by length, so that parts cost about the same
             longest_first = sorted(missing, key=lambda i: -tokens[i])

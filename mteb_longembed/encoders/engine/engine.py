@@ -90,7 +90,8 @@ class Engine:
             return ids
 
         self.reading = Reading()
-        with TokenBar(sum(expected), show=show) as bar:
+        with TokenBar(sum(expected), show=show) as self._bar:
+            bar = self._bar
             for indices, ids in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
                 self.reading.add(reading_of(first.tokenizer, [texts[i] for i in indices], ids, max_len))
@@ -105,6 +106,7 @@ class Engine:
         keys = [] if self.row_keys is None else self.row_keys(ids, self.settings.prompt)
         stored = self.store.get_many(keys) if self.store is not None and keys else {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
+        self._bar.skip(sum(map(len, ids)) - sum(len(ids[i]) for i in missing))
         pieces, start = [], 0
         for size, features in self.runner([ids[i] for i in missing]) if missing else ():
             rows = missing[start : start + size]

@@ -18,7 +18,7 @@ _LINE_EVERY = 30.0
 @contextmanager
 def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
     """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then."""
-    look: dict[str, object] = {"desc": label, "unit": " tokens", "unit_scale": True}
+    look: dict[str, object] = {"desc": label, "unit": " tokens", "unit_scale": True, "smoothing": 0}
     if not sys.stderr.isatty():
         left = "" if total is None else " of {total_fmt}, {remaining} left"
         line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
@@ -45,7 +45,14 @@ class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
         self.total: float
         self.run_bar = _RUN_BAR.get()
         hidden = not show or self.run_bar is not None
-        super().__init__(total=total, desc="Encoding", unit=" tokens", unit_scale=True, disable=hidden)
+        options = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": hidden}
+        super().__init__(total=total, desc="Encoding", **options)
+
+    def skip(self, n: int) -> None:
+        """Leave tokens that the store has out of the speed, from which tqdm computes the time left."""
+        for bar in (self, self.run_bar):
+            if bar is not None and not bar.disable:
+                bar.initial += n
 
     def correct(self, difference: int) -> None:
         """Add to the expected total the difference between the real and the estimated number of tokens."""
