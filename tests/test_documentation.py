@@ -1,5 +1,6 @@
 """What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
 
+import ast
 import importlib.util
 import json
 import pkgutil
@@ -161,9 +162,20 @@ def test_the_family_of_the_docs_takes_positions(written, tmp_path) -> None:
     assert extended.encode(["word " * 50]).shape[0] == 1
 
 
-def test_the_task_of_the_docs_is_scored(written) -> None:
-    (result,) = written("recipes.py").results.task_results
-    assert result.task_name == "Recipes" and 0 < result.get_score() <= 1
+def test_every_private_name_of_others_is_in_upstream() -> None:
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    ours = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    ours |= {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    ours |= {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr)}
+    assert not used - ours - {"_replace"} - set(re.findall(r"\w+", page("upstream.md")))
 
 
 # ---- serving ---------------------------------------------------------------------------------------------------
