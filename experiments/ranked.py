@@ -17,15 +17,13 @@ import mteb
 import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-import mteb_longembed  # noqa: F401 (makes its tasks and models known to mteb)
+from experiments.scores import link_qmsum
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 from mteb_longembed.tasks.scoring import read_metric
 
-QMSUM_VARIABLE = "LONGEMBED_QMSUM"
-DATA_VARIABLE = "MTEB_LONGEMBED_DATA"
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
 
 
@@ -47,12 +45,7 @@ class Line(TypedDict):
 def prepare(out: Path) -> None:
     """Point the store of embeddings and QMSum's task at their folders."""
     os.environ.setdefault(STORE_VARIABLE, str((out / "embeddings").resolve()))
-    if qmsum := os.environ.get(QMSUM_VARIABLE):
-        link = out / "data" / "qmsum"
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(Path(qmsum).resolve(), target_is_directory=True)
-        os.environ[DATA_VARIABLE] = str(link.parent.resolve())
+    link_qmsum(out)
 
 
 class Measurements:
