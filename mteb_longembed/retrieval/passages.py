@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.model import Embedder
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, joined_spans, spans_by_sentences, tokens_read
 
@@ -38,7 +38,7 @@ def windows_of(text: str) -> list[Passage]:
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
-def passages_of(model: Any, text: str) -> list[Passage]:
+def passages_of(model: Embedder, text: str) -> list[Passage]:
     """Start and end of the text of each vector of a document, in the order of its vectors.
 
     With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
@@ -47,15 +47,14 @@ def passages_of(model: Any, text: str) -> list[Passage]:
     if not getattr(model.tokenizer, "is_fast", False):
         return [(0, len(text))]
     ids, offsets = tokens_read(model, prompt, text)
-    rows = [ids]
-    if model.first.split != "token":  # only these ids tell where sentences start
-        rows = model.first.token_ids([text], prompt or None)
-    (groups,) = tokens_of_vectors(model, rows, prompt or None)
+    # with `split` only these ids tell where sentences start
+    rows = model.first.token_ids([text], prompt or None) if model.first.split != "token" else None
+    (groups,) = tokens_of_vectors(model, rows or [ids], prompt or None)
     spans = np.array(offsets).reshape(-1, 2)
     return [_passage(spans[group]) for group in groups]
 
 
-def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
+def tokens_of_vectors(model: Embedder, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     first, pooling = model.first, model[1]
     vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
@@ -76,7 +75,7 @@ def tokens_of_vectors(model: Any, rows: Sequence[Ids], prompt: str | None) -> It
             yield np.split(np.arange(prefix, n - suffix), range(vectors, n - prefix - suffix, vectors))
 
 
-def pools_vectors(model: Any) -> bool:
+def pools_vectors(model: object) -> bool:
     """Whether a module that is not ours makes a model's several vectors. Then we do not know their places."""
     return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], RaggedVectors)
 

@@ -40,7 +40,7 @@ class Counter:
         return round(len(stops) / self._share), cuts
 
 
-def counter_of(model: Any, name: str) -> Counter:
+def counter_of(model: object, name: str) -> Counter:
     """A counter with the model's tokenizer, or that of the model inside it; if there is none, words are counted."""
     for owner in (model, getattr(model, "model", None)):
         tokenizer = getattr(owner, "tokenizer", None)

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import ir_measures
+from datasets import Dataset
 from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
@@ -113,7 +114,7 @@ def answer_depths(task: AbsTaskRetrieval, split: str, subset: str) -> dict[str, 
     return {query: float(depths[document]) for query, document in best.items()}
 
 
-def is_complete(task: AbsTaskRetrieval, split: str, rankings: Any) -> bool:
+def is_complete(task: AbsTaskRetrieval, split: str, rankings: object) -> bool:
     """Whether rankings from the disk have every judged query of every subset, known documents and finite scores."""
     if not isinstance(rankings, dict):
         return False
@@ -167,7 +168,7 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
     return digest.hexdigest()
 
 
-def texts_of(rows: Any) -> Iterator[list[str]]:
+def texts_of(rows: Dataset) -> Iterator[list[str]]:
     """The documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
