@@ -14,7 +14,8 @@ from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .bases.resolve import resolve
 from .bases.spec import ModelSpec
-from .building import base_of, build
+from .building import build
+from .loaded import base_of
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 

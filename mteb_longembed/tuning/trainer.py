@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from mteb_longembed.encoders.bases.identity import Identity, digest
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.building import build, identity_of
+from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.card import TRAINED
+from mteb_longembed.encoders.loaded import identity_of
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
