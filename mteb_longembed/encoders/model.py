@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,7 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, cores_shared, engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.modules import LongTransformer
@@ -43,6 +44,8 @@ _ARRAYS = ("sentence_embedding", "token_embeddings")
 Finish = Callable[[list[Tensor]], list[Tensor]]
 #: The arguments of one call of `_inference`, by their names in sentence-transformers.
 Call = dict[str, Any]
+#: How many threads a process starts for its computations.
+_THREADS = "OMP_NUM_THREADS"
 
 
 class Embedder(BaseModel):
@@ -198,6 +201,19 @@ def check_hooks(stock: type, ours: type[Embedder]) -> None:
             f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}._inference, which "
             "mteb-longembed needs to run its models: install another version of one of the two."
         )
+
+
+@contextmanager
+def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
+    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
+    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
 
 
 class LongSentenceTransformer(Embedder, SentenceTransformer):
