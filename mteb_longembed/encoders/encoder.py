@@ -73,9 +73,8 @@ class DescribedNow:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "_encoder", None))
         settings = inner._settings() if isinstance(inner, DescribedNow) else {}
-        return settings | {
-            key: repr(vars(self)[key]) for key in ("model_prompts", "weights") if key in vars(self)
-        }
+        present = vars(self).keys() & {"model_prompts", "weights"}
+        return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 
 
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):

@@ -104,10 +104,10 @@ class Embedder(BaseModel):
     ) -> Any:
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
         call = {key: arguments[key] for key in self.OF_CALL}
-        forward_kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
+        kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
         first = self[0]
         ours = isinstance(first, LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **forward_kwargs) is None:
+        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         for index, text in enumerate(inputs):
             if not isinstance(text, str):
@@ -115,10 +115,8 @@ class Embedder(BaseModel):
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {index}."
                 )
-        settings, finish = self._form(
-            EncodeSettings(call["prompt"], call["batch_size"], forward_kwargs, to_host=call["save_to_cpu"]),
-            call,
-        )
+        asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
+        settings, finish = self._form(asked, call)
         store = None if settings.form == "tokens" else self.store
         engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))

@@ -78,9 +78,8 @@ def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
 
 def _source(part: object) -> str | None:
     """The name of a class of ours, otherwise its source with that of its bases. None if it cannot be read."""
-    foreign = [
-        kind for kind in type(part).__mro__ if not kind.__module__.startswith(_OURS) and kind is not object
-    ]
+    kinds = type(part).__mro__[:-1]  # without object
+    foreign = [kind for kind in kinds if not kind.__module__.startswith(_OURS)]
     try:
         return "\n".join([type(part).__qualname__, *map(inspect.getsource, foreign)])
     except (OSError, TypeError):

@@ -42,6 +42,8 @@ PACKED = "longembed_packed"
 #: Documents up to this length in tokens share one kernel call with a mask. Longer ones run in groups of equal length,
 #: because a mask costs a fifth of a long call.
 _MASKED_UP_TO = 256
+#: A layer, and the queries and keys with which it called our attention function.
+LayerCall = tuple[nn.Module, Tensor, Tensor]
 
 
 @dataclass
@@ -55,7 +57,7 @@ class LayerAttention:
     strategy: Strategy
     planned: PlannedAttention | None = None
     keep_windows: bool = False
-    trial: list[tuple[nn.Module, Tensor, Tensor]] | None = field(default=None, repr=False)
+    trial: list[LayerCall] | None = field(default=None, repr=False)
 
 
 def long_attention(
@@ -246,9 +248,7 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
         ) from None
 
 
-def trial(
-    model: PreTrainedModel, settings: LayerAttention, tokens: int = 8
-) -> list[tuple[nn.Module, Tensor, Tensor]]:
+def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
     """The queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
