@@ -34,7 +34,7 @@ from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
-StockModel = SentenceTransformer | MultiVectorEncoder
+Stock = SentenceTransformer | MultiVectorEncoder
 
 
 def build(
@@ -77,7 +77,7 @@ def _private_base(
     loaded: SentenceTransformer | None,
     device: str | None,
     model_kwargs: Settings | None,
-) -> StockModel:
+) -> Stock:
     """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
     if loaded is None:
         return load_base(resolved, device, model_kwargs)
@@ -92,7 +92,7 @@ def _private_base(
     return base
 
 
-def _extended(base: StockModel, resolved: ResolvedModel) -> LongModel:
+def _extended(base: Stock, resolved: ResolvedModel) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
     is_interpolated = entry is not None and entry.interpolation is not None
@@ -186,9 +186,7 @@ def translated_errors(path: str) -> Iterator[None]:
         ) from error
 
 
-def load_base(
-    resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None
-) -> StockModel:
+def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None) -> Stock:
     """The base as its own files describe it. The zoo adds what the files leave out."""
     base = resolved.base
     entry = base.entry or ZooEntry(hub_id=base.name)

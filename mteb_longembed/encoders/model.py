@@ -64,7 +64,9 @@ class Embedder(BaseModel):
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
-    OF_CALL: frozenset[str]
+    OF_CALL = frozenset((
+        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+    ))  # fmt: skip
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
@@ -217,10 +219,7 @@ def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
 class LongSentenceTransformer(Embedder, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-        "truncate_dim",
-    ))  # fmt: skip
+    OF_CALL = Embedder.OF_CALL | {"truncate_dim"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
@@ -275,10 +274,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         """The module that groups vectors by document. None if each token has one."""
         return next((module for module in self if isinstance(module, RaggedVectors)), None)
 
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-        "token_pooling", "task",
-    ))  # fmt: skip
+    OF_CALL = Embedder.OF_CALL | {"token_pooling", "task"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]

@@ -259,8 +259,7 @@ def isolate_rows(model: SentenceTransformer) -> AddedRows:
         parameter.requires_grad_(False)
     embeddings = first.model.embeddings
     table: nn.Embedding = embeddings.position_embeddings
-    kept: Tensor = rows_of_short_inputs(first.family, table.num_embeddings)
-    added = AddedRows(table, kept)
+    added = AddedRows(table, rows_of_short_inputs(first.family, table.num_embeddings))
     embeddings.position_embeddings = added
     first.family = MovedDocuments(first.family)
     return added

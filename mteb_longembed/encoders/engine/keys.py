@@ -36,11 +36,9 @@ def row_keys(
     of the features after the last module are kept.
     """
     first, resolved = model.first, model.resolved
-    reason = _why_no_key(model, kwargs)
-    if resolved is None or reason is not None:
-        warnings.warn(
-            f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3
-        )
+    why = _why_no_key(model, kwargs)
+    if resolved is None or why is not None:
+        warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)
         return None
     base, strategy = resolved.base, resolved.strategy
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out

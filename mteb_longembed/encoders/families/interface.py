@@ -44,6 +44,8 @@ PACKED = "longembed_packed"
 _MASKED_UP_TO = 256
 #: A layer, and the queries and keys with which it called our attention function.
 LayerCall = tuple[nn.Module, Tensor, Tensor]
+#: Attention of some documents: see `each_length`.
+Run = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 @dataclass
@@ -180,13 +182,11 @@ def _packed(
     return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
-def packed_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
-) -> Any:
+def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
     """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
     documents = current_packed()
     if documents is None:
-        return sdpa_attention_forward(module, query, key, value, *args, **kwargs)
+        return sdpa_attention_forward(layer, query, key, value, *args, **kwargs)
     scaling = kwargs.get("scaling")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
@@ -209,13 +209,7 @@ def install_packed(model: PreTrainedModel) -> bool:
     return packs
 
 
-def each_length(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    documents: Documents,
-    run: Callable[[Tensor, Tensor, Tensor, int], Tensor],
-) -> Tensor:
+def each_length(query: Tensor, key: Tensor, value: Tensor, documents: Documents, run: Run) -> Tensor:
     """Run attention for all documents of the same length together, without their padding: `[b, h, width, d]`.
 
     `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one. Padding is zeros.

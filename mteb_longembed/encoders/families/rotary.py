@@ -198,11 +198,9 @@ class Rotary(Family):
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
         rotary_modules = [
-            (name, module)
-            for name, module in model.named_modules()
-            if isinstance(
-                getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor
-            )
+            (name, part)
+            for name, part in model.named_modules()
+            if isinstance(getattr(part, "inv_freq", getattr(part, "full_attention_inv_freq", None)), Tensor)
         ]
         if len(rotary_modules) != 1:
             raise ModelError(
