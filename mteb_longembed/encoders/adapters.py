@@ -72,9 +72,8 @@ def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: boo
     flag = inner._hf_peft_config_loaded
     _forget_adapters(inner)
     try:
-        inner.save_pretrained(
-            folder, state_dict=_without_adapters(inner), safe_serialization=safe_serialization
-        )
+        weights = _without_adapters(inner)
+        inner.save_pretrained(folder, state_dict=weights, safe_serialization=safe_serialization)
     finally:
         inner._hf_peft_config_loaded = flag
     return names
@@ -118,15 +117,13 @@ def merge_adapters(model: PreTrainedModel) -> None:
     wrapped = [name for name, module in model.named_modules() if any(hasattr(module, key) for key in _INNER)]
     for name in reversed(wrapped):  # inner ones first
         parent, _, leaf = name.rpartition(".")
-        module: Any = model.get_submodule(name)
-        if hasattr(module, "unload_and_optionally_merge_module"):
-            plain = module.unload_and_optionally_merge_module(
-                merge=True, safe_merge=False, adapter_names=None
-            )
+        layer: Any = model.get_submodule(name)
+        if hasattr(layer, "unload_and_optionally_merge_module"):
+            plain = layer.unload_and_optionally_merge_module(merge=True, safe_merge=False, adapter_names=None)
         else:
-            if not module.disable_adapters:
-                module.merge()
-            plain = module.get_base_layer()
+            if not layer.disable_adapters:
+                layer.merge()
+            plain = layer.get_base_layer()
         setattr(model.get_submodule(parent), leaf, plain)
     if wrapped:
         del model.peft_config

@@ -108,8 +108,7 @@ class WindowedEncoder:
 
 def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
     """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models."""
-    kind = spec.kind
-    if kind is not ParallelContextWindows:
+    if spec.kind is not ParallelContextWindows:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
@@ -124,23 +123,17 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
     if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
     strategy = cast("ParallelContextWindows", spec.strategy_on(known, str(base.name)))
-    canonical = ModelSpec(
-        str(base.name),
-        spec.strategy,
-        strategy.target_len,
-        None if strategy.trained_len == known else strategy.trained_len,
-        params=strategy.settings(),
-    )
-    return base.model_copy(
-        update={
-            "name": str(canonical),
-            "revision": f"{base.revision}-{ALGORITHM}",
-            "loader": functools.partial(load_windowed, base, strategy),
-            "loader_kwargs": {},
-            "max_tokens": strategy.target_len,
-            "adapted_from": base.name,
-        }
-    )
+    trained_len = None if strategy.trained_len == known else strategy.trained_len
+    lengths, params = (strategy.target_len, trained_len), strategy.settings()
+    fields = {
+        "name": str(ModelSpec(str(base.name), spec.strategy, *lengths, params=params)),
+        "revision": f"{base.revision}-{ALGORITHM}",
+        "loader": functools.partial(load_windowed, base, strategy),
+        "loader_kwargs": {},
+        "max_tokens": strategy.target_len,
+        "adapted_from": base.name,
+    }
+    return base.model_copy(update=fields)
 
 
 def load_windowed(

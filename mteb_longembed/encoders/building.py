@@ -6,14 +6,11 @@ import contextlib
 import copy
 import importlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
@@ -25,23 +22,19 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.checkpoint import Base, loaded_base
-from .bases.identity import Identity, digest, identity
 from .bases.model_files import unreachable
 from .bases.native import NATIVE, native_folder
-from .bases.resolve import ResolvedModel, resolve
+from .bases.resolve import ResolvedModel
 from .bases.saved import OUR_CLASSES
-from .bases.spec import DTYPES, ModelSpec, Settings
+from .bases.spec import DTYPES, Settings
 from .int8 import check_int8, in_int8
-from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling, check_all_loaded
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
-StockModel = SentenceTransformer | MultiVectorEncoder
-#: By model: the digest of another copy, because nobody took one when the model was loaded.
-_DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
+Stock = SentenceTransformer | MultiVectorEncoder
 
 
 def build(
@@ -84,7 +77,7 @@ def _private_base(
     loaded: SentenceTransformer | None,
     device: str | None,
     model_kwargs: Settings | None,
-) -> StockModel:
+) -> Stock:
     """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
     if loaded is None:
         return load_base(resolved, device, model_kwargs)
@@ -99,7 +92,7 @@ def _private_base(
     return base
 
 
-def _extended(base: StockModel, resolved: ResolvedModel) -> LongModel:
+def _extended(base: Stock, resolved: ResolvedModel) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy, entry = resolved.strategy, resolved.base.entry
     is_interpolated = entry is not None and entry.interpolation is not None
@@ -193,9 +186,7 @@ def translated_errors(path: str) -> Iterator[None]:
         ) from error
 
 
-def load_base(
-    resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None
-) -> StockModel:
+def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None) -> Stock:
     """The base as its own files describe it. The zoo adds what the files leave out."""
     base = resolved.base
     entry = base.entry or ZooEntry(hub_id=base.name)
@@ -243,35 +234,3 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
     backend = tokenizer.backend_tokenizer
     processor = backend.post_processor
     backend.post_processor = template if processor is None else processors.Sequence([processor, template])
-
-
-def identity_of(model: BaseModel) -> Identity | None:
-    """What a model is now, also one that `SentenceTransformer` itself loaded from a folder of ours. None for others."""
-    if isinstance(model, Embedder):
-        return model.identity()
-    first = model[0] if len(model) else None
-    if not isinstance(first, LongTransformer) or not first.saved_in:
-        return None
-    path, revision = first.saved_in
-    saved = resolve(ModelSpec(path, revision=revision))
-    if model not in _DIGESTS:
-        _DIGESTS[model] = digest(build(saved, device="cpu"))
-    return identity(model, saved.name, saved.revision, _DIGESTS[model])
-
-
-def base_of(model: SentenceTransformer) -> Base:
-    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
-    if isinstance(model, LongSentenceTransformer) and model.resolved is not None:
-        now, base = model.identity(), model.resolved.base
-        if now.changed_from is None:
-            return base
-        return replace(base, name=now.name.partition("+")[0], revision=now.revision)
-    base = loaded_base(model)
-    if model.model_card_data.model_name or not base.path:
-        return base
-    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
-    try:
-        published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
-        return published.base if digest(load_base(published, "cpu")) == base.revision else base
-    except LongEmbedError:
-        return base

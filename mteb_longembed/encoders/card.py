@@ -81,25 +81,21 @@ def extended_card(
 def exported_card(model: Any, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
     """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
     strategy = model.first.strategy
-    loading = (
-        f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
-    )
+    code = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     parts = [
         f"# {name}",
         _made_of(model) + _trained(model),
         "It was exported by mteb-longembed as a plain sentence-transformers checkpoint and needs no package of ours. "
         f"{_WHERE}",
-        _PYTHON.format(lines=loading),
+        _PYTHON.format(lines=code),
     ]
     if lost:
         parts.append("The plain checkpoint differs from the extended model in this:")
         parts.append("\n".join(f"- {sentence}" for sentence in lost))
     parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
     if scores and lost:
-        parts += [
-            "The scores below are scores of the extended model, not of this checkpoint.",
-            _table(scores),
-        ]
+        parts.append("The scores below are scores of the extended model, not of this checkpoint.")
+        parts.append(_table(scores))
     return _assembled(model, name, parts, () if lost else scores, _TAGS[1:])
 
 
@@ -182,11 +178,8 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
     name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
     folder = results_folder(str(name))
     root = Path(results)
-    files = [
-        file
-        for file in sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
-        if file.name != "model_meta.json"
-    ]
+    found = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
+    files = [file for file in found if file.name != "model_meta.json"]
     if not files:
         raise DataError(
             f"{root} must hold results of {name} at revision {revision}, got none: run mteb with --output-folder "
@@ -200,9 +193,8 @@ def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 scores += TaskResult.from_disk(file).get_hf_eval_results()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{file} is not a result that mteb wrote: {str(error).partition(chr(10))[0]}."
-            ) from error
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{file} is not a result that mteb wrote: {reason}.") from error
     return scores
 
 

@@ -33,12 +33,8 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
         # what search adds to a revision stays
         known = ours.resolved.revision if ours and ours.resolved else str(meta.revision)
         suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
-        fields = {
-            "name": identity.name,
-            "revision": identity.revision + suffix,
-            "adapted_from": identity.changed_from,
-            "loader": None,
-        }
+        fields |= {"name": identity.name, "revision": identity.revision + suffix}
+        fields |= {"adapted_from": identity.changed_from, "loader": None}
     if ours and ours.built is not None and ours.dimensions != ours.built[1]:
         fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": ours.dimensions}
     return meta.model_copy(update=fields) if fields else meta
@@ -73,9 +69,8 @@ class DescribedNow:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "_encoder", None))
         settings = inner._settings() if isinstance(inner, DescribedNow) else {}
-        return settings | {
-            key: repr(vars(self)[key]) for key in ("model_prompts", "weights") if key in vars(self)
-        }
+        present = vars(self).keys() & {"model_prompts", "weights"}
+        return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 
 
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):

@@ -14,7 +14,8 @@ from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .bases.resolve import resolve
 from .bases.spec import ModelSpec
-from .building import base_of, build
+from .building import build
+from .loaded import base_of
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 
@@ -140,19 +141,15 @@ def extend(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
     general = {key: params.pop(key) for key in ("max_vectors", *SEARCH_PARAMETERS) if key in params}
+    general |= {
+        "revision": revision,
+        "dtype": dtype,
+        "trust_remote_code": trust_remote_code,
+        "vectors": vectors,
+    }
     loaded = base if isinstance(base, SentenceTransformer) else None
-    spec = ModelSpec(
-        "" if loaded is not None else str(base),
-        strategy,
-        target_len,
-        trained_len,
-        revision,
-        dtype,
-        trust_remote_code,
-        vectors,
-        params=params,
-        **general,
-    )
+    source = str(base) if loaded is None else ""
+    spec = ModelSpec(source, strategy, target_len, trained_len, params=params, **general)
     _check_no_search(spec)
     if loaded is None:
         return build(resolve(spec), device=device)
@@ -225,10 +222,8 @@ def load(
     _check_no_search(spec)
     model = build(resolve(spec), device=device, model_kwargs=loading)
     if loading:
-        model.built = (
-            "",
-            model.dimensions,
-        )  # what these settings change is not known, so the name does not hold
+        # what these settings change is not known, so the name does not hold
+        model.built = "", model.dimensions
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
         model.similarity_fn_name = similarity_fn_name

@@ -55,9 +55,7 @@ class TextInputs(Transformer):
         prefixes = torch.full((len(input_ids),), prefix)
         if prompt:
             read = self.token_ids([prompt])
-            ids = (
-                torch.tensor(self._words(prompt)["input_ids"]) if read is None else torch.from_numpy(read[0])
-            )
+            ids = torch.from_numpy(read[0]) if read else torch.tensor(self._words(prompt)["input_ids"])
             ids = torch.where(ids < 0, ~ids, ids)
             alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
             same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,7 @@ from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, cores_shared, engine_for
+from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.modules import LongTransformer
@@ -43,6 +44,8 @@ _ARRAYS = ("sentence_embedding", "token_embeddings")
 Finish = Callable[[list[Tensor]], list[Tensor]]
 #: The arguments of one call of `_inference`, by their names in sentence-transformers.
 Call = dict[str, Any]
+#: How many threads a process starts for its computations.
+_THREADS = "OMP_NUM_THREADS"
 
 
 class Embedder(BaseModel):
@@ -61,7 +64,9 @@ class Embedder(BaseModel):
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
-    OF_CALL: frozenset[str]
+    OF_CALL = frozenset((
+        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+    ))  # fmt: skip
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
@@ -101,10 +106,10 @@ class Embedder(BaseModel):
     ) -> Any:
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
         call = {key: arguments[key] for key in self.OF_CALL}
-        forward_kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
+        kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
         first = self[0]
         ours = isinstance(first, LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **forward_kwargs) is None:
+        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         for index, text in enumerate(inputs):
             if not isinstance(text, str):
@@ -112,10 +117,8 @@ class Embedder(BaseModel):
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {index}."
                 )
-        settings, finish = self._form(
-            EncodeSettings(call["prompt"], call["batch_size"], forward_kwargs, to_host=call["save_to_cpu"]),
-            call,
-        )
+        asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
+        settings, finish = self._form(asked, call)
         store = None if settings.form == "tokens" else self.store
         engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
@@ -200,13 +203,23 @@ def check_hooks(stock: type, ours: type[Embedder]) -> None:
         )
 
 
+@contextmanager
+def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
+    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
+    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
+
+
 class LongSentenceTransformer(Embedder, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-        "truncate_dim",
-    ))  # fmt: skip
+    OF_CALL = Embedder.OF_CALL | {"truncate_dim"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
@@ -261,10 +274,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         """The module that groups vectors by document. None if each token has one."""
         return next((module for module in self if isinstance(module, RaggedVectors)), None)
 
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-        "token_pooling", "task",
-    ))  # fmt: skip
+    OF_CALL = Embedder.OF_CALL | {"token_pooling", "task"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]

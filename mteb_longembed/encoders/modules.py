@@ -105,10 +105,8 @@ class LongTransformer(TextInputs):
         long = bool((lengths > self.strategy.whole_len).any())
         if long and len(lengths) > 1 and "query_expansion_positions" in features:
             # such a query has more columns than tokens, which the ways of long documents do not know
-            alone = [
-                self.forward(rows_of(features, torch.tensor([i])), **kwargs) for i in range(len(lengths))
-            ]
-            tokens = torch.cat([query[self.module_output_name] for query in alone])
+            queries = [rows_of(features, torch.tensor([i])) for i in range(len(lengths))]
+            tokens = torch.cat([self.forward(query, **kwargs)[self.module_output_name] for query in queries])
             return {**features, self.module_output_name: tokens}
         in_windows = long and "windows" in self.strategy.hooks()
         if in_windows and self.windows_are_pooled:
@@ -223,9 +221,8 @@ class LongTransformer(TextInputs):
     ) -> Self:
         """Load a module from a saved folder or repository. Its position table is the saved one, not a new one."""
         source: dict[str, Any] = {"subfolder": subfolder, "revision": revision}
-        source |= {
-            key: kwargs.pop(key) for key in ("token", "cache_folder", "local_files_only") if key in kwargs
-        }
+        of_hub = kwargs.keys() & {"token", "cache_folder", "local_files_only"}
+        source |= {key: kwargs.pop(key) for key in of_hub}
         # not Transformer's own method, because it adds to the content of the file
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
         strategy = strategy_in(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")

@@ -130,7 +130,5 @@ class FewerVectors(BaseTokenPooling):
         if len(embedding) <= self.max_vectors:
             return embedding
         # a little less, so that rounding does not give one cluster too few
-        pooling = HierarchicalTokenPooling(
-            0.99999 * len(embedding) / self.max_vectors, num_protected_tokens=0
-        )
-        return pooling.pool_one(embedding)
+        factor = 0.99999 * len(embedding) / self.max_vectors
+        return HierarchicalTokenPooling(factor, num_protected_tokens=0).pool_one(embedding)

@@ -72,9 +72,8 @@ def encode_spans(
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
         means = [_mean(vectors, offsets, span, number, text) for span in text_spans]
-        features: Features = {
-            "sentence_embedding": torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
-        }
+        pooled = torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
+        features: Features = {"sentence_embedding": pooled}
         with torch.inference_mode():
             for module in list(model)[2:]:
                 features = module(features)
@@ -103,9 +102,8 @@ def spans_by_tokens(model: Embedder, text: str, size: int) -> list[Span]:
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
     offsets = [span for span in tokens_read(model, "", text)[1] if span[1] > span[0]]
-    return [
-        (offsets[i][0], offsets[min(i + size, len(offsets)) - 1][1]) for i in range(0, len(offsets), size)
-    ]
+    groups = [offsets[start : start + size] for start in range(0, len(offsets), size)]
+    return [(group[0][0], group[-1][1]) for group in groups]
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:

@@ -57,12 +57,10 @@ def cut(
     for n, starts, (prefix, suffix) in zip(lengths.tolist(), all_starts, ends, strict=True):
         if n <= uncut_len:
             parts = torch.arange(n)[None]
+        elif in_windows:
+            parts = strategy.windows_at(starts, n, prefix, suffix)
         else:
-            parts = (
-                strategy.windows_at(starts, n, prefix, suffix)
-                if in_windows
-                else segments(strategy, n, prefix, suffix)
-            )
+            parts = segments(strategy, n, prefix, suffix)
         tokens.extend(parts)
         counts.append(len(parts))
     index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)

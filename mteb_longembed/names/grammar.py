@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -110,10 +111,8 @@ def split_model_name(name: str) -> StoredName:
     'none'
     """
     base, strategy, target, settings = split_name(name)
-    if not strategy or not strategy.isalnum():
-        return StoredName(name, name, "none", None, "")
-    try:
-        target_len = None if target is None else read_tokens("the target", target)
-    except InputError:  # a name that is not ours but has a `+` and an `@`
-        return StoredName(name, name, "none", None, "")
-    return StoredName(name, base, strategy, target_len, settings)
+    if strategy and strategy.isalnum():
+        with contextlib.suppress(InputError):  # a name that is not ours but has a `+` and an `@`
+            target_len = None if target is None else read_tokens("the target", target)
+            return StoredName(name, base, strategy, target_len, settings)
+    return StoredName(name, name, "none", None, "")

@@ -40,10 +40,8 @@ class Parameter:
         union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
         members = typing.get_args(annotation) if union else (annotation,)
         choices = [c for m in members if typing.get_origin(m) is Literal for c in typing.get_args(m)]
-        numbers = [m for m in members if m in (int, float)]
-        return cls(
-            name, tuple(choices), next(iter(numbers), None), bool in members, optional=type(None) in members
-        )
+        number = next((m for m in members if m in (int, float)), None)
+        return cls(name, tuple(choices), number, bool in members, optional=type(None) in members)
 
     def read(self, value: object) -> Any:
         """The typed value of a text from a name, or of a value from Python.

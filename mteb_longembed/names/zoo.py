@@ -120,9 +120,8 @@ ZOO: dict[str, ZooEntry] = {
     "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
     "granite-multi-r2": _entry("ibm-granite/granite-embedding-311m-multilingual-r2", trained_len=8192),
 }
-_BY_HUB_ID = {hub_id: _entry(hub_id) for hub_id in _PUBLISHED} | {
-    entry.hub_id: entry for entry in ZOO.values()
-}
+_BY_HUB_ID = {hub_id: _entry(hub_id) for hub_id in _PUBLISHED}
+_BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}
 
 
 def entry_of(base: str) -> ZooEntry | None:

@@ -135,21 +135,18 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     if several:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
     width = fields.get("embed_dim")
-    return (known or ModelMeta.create_empty()).model_copy(
-        update={
-            **_OF_ANY_MODEL,
-            **fields,
-            "name": resolved.name,
-            "revision": resolved.revision + search_revision(resolved.spec.search),
-            "model_type": [kind],
-            "loader": functools.partial(load_encoder, resolved),
-            "max_tokens": resolved.strategy.max_tokens,
-            # mteb may cut embeddings to any width, as sentence-transformers does
-            "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
-            "adapted_from": origin.name if origin else None,
-            "use_instructions": bool(fields.get("use_instructions")) or prompts,
-        }
-    )
+    ours = {
+        "name": resolved.name,
+        "revision": resolved.revision + search_revision(resolved.spec.search),
+        "model_type": [kind],
+        "loader": functools.partial(load_encoder, resolved),
+        "max_tokens": resolved.strategy.max_tokens,
+        # mteb may cut embeddings to any width, as sentence-transformers does
+        "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
+        "adapted_from": origin.name if origin else None,
+        "use_instructions": bool(fields.get("use_instructions")) or prompts,
+    }
+    return (known or ModelMeta.create_empty()).model_copy(update={**_OF_ANY_MODEL, **fields, **ours})
 
 
 #: Fields that come from a model's files if mteb's entry of its base does not have them.

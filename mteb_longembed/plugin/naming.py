@@ -138,14 +138,9 @@ def describe_saved(
     from mteb_longembed.encoders.encoder import current_meta
 
     origin = getattr(model[0], "origin", None)
-    fields = {
-        "embed_dim": meta.embed_dim,
-        "max_tokens": meta.max_tokens,
-        "loader": meta.loader,
-        "name": identity.name,
-        "revision": identity.revision,
-        "adapted_from": origin.name if origin else None,
-    }
+    fields = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
+    fields |= {"name": identity.name, "revision": identity.revision}
+    fields["adapted_from"] = origin.name if origin else None
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
 
@@ -158,6 +153,6 @@ def _identity(model: BaseModel | None) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
     if model is None or "mteb_longembed.encoders.modules" not in sys.modules:
         return None
-    from mteb_longembed.encoders.building import identity_of
+    from mteb_longembed.encoders.loaded import identity_of
 
     return identity_of(model)

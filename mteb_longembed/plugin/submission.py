@@ -176,12 +176,9 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Ite
     if not is_new:
         yield f"{file.name} must come from mteb newer than {_NEWER_THAN}, got {result.mteb_version or 'no version'}."
     if settings is not None:
-        submitted = {
-            (result.task_name, split, entry["hf_subset"])
-            for split, entries in result.scores.items()
-            for entry in entries
-        }
-        without = sorted(f"{split} of {subset}" for _, split, subset in submitted - settings)
+        run = {(split, subset) for task, split, subset in settings if task == result.task_name}
+        scored = {(split, entry["hf_subset"]) for split, rows in result.scores.items() for entry in rows}
+        without = sorted(f"{split} of {subset}" for split, subset in scored - run)
         if without:
             yield f"{_SETTINGS} must say how {file.stem} was run on {', '.join(without)}."
 

@@ -12,15 +12,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks.data_files import (
-    Passages,
-    find_table,
-    read_documents,
-    read_judgements,
-    read_passages,
-    read_queries,
-    text_table,
-)
+from mteb_longembed.tasks import data_files
+from mteb_longembed.tasks.data_files import Passages, text_table
 from mteb_longembed.tasks.scoring import data_identity
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
@@ -135,11 +128,12 @@ class LocalFiles(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        documents, queries = read_documents(self.corpus_file), read_queries(self.query_file)
+        documents = data_files.read_documents(self.corpus_file)
+        queries = data_files.read_queries(self.query_file)
         corpus = text_table(documents)
         self.dataset, self.unjudged, self._passages = {"default": {}}, {}, {}
         for split, path in self.judgement_files.items():
-            judgements = read_judgements(path, queries, documents)
+            judgements = data_files.read_judgements(path, queries, documents)
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
                 raise DataError(
@@ -149,7 +143,7 @@ class LocalFiles(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
-            self._passages[split] = read_passages(path, self.corpus_file)
+            self._passages[split] = data_files.read_passages(path, self.corpus_file)
             n = len(queries) - len(asked)
             self.unjudged[split] = [
                 f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
@@ -175,7 +169,7 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
     stems = [f"{name}/{split}"] + ([name] if alone else [])
     files = [root / f"{stem}{ending}{gz}" for stem in stems for ending in _ENDINGS for gz in ("", ".gz")]
     paths = [path for path in files if path.is_file()]
-    table = find_table(root, name, split)
+    table = data_files.find_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
         paths.append(table)
     if len(paths) > 1:

@@ -106,11 +106,8 @@ def answer_depths(task: AbsTaskRetrieval, split: str, subset: str) -> dict[str, 
     if "depth" not in data["corpus"].column_names:
         return {}
     depths = dict(zip(data["corpus"]["id"], data["corpus"]["depth"], strict=True))
-    best = {
-        query: max(judged, key=judged.__getitem__)
-        for query, judged in data["relevant_docs"].items()
-        if judged
-    }
+    relevant = data["relevant_docs"].items()
+    best = {query: max(judged, key=judged.__getitem__) for query, judged in relevant if judged}
     return {query: float(depths[document]) for query, document in best.items()}
 
 
@@ -149,11 +146,9 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
     for subset in task.hf_subsets:
         data = task.dataset[subset][split]
         add(subset, task.metadata.eval_langs)
-        for rows, columns in (
-            (data["corpus"], ("title", "text")),
-            (data["queries"], ("text", "instruction")),
-        ):
-            is_corpus = rows is data["corpus"]
+        corpus, queries = data["corpus"], data["queries"]
+        for rows, columns in ((corpus, ("title", "text")), (queries, ("text", "instruction"))):
+            is_corpus = rows is corpus
             add(is_corpus)
             present = [name for name in ("id", *columns) if name in rows.column_names]
             for batch in rows.select_columns(present).iter(batch_size=256):
@@ -188,10 +183,8 @@ def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
         empty = sum(not text for texts in texts_of(corpus) for text in texts)
         judged = sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
         asked = len(data["queries"])
-        for n, of, sentence in (
-            (asked - judged, asked, "queries have no judgement and are not scored"),
-            (empty, len(corpus), "documents have no text"),
-        ):
-            if n:
-                sentences.append(f"{name}: {n:,} of {of:,} {sentence}.")
+        if n := asked - judged:
+            sentences.append(f"{name}: {n:,} of {asked:,} queries have no judgement and are not scored.")
+        if empty:
+            sentences.append(f"{name}: {empty:,} of {len(corpus):,} documents have no text.")
     return sentences

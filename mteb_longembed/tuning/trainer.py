@@ -15,30 +15,24 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers import SentenceTransformerTrainingArguments as TrainingArguments
 from sentence_transformers.base.sampler import BatchSamplers
-from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
-    DistillKLDivLoss,
-)
+from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.bases.identity import Identity, digest
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.building import build, identity_of
+from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.card import TRAINED
+from mteb_longembed.encoders.loaded import identity_of
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
 from mteb_longembed.reports.safe_files import read_json, write_file
-from mteb_longembed.tuning.data import open_data, prepare_data
-from mteb_longembed.tuning.positions import (
-    AddedRows,
-    MovedDocuments,
-    MovedDocumentsCollator,
-    rows_of_short_inputs,
-)
-from mteb_longembed.tuning.settings import TuningSettings
+
+from .data import open_data, prepare_data
+from .positions import AddedRows, MovedDocuments, MovedDocumentsCollator, rows_of_short_inputs
+from .settings import TuningSettings
 
 #: The folder of the checkpoints beside the model of a run, and the file of the run's settings in it.
 CHECKPOINTS, SETTINGS_FILE = "checkpoints", "settings.json"
@@ -181,7 +175,9 @@ def tune(
         use_cpu=tuned.device.type == "cpu",
         report_to="none",
     )
-    loss = DistilledRankingLoss if "scores" in rows.column_names else CachedMultipleNegativesRankingLoss
+    loss = (
+        DistilledRankingLoss if "scores" in rows.column_names else losses.CachedMultipleNegativesRankingLoss
+    )
     trainer = RowTrainer(
         model=tuned,
         args=arguments,
@@ -198,7 +194,7 @@ def tune(
     return tuned
 
 
-class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
+class DistilledRankingLoss(losses.CachedMultipleNegativesRankingLoss):
     """KL divergence from a re-ranker's scores, plus 0.2 times InfoNCE, with gradient caching.
 
     Source: Wang et al. 2022 (E5), arXiv:2212.03533, section 4.3.
@@ -206,7 +202,7 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
 
     def __init__(self, model: SentenceTransformer, scale: float, mini_batch_size: int) -> None:
         super().__init__(model, scale=scale, mini_batch_size=mini_batch_size)
-        self.distillation = DistillKLDivLoss(
+        self.distillation = losses.DistillKLDivLoss(
             model, similarity_fct=pairwise_cos_sim, student_temperature=1 / scale, teacher_temperature=1.0
         )
 
@@ -215,11 +211,9 @@ class DistilledRankingLoss(CachedMultipleNegativesRankingLoss):
     ) -> Tensor:
         contrastive = super().calculate_loss(reps, labels, with_backward=False)
         columns = [torch.cat(column) for column in reps]
+        divergence = self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels))
         # DistillKLDivLoss multiplies by its temperature squared; E5's recipe does not, so we undo it
-        divergence = (
-            self.distillation.compute_loss_from_embeddings(columns, cast("Tensor", labels)) * self.scale**2
-        )
-        loss = divergence + 0.2 * contrastive
+        loss = divergence * self.scale**2 + 0.2 * contrastive
         if with_backward:
             loss.backward()
             loss = loss.detach()
@@ -265,8 +259,7 @@ def isolate_rows(model: SentenceTransformer) -> AddedRows:
         parameter.requires_grad_(False)
     embeddings = first.model.embeddings
     table: nn.Embedding = embeddings.position_embeddings
-    kept: Tensor = rows_of_short_inputs(first.family, table.num_embeddings)
-    added = AddedRows(table, kept)
+    added = AddedRows(table, rows_of_short_inputs(first.family, table.num_embeddings))
     embeddings.position_embeddings = added
     first.family = MovedDocuments(first.family)
     return added

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.bases.identity import digest
-from mteb_longembed.encoders.building import identity_of
+from mteb_longembed.encoders.loaded import identity_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.limits import same_vectors

@@ -49,8 +49,7 @@ class Documents:
         if key not in self._made:
             with torch.inference_mode(False):
                 self._made[key] = make()
-        made: T = self._made[key]
-        return made
+        return self._made[key]
 
     def here(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """A tensor that `make` makes on the host, on the device. It is made and copied once."""
@@ -89,11 +88,8 @@ class PackedDocuments(Documents):
 
     def padded_indices(self, width: int) -> Tensor:
         """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
-
-        def make() -> Tensor:
-            return torch.cat([row * width + torch.arange(n) for row, n in enumerate(self.lengths)])
-
-        return self.here(("padded indices", width), make)
+        key, rows = ("padded indices", width), enumerate(self.lengths)
+        return self.here(key, lambda: torch.cat([row * width + torch.arange(n) for row, n in rows]))
 
     def spread(self, values: Tensor) -> Tensor:
         owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))

@@ -34,10 +34,9 @@ def attend(
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
     if q.device.type == "cpu" and v.shape[-1] == q.shape[-1]:
-        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
         )
-        return out, lse
     if mask is None and has_flash(q.device, q.dtype, q.shape[-1]):
         out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
             q, k, v, 0.0, causal, False, scale=scale
@@ -119,7 +118,7 @@ def _math_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float,
     causal: bool, mask: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    heads, kv_heads = q.shape[1], k.shape[1]
+    kv_heads = k.shape[1]
     work = torch.promote_types(q.dtype, torch.float32)
     keys, values = repeat_heads(k, q), repeat_heads(v, q).to(work)
     grad_q = torch.empty_like(q)
@@ -134,7 +133,7 @@ def _math_backward(
         grad_q[:, :, rows] = (d_scores @ keys.to(work)).to(q.dtype)
         grad_k += d_scores.transpose(-1, -2) @ q[:, :, rows].to(work)
         grad_v += probs.transpose(-1, -2) @ g
-    if heads != kv_heads:
+    if q.shape[1] != kv_heads:
         grad_k = grad_k.unflatten(1, (kv_heads, -1)).sum(2)
         grad_v = grad_v.unflatten(1, (kv_heads, -1)).sum(2)
     return grad_q, grad_k.to(k.dtype), grad_v.to(v.dtype)

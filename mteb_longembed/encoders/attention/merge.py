@@ -84,12 +84,8 @@ class _MergedAttention(torch.autograd.Function):
                         _take(v, cols, flipped), _take(out, rows, flipped), _take(lse, rows, flipped),
                         scale=ctx.scale, causal=causal, mask=mask,
                     )  # fmt: skip
-                    for total, at, part in zip(
-                        (grad_qk[2 * p], grad_qk[2 * p + 1], grad_v),
-                        (rows, cols, cols),
-                        gradients,
-                        strict=True,
-                    ):
+                    totals = grad_qk[2 * p], grad_qk[2 * p + 1], grad_v
+                    for total, at, part in zip(totals, (rows, cols, cols), gradients, strict=True):
                         total[:, :, at] += part.flip(2) if flipped else part
         return None, None, grad_v, *grad_qk
 

@@ -76,10 +76,8 @@ def _one_by_one(
         left, right = (n if side < 0 else min(side, n) for side in window)
         blocks = [all_pairs] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
         for rows, cols, mask in blocks:
-            k_seen, v_seen, causal = keys[:, :, cols], values[:, :, cols], window == CAUSAL
-            part, part_lse = attend(
-                queries[:, :, rows], k_seen, v_seen, scale=scale, causal=causal, mask=mask
-            )
+            seen = queries[:, :, rows], keys[:, :, cols], values[:, :, cols]
+            part, part_lse = attend(*seen, scale=scale, causal=window == CAUSAL, mask=mask)
             at = slice(start_q + rows.start, start_q + rows.stop)
             out[at], lse[at] = part[0].transpose(0, 1), part_lse[0].transpose(0, 1).to(work)
     return out, lse

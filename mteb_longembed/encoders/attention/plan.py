@@ -149,6 +149,5 @@ class PlannedAttention:
         documents = current()  # all layers share the turns
         turns = make() if documents is None else documents.once((id(self), n, causal), make)
         rotate = self.rotation.apply
-        return attend_tiles(
-            [(rotate(q, of_q), rotate(k, of_k), tiles) for tiles, of_q, of_k in turns], v, scale
-        )
+        passes = [(rotate(q, of_q), rotate(k, of_k), tiles) for tiles, of_q, of_k in turns]
+        return attend_tiles(passes, v, scale)

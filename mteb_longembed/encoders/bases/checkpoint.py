@@ -163,15 +163,12 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         # its table is interpolated already, by the rule of `pi`
         grown = entry.interpolation * entry.trained_len
         carried = Carried(get_strategy("pi")(trained_len=entry.trained_len, target_len=grown))
+    trained_len = carried.strategy.trained_len if carried else entry and entry.trained_len
     return Base(
         name=entry.hub_id if entry else local_name(path) if files.local else path,
         files=files,
         revision=files.revision(code=runs_code),
-        trained_len=(
-            carried.strategy.trained_len
-            if carried
-            else (entry and entry.trained_len) or shortest(family.trained_len(config), *limits)
-        ),
+        trained_len=trained_len or shortest(family.trained_len(config), *limits),
         family=family,
         config=config,
         entry=entry,
@@ -256,9 +253,8 @@ def _check_embedding_model(path: str, raw: Json, modules: list[Json] | None) -> 
             raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
         return
     architectures = raw.get("architectures")
-    heads = [
-        a for a in (architectures if isinstance(architectures, list) else []) if str(a).endswith(_CLASSIFIERS)
-    ]
+    known = architectures if isinstance(architectures, list) else []
+    heads = [name for name in known if str(name).endswith(_CLASSIFIERS)]
     if heads or not {"model_type", "auto_map"} & set(raw):
         what = heads[0] if heads else "a configuration without model_type"
         raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")

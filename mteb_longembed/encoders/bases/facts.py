@@ -98,12 +98,10 @@ def _ask_hub(base: Base) -> tuple[Mapping[str, int], str | None]:
         published = info.created_at.strftime("%Y-%m-%d") if info.created_at else None
         # the hub itself counts only files in the top folder
         counts = Counter(dict(info.safetensors.parameters) if info.safetensors else {})
-        for sibling in info.siblings or []:
-            folder, _, name = sibling.rfilename.rpartition("/")
+        for file in [sibling.rfilename for sibling in info.siblings or []]:
+            folder, _, name = file.rpartition("/")
             if folder in modules and name.endswith(".safetensors"):
-                header = api.parse_safetensors_file_metadata(
-                    base.path, sibling.rfilename, revision=base.revision
-                )
+                header = api.parse_safetensors_file_metadata(base.path, file, revision=base.revision)
                 counts.update(header.parameter_count)
     except (HfHubHTTPError, SafetensorsParsingError, OSError, ValueError):
         return {}, None

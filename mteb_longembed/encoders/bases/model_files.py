@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import constants, errors
 
 from mteb_longembed.encoders.adapters import check_peft
 from mteb_longembed.errors import HubError, InputError, ModelError
@@ -117,11 +110,15 @@ class Files:
             return download(self.path, name, revision=self.commit)
         except HubError:
             raise
-        except EntryNotFoundError as error:
-            if optional or not isinstance(error, LocalEntryNotFoundError):
+        except errors.EntryNotFoundError as error:
+            if optional or not isinstance(error, errors.LocalEntryNotFoundError):
                 return None
             raise unreachable(self.path) from error
-        except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
+        except (
+            errors.RepositoryNotFoundError,
+            errors.RevisionNotFoundError,
+            errors.HFValidationError,
+        ) as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(
                 f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
@@ -132,13 +129,11 @@ class Files:
 
     def json(self, name: str, *, optional: bool = True) -> Json | None:
         """The content of a JSON file. None if there is no such file."""
-        content: Json | None = self._content(name, dict, optional)
-        return content
+        return self._content(name, dict, optional)
 
     def modules(self) -> list[Json] | None:
         """The entries of modules.json. None if there is no such file."""
-        entries: list[Json] | None = self._content("modules.json", list, optional=True)
-        return entries
+        return self._content("modules.json", list, optional=True)
 
     def _content(self, name: str, kind: type, optional: bool) -> Any:
         if name not in self._read:

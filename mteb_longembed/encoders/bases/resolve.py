@@ -99,13 +99,8 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
             f"{base.name} is extended already and accepts no strategy, length, dtype or other parameter except a "
             "revision on the hub: load it as it was saved, or extend its base instead."
         )
-    full = replace(
-        published,
-        strategy=strategy.key(),
-        target_len=strategy.target_len,
-        vectors=carried.vectors,
-        params=strategy.settings(),
-    )
+    key, length, params = strategy.key(), strategy.target_len, strategy.settings()
+    full = replace(published, strategy=key, target_len=length, vectors=carried.vectors, params=params)
     # a repository of its own has a name of its own
     return ResolvedModel(full if base.files.local else published, base, strategy)
 
@@ -128,9 +123,8 @@ def _check_pooling(spec: ModelSpec, strategy: Strategy, base: Base) -> None:
             f"max_vectors pools by the cosine, and {base.name} compares by the dot product: leave it out."
         )
     reads_segments = strategy.max_tokens is None and "windows" not in strategy.hooks()
-    averages = (
-        "past_target=read" if reads_segments else f"vectors={vectors}" if isinstance(vectors, int) else None
-    )
+    spans = f"vectors={vectors}" if isinstance(vectors, int) else None
+    averages = "past_target=read" if reads_segments else spans
     if averages and base.pooling not in (None, "mean"):
         kind = base.pooling if isinstance(base.pooling, str) else "+".join(base.pooling)
         raise IncompatibleError(

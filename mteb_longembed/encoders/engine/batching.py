@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.errors import InputError
@@ -42,9 +42,7 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def of(
-        cls, first: TextTransformer, device_type: str, batch_size: int, tokens: int | None = None
-    ) -> Budget:
+    def of(cls, first: TextTransformer, device_type: str, batch_size: int, tokens: int | None = None) -> Self:
         """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),

@@ -5,7 +5,6 @@ Only the driver reads and writes the store of embeddings, so a run that was kill
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
 import os
@@ -245,19 +244,3 @@ def engine_for(
         _WORKERS.pop(model, None)  # the old workers end before new ones need their memory
         _WORKERS[model] = (*now, model.cluster.workers(model))
     return ClusterEngine(model, _WORKERS[model][-1], settings, store)
-
-
-_THREADS = "OMP_NUM_THREADS"
-
-
-@contextlib.contextmanager
-def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
-    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
-    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
-        yield
-        return
-    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
-    try:
-        yield
-    finally:
-        del os.environ[_THREADS]

@@ -191,11 +191,6 @@ def path_of(model: EngineModel, device: torch.device) -> str:
     """One line that says how a model's documents run on a device."""
     first = model.first
     dtype = next(first.model.parameters()).dtype
-    line = path(
-        device,
-        dtype,
-        head_width(first.config.get_text_config()),
-        packs_documents=first.family.packs,
-        planned="attention" in first.strategy.hooks(),
-    )
+    width, planned = head_width(first.config.get_text_config()), "attention" in first.strategy.hooks()
+    line = path(device, dtype, width, packs_documents=first.family.packs, planned=planned)
     return f"{str(dtype).removeprefix('torch.')}, {line}"

@@ -36,11 +36,9 @@ def row_keys(
     of the features after the last module are kept.
     """
     first, resolved = model.first, model.resolved
-    reason = _why_no_key(model, kwargs)
-    if resolved is None or reason is not None:
-        warnings.warn(
-            f"the store of embeddings is off for this model: {reason}.", RuntimeWarning, stacklevel=3
-        )
+    why = _why_no_key(model, kwargs)
+    if resolved is None or why is not None:
+        warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)
         return None
     base, strategy = resolved.base, resolved.strategy
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
@@ -78,9 +76,8 @@ def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
 
 def _source(part: object) -> str | None:
     """The name of a class of ours, otherwise its source with that of its bases. None if it cannot be read."""
-    foreign = [
-        kind for kind in type(part).__mro__ if not kind.__module__.startswith(_OURS) and kind is not object
-    ]
+    kinds = type(part).__mro__[:-1]  # without object
+    foreign = [kind for kind in kinds if not kind.__module__.startswith(_OURS)]
     try:
         return "\n".join([type(part).__qualname__, *map(inspect.getsource, foreign)])
     except (OSError, TypeError):

@@ -152,9 +152,8 @@ class CutTokenizer:
     def _next_cut(self, text: str, encoding: Encoding, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
         n = len(encoding)
-        if self.locality.kind == "words" and (
-            n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
-        ):
+        has_few_words = n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
+        if has_few_words and self.locality.kind == "words":
             return len(text)
         return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 

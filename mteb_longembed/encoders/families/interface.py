@@ -42,6 +42,10 @@ PACKED = "longembed_packed"
 #: Documents up to this length in tokens share one kernel call with a mask. Longer ones run in groups of equal length,
 #: because a mask costs a fifth of a long call.
 _MASKED_UP_TO = 256
+#: A layer, and the queries and keys with which it called our attention function.
+LayerCall = tuple[nn.Module, Tensor, Tensor]
+#: Attention of some documents: see `each_length`.
+Run = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 @dataclass
@@ -55,7 +59,7 @@ class LayerAttention:
     strategy: Strategy
     planned: PlannedAttention | None = None
     keep_windows: bool = False
-    trial: list[tuple[nn.Module, Tensor, Tensor]] | None = field(default=None, repr=False)
+    trial: list[LayerCall] | None = field(default=None, repr=False)
 
 
 def long_attention(
@@ -178,13 +182,11 @@ def _packed(
     return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
-def packed_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
-) -> Any:
+def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
     """transformers' own SDPA attention, and ours for packed documents, where the strategy acts outside attention."""
     documents = current_packed()
     if documents is None:
-        return sdpa_attention_forward(module, query, key, value, *args, **kwargs)
+        return sdpa_attention_forward(layer, query, key, value, *args, **kwargs)
     scaling = kwargs.get("scaling")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
@@ -207,13 +209,7 @@ def install_packed(model: PreTrainedModel) -> bool:
     return packs
 
 
-def each_length(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    documents: Documents,
-    run: Callable[[Tensor, Tensor, Tensor, int], Tensor],
-) -> Tensor:
+def each_length(query: Tensor, key: Tensor, value: Tensor, documents: Documents, run: Run) -> Tensor:
     """Run attention for all documents of the same length together, without their padding: `[b, h, width, d]`.
 
     `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one. Padding is zeros.
@@ -246,9 +242,7 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
         ) from None
 
 
-def trial(
-    model: PreTrainedModel, settings: LayerAttention, tokens: int = 8
-) -> list[tuple[nn.Module, Tensor, Tensor]]:
+def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
     """The queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only

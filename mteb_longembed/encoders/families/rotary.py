@@ -11,12 +11,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from mteb_longembed.encoders.attention.context import PackedDocuments, current
 from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.rotation import Rotation
+from mteb_longembed.encoders.attention.rotation import Rotation, Turn
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .family import Family
-from .interface import LayerAttention, install, trial
+from .interface import LayerAttention, LayerCall, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
 _BY_LENGTH = ("dynamic", "longrope")
@@ -85,7 +85,7 @@ class MappedRotary(nn.Module):
                     return interleaved, scaling
         raise ModelError(f"{type(self.base).__name__} orders its rotary angles in a way that we do not know.")
 
-    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> tuple[Tensor, Tensor]:
+    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> Turn:
         if layer_type is None:
             return self.base(x, position_ids)
         return self.base(x, position_ids, layer_type)
@@ -103,9 +103,7 @@ class MappedRotary(nn.Module):
         ]
         return torch.stack(rows).float()
 
-    def forward(
-        self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Turn:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
         hooks = self.strategy.hooks()
         unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
@@ -200,11 +198,9 @@ class Rotary(Family):
     def _wrap(self, model: PreTrainedModel) -> MappedRotary:
         """Replace the model's rotary module with ours."""
         rotary_modules = [
-            (name, module)
-            for name, module in model.named_modules()
-            if isinstance(
-                getattr(module, "inv_freq", getattr(module, "full_attention_inv_freq", None)), Tensor
-            )
+            (name, part)
+            for name, part in model.named_modules()
+            if isinstance(getattr(part, "inv_freq", getattr(part, "full_attention_inv_freq", None)), Tensor)
         ]
         if len(rotary_modules) != 1:
             raise ModelError(
@@ -246,9 +242,7 @@ class Rotary(Family):
                 "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
             )
 
-    def _rotation(
-        self, model: PreTrainedModel, rotary: MappedRotary, calls: list[tuple[nn.Module, Tensor, Tensor]]
-    ) -> Rotation:
+    def _rotation(self, model: PreTrainedModel, rotary: MappedRotary, calls: list[LayerCall]) -> Rotation:
         """How the layers rotate queries and keys: with the same pairs of dimensions as the rotary module, or others.
 
         GLM's rotary module pairs the two halves of a vector, but its layers rotate neighbours.
@@ -277,7 +271,7 @@ def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
     return getattr(layer, "sliding_window", None)
 
 
-def _turns_back(rotation: Rotation, calls: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
+def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
     """Whether rotating the queries and keys of a `trial` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):

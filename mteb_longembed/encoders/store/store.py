@@ -137,9 +137,8 @@ class EmbeddingStore:
             inode = self._inode()
             try:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with contextlib.closing(
-                    sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-                ) as connection:
+                connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+                with contextlib.closing(connection):
                     _begin(connection)
                     result = work(connection)
                     connection.execute("COMMIT")  # without it, closing undoes everything

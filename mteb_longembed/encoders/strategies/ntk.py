@@ -78,9 +78,8 @@ class NTKAware(Strategy):
         positions = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
         low = positions.floor().long()
         high = (low + 1).clamp(max=len(body) - 1)
-        stretched = (
-            torch.lerp(smooth[low], smooth[high], (positions - low)[:, None]) + rest[(t - 1) % len(body)]
-        )
+        between = torch.lerp(smooth[low], smooth[high], (positions - low)[:, None])
+        stretched = between + rest[(t - 1) % len(body)]
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
     def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

@@ -147,12 +147,8 @@ class Strategy:
     def declared(cls) -> dict[str, Parameter]:
         """The allowed values of each of the strategy's own parameters."""
         types = typing.get_type_hints(cls)
-        return {
-            name: Parameter.declared(
-                f"{cls.key()}'s {name}", types[name] | None if default is None else types[name]
-            )
-            for name, default in cls.parameters().items()
-        }
+        types |= {name: types[name] | None for name, default in cls.parameters().items() if default is None}
+        return {name: Parameter.declared(f"{cls.key()}'s {name}", types[name]) for name in cls.parameters()}
 
     @property
     def max_tokens(self) -> int | None:

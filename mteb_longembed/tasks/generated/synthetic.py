@@ -144,11 +144,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
-        return {
-            "corpus": Corpus(haystack, hidden, positions),
-            "queries": queries,
-            "relevant_docs": judgements,
-        }
+        corpus = Corpus(haystack, hidden, positions)
+        return {"corpus": corpus, "queries": queries, "relevant_docs": judgements}
 
     @classmethod
     def passages(cls, split: str) -> Passages:
@@ -175,11 +172,9 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             data = self.generate(split)
             corpus, is_large = data["corpus"], data["corpus"].n_chars > _IN_MEMORY
             table = self._on_disk(split, corpus) if is_large else Dataset.from_list(list(corpus))
+            queries, judged = Dataset.from_list(data["queries"]), data["relevant_docs"]
             self.dataset["default"][split] = RetrievalSplitData(
-                corpus=table,
-                queries=Dataset.from_list(data["queries"]),
-                relevant_docs=data["relevant_docs"],
-                top_ranked=None,
+                corpus=table, queries=queries, relevant_docs=judged, top_ranked=None
             )
         self.data_loaded = True
 
@@ -243,14 +238,13 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         if recipe.language != ENGLISH or recipe.kind:
             extra += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
         digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{extra}".encode()).hexdigest()[:12]
-        metadata = cls.metadata.model_copy(
-            update={
-                "name": cls.metadata.name + suffix,
-                "eval_langs": [language.code],
-                "description": f"{cls.metadata.description} Variant: {suffix.strip('-').replace('-', ', ')}.",
-                "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{digest}"},
-            }
-        )
+        fields = {
+            "name": cls.metadata.name + suffix,
+            "eval_langs": [language.code],
+            "description": f"{cls.metadata.description} Variant: {suffix.strip('-').replace('-', ', ')}.",
+            "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{digest}"},
+        }
+        metadata = cls.metadata.model_copy(update=fields)
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
         made = cast("type[SyntheticRetrieval]", type(cls.__name__, (cls,), body))
         name, most = cls.metadata.name, made.most_documents()

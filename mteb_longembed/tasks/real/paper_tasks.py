@@ -104,3 +104,7 @@ class LongEmbed2WikiMultihopQA(HubRetrieval):
         task_subtypes=["Article retrieval", "Question answering"],
     )
     size = Size(300, 37445.6033, 300, 67.57)
+
+
+#: In the order of the paper's tables.
+REAL_TASKS = (LongEmbedNarrativeQA, LongEmbedQMSum, LongEmbedSummScreenFD, LongEmbed2WikiMultihopQA)

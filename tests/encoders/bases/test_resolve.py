@@ -14,8 +14,8 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.encoders.bases import resolve as resolving
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.loaded import base_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
