@@ -75,9 +75,12 @@ def ranking_table(comparison: Comparison) -> Table:
     ]
     legend = _LEGEND | {"tokens/s": _speed_note(comparison.rows)}
     notes += [text for column, text in legend.items() if column in table.header]
-    return replace(table, notes=(*notes, *comparison.counted))
+    optional = tuple(title for title in _OPTIONAL if title in table.header)
+    return replace(table, notes=(*notes, *comparison.counted), optional=optional)
 
 
+#: What a narrow terminal leaves out, the first one first.
+_OPTIONAL = ("p adj.", "KB/doc", "vectors", "read")
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To base, to best: paired differences in points, with their intervals.",

@@ -53,6 +53,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]  # each row has as many cells as the header
     notes: tuple[str, ...] = ()  # sentences below the table
     is_folded: bool = False  # whether a page shows the rows only if one asks for them
+    optional: tuple[str, ...] = ()  # titles of columns that a narrow terminal may leave out, in this order
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -66,7 +67,14 @@ class Table:
 
     def without_empty_columns(self) -> Table:
         """The same table without empty columns."""
-        kept = [i for i in range(len(self.header)) if any(row[i].text != MISSING for row in self.rows)]
+        columns = zip(self.header, *self.rows, strict=True)
+        return self.without(
+            [title for title, *cells in columns if all(cell.text == MISSING for cell in cells)]
+        )
+
+    def without(self, titles: Sequence[str]) -> Table:
+        """The same table without the columns with these titles."""
+        kept = [i for i, title in enumerate(self.header) if title not in titles]
         return replace(
             self,
             header=tuple(self.header[i] for i in kept),
