@@ -123,9 +123,12 @@ def main(args: argparse.Namespace) -> int:
     for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
     if comparison.tokens_shared:
+        n_windows = comparison.tokens_windows
+        windows = f", and {n_windows:,} tokens of windows for passages" if n_windows else ""
         print(
             f"Of {comparison.tokens_encoded + comparison.tokens_shared:,} tokens of documents and queries, "
-            f"{comparison.tokens_encoded:,} were encoded; the others were known from other candidates or earlier runs."
+            f"{comparison.tokens_encoded:,} were encoded{windows}; the others were known from other candidates or "
+            "earlier runs."
         )
     print(
         f"Written: {folder / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}."

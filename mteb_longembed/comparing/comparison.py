@@ -63,6 +63,7 @@ class Comparison:
     proxy: bool  # whether the queries were drawn from the documents
     tokens_encoded: int  # tokens that were encoded for this comparison, without probes
     tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
+    tokens_windows: int  # tokens of windows for passages that were encoded, beside those
     metrics: list[str]  # what was scored, the first one ranks; if each task has its own, all of them
     counted: list[str]  # one sentence for each kind of query or document that is not scored
     identity: str  # a hash of data, candidates and metrics
@@ -98,6 +99,7 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     tokens_encoded: int = 0
     tokens_shared: int = 0
+    tokens_windows: int = 0
     #: Models that stay in memory until their evaluations have run.
     loaded: dict[str, MTEBModels] = field(default_factory=dict)
 
@@ -122,8 +124,15 @@ class Work:
         cost = self.cost(candidate)
         if not candidate.encoder or candidate.encoder in self.encoded:
             return 0.0
-        n_tokens = sum(cost.tokens.get("/".join(key), 0) for key in splits or self.corpora)
+        n_tokens = cost.tokens_of(splits or self.corpora) + self.window_tokens(candidate, splits)
         return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+
+    def window_tokens(self, candidate: Candidate, splits: Sequence[Key] | None = None) -> int:
+        """About the most tokens of windows for passages: with one vector, the documents of judged splits once more."""
+        cost = self.cost(candidate)
+        if cost.vectors != 1 or not self.passages_of_windows:
+            return 0
+        return cost.tokens_of(key for key in splits or self.corpora if key in self.judged)
 
     def budget_left(self) -> float:
         """Seconds, infinite without a budget."""
@@ -207,8 +216,12 @@ class Work:
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
         readers = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
-        tokens = [sum(cost.tokens.values()) for cost in costs]
-        what = f"{readers} at most {sum(tokens):,} tokens of {n_documents:,} documents"
+        n_tokens, n_windows = (
+            sum(c.tokens_of(self.corpora) for c in costs),
+            sum(map(self.window_tokens, candidates)),
+        )
+        plus = f"{n_windows:,} of windows for passages and the queries" if n_windows else "the queries"
+        what = f"{readers} at most {n_tokens:,} tokens of {n_documents:,} documents, plus {plus}"
         seconds = self.planned_seconds(candidates)
         if not seconds:
             return f"{what}."
@@ -266,8 +279,10 @@ class Work:
             shown = self.evaluations.find_passages(meta, task, split, judged, windows)
             if shown is None:
                 # mteb's run has filled the search of the loaded model
-                searcher = Searcher(mteb.get_model(candidate.name, device=self.device), passages=windows)
-                shown = show_passages(searcher, task, split, judged)
+                model = mteb.get_model(candidate.name, device=self.device)
+                shown = show_passages(Searcher(model, passages=windows), task, split, judged)
+                if (store := getattr(_encoder(model), "store", None)) is not None:
+                    self.tokens_windows += store.counts.tokens_encoded
                 self.evaluations.keep_passages(meta, task, split, shown, windows)
             answers.append(first_answers(shown, judged))
         if answers:
@@ -337,6 +352,7 @@ class Work:
             proxy,
             self.tokens_encoded,
             self.tokens_shared,
+            self.tokens_windows,
             metrics,
             counted,
             hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -54,6 +54,10 @@ class Cost:
     def tokens_per_second(self) -> float | None:
         """The median speed, None if there is none."""
         return median(self.speeds) if self.speeds else None
+
+    def tokens_of(self, splits: Iterable[Key]) -> int:
+        """The tokens that are read in these splits."""
+        return sum(self.tokens.get("/".join(key), 0) for key in splits)
 
     def is_faster_than(self, other: Cost) -> bool:
         """Whether the slowest round is faster than the other one's fastest round."""

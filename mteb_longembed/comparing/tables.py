@@ -202,8 +202,8 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 _SAME = (
-    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
-    "skipped", "n_documents",
+    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared",
+    "tokens_windows", "left_out", "skipped", "n_documents",
 )  # fmt: skip
 
 
