@@ -1,17 +1,24 @@
-"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries."""
+"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries.
+
+And `silence`, because the hub's libraries show bars and messages of their own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
 from mteb_longembed.errors import HubError
 
@@ -115,6 +122,38 @@ def translate_hub_errors() -> Iterator[None]:
         raise
     finally:
         session.event_hooks = hooks
+
+
+@contextlib.contextmanager
+def silence(*loggers: str) -> Iterator[None]:
+    """Switch off messages and bars of other libraries, and what these loggers warn of, until the context ends."""
+    import datasets
+
+    # a module without types
+    transformers_logging: ModuleType = importlib.import_module("transformers.utils.logging")
+    bars = (
+        (
+            datasets.are_progress_bars_disabled(),
+            datasets.disable_progress_bars,
+            datasets.enable_progress_bars,
+        ),
+        (are_progress_bars_disabled(), disable_progress_bars, enable_progress_bars),
+        (
+            not transformers_logging.is_progress_bar_enabled(),
+            transformers_logging.disable_progress_bar,
+            transformers_logging.enable_progress_bar,
+        ),
+    )
+    with warnings.catch_warnings(), contextlib.ExitStack() as after:
+        warnings.simplefilter("ignore", FutureWarning)
+        for quiet in map(logging.getLogger, ("mteb", *loggers)):
+            after.callback(quiet.setLevel, quiet.level)
+            quiet.setLevel(logging.ERROR)
+        # the bars of transformers switch the hub's too, so they are first when the states of before come back
+        for was_off, switch_off, switch_on in bars:
+            switch_off()
+            after.callback(switch_off if was_off else switch_on)
+        yield
 
 
 def _ask(endpoint: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 import shlex
 import sys
@@ -93,8 +92,6 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.compare import compare, say_on_stderr
         from mteb_longembed.reports.writers import show
 
-        # the table says how much each candidate reads
-        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         comparison = compare(**given, show=not args.json)
     folder = tables.folder_of(comparison, args.folder)
     write_file(folder / tables.MACHINE, tables.as_json(comparison))

@@ -14,6 +14,7 @@ from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.comparing.time_left import TimeBar
 from mteb_longembed.encoders.engine.progress import advanced
 from mteb_longembed.errors import InputError
+from mteb_longembed.hub import silence
 from mteb_longembed.reports.safe_files import make_folder
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.tasks.data import Data, DataOptions
@@ -25,6 +26,7 @@ def say_on_stderr(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
+@silence("mteb_longembed.encoders.engine.reading")  # the table says how much each candidate reads
 def compare(
     models: str | Sequence[str | Candidate],
     data: Data | str | Path | None = None,
