@@ -16,9 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache, utils
 from huggingface_hub.errors import LocalEntryNotFoundError
-from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
 from mteb_longembed.errors import HubError
 
@@ -130,29 +129,19 @@ def silence(*loggers: str) -> Iterator[None]:
     import datasets
 
     # a module without types
-    transformers_logging: ModuleType = importlib.import_module("transformers.utils.logging")
-    bars = (
-        (
-            datasets.are_progress_bars_disabled(),
-            datasets.disable_progress_bars,
-            datasets.enable_progress_bars,
-        ),
-        (are_progress_bars_disabled(), disable_progress_bars, enable_progress_bars),
-        (
-            not transformers_logging.is_progress_bar_enabled(),
-            transformers_logging.disable_progress_bar,
-            transformers_logging.enable_progress_bar,
-        ),
-    )
+    models: ModuleType = importlib.import_module("transformers.utils.logging")
     with warnings.catch_warnings(), contextlib.ExitStack() as after:
         warnings.simplefilter("ignore", FutureWarning)
         for quiet in map(logging.getLogger, ("mteb", *loggers)):
             after.callback(quiet.setLevel, quiet.level)
             quiet.setLevel(logging.ERROR)
-        # the bars of transformers switch the hub's too, so they are first when the states of before come back
-        for was_off, switch_off, switch_on in bars:
-            switch_off()
-            after.callback(switch_off if was_off else switch_on)
+        for bars in (datasets, utils):
+            are_off = bars.are_progress_bars_disabled()
+            after.callback(bars.disable_progress_bars if are_off else bars.enable_progress_bars)
+        are_on = models.is_progress_bar_enabled()
+        after.callback(models.enable_progress_bar if are_on else models.disable_progress_bar)
+        datasets.disable_progress_bars()
+        models.disable_progress_bar()  # the hub's too; so these come back before the hub's
         yield
 
 

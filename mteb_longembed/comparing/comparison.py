@@ -20,23 +20,18 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.comparing.by_query import QueryDifference, differences, sensitivities
-from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
-from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
-from mteb_longembed.comparing.passages import (
-    PassageScores,
-    first_answers,
-    judged_passages,
-    score_passages,
-    show_passages,
-)
-from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend, recommendable
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.beir import LocalFiles
 from mteb_longembed.tasks.data_files import Passages
+
+from .by_query import QueryDifference, differences, sensitivities
+from .candidates import BM25, Candidate
+from .costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
+from .evaluations import Evaluations, MetricScores
+from .passages import PassageScores, first_answers, judged_passages, score_passages, show_passages
+from .ranking import Recommendation, Row, expected, rank, recommend, recommendable
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.

@@ -17,17 +17,11 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from mteb_longembed.reports.scores.published_numbers import (
-    COLUMNS,
-    GENERATED,
-    PUBLISHED,
-    QUERIES_PER_LENGTH,
-    Column,
-    split_length,
-)
-from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
+
+from .published_numbers import COLUMNS, GENERATED, PUBLISHED, QUERIES_PER_LENGTH, Column, split_length
+from .results import Model, Result
 
 AVERAGE = "Average"
 T = TypeVar("T")
