@@ -103,10 +103,8 @@ def main(args: argparse.Namespace) -> int:
             raise
         pictures, problems = [], [f"The page has no figures: {error}"]
         say_on_stderr(problems[0])
-    line = shlex.join(["mteb-longembed", *sys.argv[1:]])
-    write_file(
-        folder / tables.PAGE, tables.page(comparison, pictures, tables.siblings(folder), line, problems)
-    )
+    line, page = shlex.join(["mteb-longembed", *sys.argv[1:]]), folder / tables.PAGE
+    write_file(page, tables.page(comparison, pictures, tables.siblings(folder), line, problems))
     for picture in pictures if args.figures else ():
         picture.save(args.figures / folder.name)
     if args.json:
@@ -127,7 +125,5 @@ def main(args: argparse.Namespace) -> int:
             f"{comparison.tokens_encoded:,} were encoded{windows}; the others were known from other candidates or "
             "earlier runs."
         )
-    print(
-        f"Written: {folder / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}."
-    )
+    print(f"Written: {page}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
     return 0

@@ -146,9 +146,8 @@ def _shortened(
     text: str, start: int, end: int, answers: Sequence[tuple[int, int]]
 ) -> tuple[str, tuple[int, int] | None]:
     """A passage of a text, at most `_PASSAGE` characters around the answer in it, and the place of this answer."""
-    inside = [(max(start, first), min(end, last)) for first, last in answers]
-    first, last = max(inside, key=lambda span: span[1] - span[0], default=(start, start))
-    first, last = (first, last) if first < last else (start, start)
+    inside = [(start, start), *((max(start, first), min(end, last)) for first, last in answers)]
+    first, last = max(inside, key=lambda span: span[1] - span[0])
     low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
     high = min(end, low + _PASSAGE)
     pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
@@ -176,9 +175,8 @@ def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
 def _found(
     evaluations: Evaluations, judged: Mapping[Key, Passages], name: str, task: AbsTaskRetrieval, split: str
 ) -> tuple[scoring.Rankings, _Shown]:
-    answers, shown = judged.get((task.metadata.name, split), {}), None
-    if answers:
-        shown = evaluations.find_passages(mteb.get_model_meta(name), task, split, answers, True)
+    meta, answers = mteb.get_model_meta(name), judged.get((task.metadata.name, split), {})
+    shown = evaluations.find_passages(meta, task, split, answers, True) if answers else None
     return _rankings(evaluations, name, task, split), {
         (query, document): (start, end, answers.get(query, {}).get(document, ()))
         for query, documents in (shown or {}).items()

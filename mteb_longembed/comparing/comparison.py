@@ -100,9 +100,7 @@ class Work:
 
     def splits(self) -> dict[Key, tuple[AbsTaskRetrieval, str]]:
         """Each task with each of its splits."""
-        return {
-            (task.metadata.name, split): (task, split) for task in self.tasks for split in task.eval_splits
-        }
+        return {(one.metadata.name, split): (one, split) for one in self.tasks for split in one.eval_splits}
 
     @cached_property
     def judged(self) -> dict[Key, Passages]:
@@ -211,10 +209,8 @@ class Work:
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
         readers = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
-        n_tokens, n_windows = (
-            sum(c.tokens_of(self.corpora) for c in costs),
-            sum(map(self.window_tokens, candidates)),
-        )
+        n_tokens = sum(cost.tokens_of(self.corpora) for cost in costs)
+        n_windows = sum(map(self.window_tokens, candidates))
         plus = f"{n_windows:,} of windows for passages and the queries" if n_windows else "the queries"
         what = f"{readers} at most {n_tokens:,} tokens of {n_documents:,} documents, plus {plus}"
         seconds = self.planned_seconds(candidates)
@@ -288,10 +284,9 @@ class Work:
         seconds, left = self.expected_seconds(candidate, splits), self.budget_left()
         if seconds == 0 or seconds <= left or (math.isinf(seconds) and left > 0):
             return True
-        time_needed = (
-            f"about {seconds / _SECONDS_PER_MINUTE:.1f} minutes" if math.isfinite(seconds) else "unknown time"
-        )
-        self.skipped.append(f"{candidate.name}: {time_needed}.")
+        minutes = seconds / _SECONDS_PER_MINUTE
+        needed = f"about {minutes:.1f} minutes" if math.isfinite(minutes) else "unknown time"
+        self.skipped.append(f"{candidate.name}: {needed}.")
         return False
 
     def best_dense(self) -> Candidate | None:

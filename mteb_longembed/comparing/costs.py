@@ -135,9 +135,8 @@ def count(
                 contents = [words.ends(text, [])[0] for text in texts]
                 read = [min(n, target_len or n) for n in contents]
             else:
-                contents = [
-                    len(i) - n_prompt for i in cutter.contents([prompt + t for t in texts], sys.maxsize)
-                ]
+                prompted = [prompt + text for text in texts]
+                contents = [len(ids) - n_prompt for ids in cutter.contents(prompted, sys.maxsize)]
                 rows = model.first.token_ids(chunk_texts(texts, cut) if cut else texts, prompt or None) or []
                 read = [len(row) for row in rows]
                 n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))

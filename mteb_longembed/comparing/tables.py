@@ -105,9 +105,8 @@ def _base(comparison: Comparison) -> str:
 
 def _labels(comparison: Comparison) -> dict[str, str]:
     """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
-    return {
-        row.name: row.candidate.label.removeprefix(_base(comparison)) or row.name for row in comparison.rows
-    }
+    base = _base(comparison)
+    return {row.name: row.candidate.label.removeprefix(base) or row.name for row in comparison.rows}
 
 
 def _speed(row: Row) -> Cell:
@@ -188,16 +187,11 @@ def query_tables(comparison: Comparison) -> list[Table]:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
-    labels = _labels(comparison)
-    sensitivities = [
-        (labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.sensitivities
-    ]
-    shown = [
-        ranking_table(comparison),
-        split_table(comparison),
-        passage_table(comparison),
-        sensitivity_table(sensitivities) if sensitivities else None,
-    ]
+    shown = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
+    if comparison.sensitivities:
+        labels = _labels(comparison)
+        rows = ((labels[name], task, n, found) for name, task, n, found in comparison.sensitivities)
+        shown.append(sensitivity_table(rows))
     return [table for table in shown if table is not None]
 
 
@@ -255,14 +249,13 @@ def page(
     problems: Sequence[str] = (),
 ) -> str:
     """One self-contained HTML page; `command` is the line that made it."""
-    versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.n_queries:,} queries"),
         ("Documents", _documents(comparison)),
         ("Candidates", f"{len(comparison.rows)}"),
         *([("Command", command)] if command else []),
-        ("Versions", versions),
+        ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     )
     shown = [*tables(comparison), *query_tables(comparison)]
     left_out = [*comparison.left_out, *comparison.skipped, *problems]
@@ -288,7 +281,7 @@ def _p_value(value: float | None) -> Cell:
 
 def _difference(interval: Interval | None) -> Cell:
     if interval is None:
-        return Cell("-")
+        return Cell(MISSING)
     ends = f" [{interval.low:+.0f},{interval.high:+.0f}]" if interval.is_known else ""
     return Cell(f"{interval.mean:+.1f}{ends}", interval.mean)
 

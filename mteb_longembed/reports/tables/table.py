@@ -68,9 +68,7 @@ class Table:
     def without_empty_columns(self) -> Table:
         """The same table without empty columns."""
         columns = zip(self.header, *self.rows, strict=True)
-        return self.without(
-            [title for title, *cells in columns if all(cell.text == MISSING for cell in cells)]
-        )
+        return self.without([title for title, *cells in columns if all(c.text == MISSING for c in cells)])
 
     def without(self, titles: Sequence[str]) -> Table:
         """The same table without the columns with these titles."""
