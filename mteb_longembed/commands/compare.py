@@ -95,9 +95,8 @@ def main(args: argparse.Namespace) -> int:
         comparison = compare(**given, show=not args.json)
     folder = tables.folder_of(comparison, args.folder)
     write_file(folder / tables.MACHINE, tables.as_json(comparison))
-    problems = []
     try:
-        pictures = tables.drawings(comparison)
+        pictures, problems = tables.drawings(comparison), []
     except InputError as error:  # matplotlib is an extra
         if args.figures:
             raise
@@ -117,13 +116,16 @@ def main(args: argparse.Namespace) -> int:
         print(sentence)
     for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
-    if comparison.tokens_shared:
-        n_windows = comparison.tokens_windows
+    encoded, shared, n_windows = (
+        comparison.tokens_encoded,
+        comparison.tokens_shared,
+        comparison.tokens_windows,
+    )
+    if shared:
         windows = f", and {n_windows:,} tokens of windows for passages" if n_windows else ""
         print(
-            f"Of {comparison.tokens_encoded + comparison.tokens_shared:,} tokens of documents and queries, "
-            f"{comparison.tokens_encoded:,} were encoded{windows}; the others were known from other candidates or "
-            "earlier runs."
+            f"Of {encoded + shared:,} tokens of documents and queries, {encoded:,} were encoded{windows}; the others "
+            "were known from other candidates or earlier runs."
         )
     print(f"Written: {page}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
     return 0

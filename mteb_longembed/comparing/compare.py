@@ -63,7 +63,7 @@ def compare(
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
         folder: finished work is kept here, in mteb's form.
-        show: whether a progress bar is shown.
+        show: whether a progress bar is shown; those of other libraries never are.
         say: called with every sentence for the user.
         options: in place of `data`: `tasks`, `benchmarks` and `eval_splits`; or `corpus` with `queries` and `qrels`, or
             with `make`, the number of drawn queries; and the `language` of one's own files.
@@ -98,8 +98,7 @@ def compare(
     for task in data.tasks:
         evaluations.prepare(task)
         counted += take_sample(task, sample) if sample is not None else []
-    for task in data.tasks:
-        counted += [sentence for split in task.eval_splits for sentence in left_out(task, split)]
+    counted += [said for task in data.tasks for split in task.eval_splits for said in left_out(task, split)]
     for sentence in counted:
         say(sentence)
     work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say, passages)

@@ -293,12 +293,9 @@ class Work:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
         if not any(candidate.name == BM25 for candidate in self.scores):
             return None
-        means = {
-            candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
-            for candidate, scores in self.complete().items()
-            if candidate.name != BM25
-        }
-        return max(means, key=means.__getitem__, default=None)
+        scores = self.complete()
+        dense = [candidate for candidate in scores if candidate.name != BM25]
+        return max(dense, key=lambda c: fmean(fmean(by.values()) for by in scores[c].values()), default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
         """The ranking metric of the candidates that have run. All have answered the same queries."""

@@ -15,14 +15,7 @@ from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures.drawing import (
-    COLOURS,
-    Drawing,
-    draw_interval,
-    draw_lines,
-    new_drawing,
-    style,
-)
+from mteb_longembed.reports.figures.drawing import Drawing, draw_interval, draw_lines, new_drawing, style
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
 from mteb_longembed.reports.scores.published_numbers import split_length
 from mteb_longembed.reports.tables.table import (
@@ -344,14 +337,14 @@ def _cost(comparison: Comparison) -> Drawing | None:
     for number, row in enumerate(comparison.rows, start=1):
         tip = f"{row.name}: {row.score.mean:.1f}"
         if row.is_bm25:
-            line = axes.axhline(row.score.mean, color=COLOURS[3], lw=1.2, ls="--", zorder=1)
+            line = axes.axhline(row.score.mean, color=style(3).colour, lw=1.2, ls="--", zorder=1)
             drawing.tip(line, f"{tip}, encodes nothing")
-            axes.plot([], [], color=COLOURS[3], ls="--", label=f"{number} {row.name} (encodes nothing)")
+            axes.plot([], [], color=style(3).colour, ls="--", label=f"{number} {row.name} (encodes nothing)")
         elif row.cost.tokens_per_second is not None:
             x, y = row.cost.tokens_per_second, row.score.mean
             draw_interval(axes, x, row.score, "#bbbbbb")
             axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
-            (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
+            (point,) = axes.plot([x], [y], "o", color=style(1).colour, ms=5, zorder=3)
             drawing.tip(point, f"{tip}, {x:,.0f} tokens a second")
             axes.plot([], [], " ", label=f"{number} {labels[row.name]}")
             points.append((str(number), x, y))

@@ -40,9 +40,8 @@ def _csv(table: Table) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = list(zip(table.header, *table.rows, strict=True))
     csv_columns: list[list[str]] = []
-    for title, *cells in columns:
+    for title, *cells in zip(table.header, *table.rows, strict=True):
         csv_columns.append([_no_formula(title), *map(_value, cells)])
         if any(cell.interval for cell in cells):
             for end, name in enumerate(("low", "high")):

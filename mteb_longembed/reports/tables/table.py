@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import groupby
+from itertools import compress, groupby
 from statistics import fmean
 
 from mteb_longembed.reports.safe_files import printable, slug
@@ -72,12 +72,9 @@ class Table:
 
     def without(self, titles: Sequence[str]) -> Table:
         """The same table without the columns with these titles."""
-        kept = [i for i, title in enumerate(self.header) if title not in titles]
-        return replace(
-            self,
-            header=tuple(self.header[i] for i in kept),
-            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
-        )
+        kept = [title not in titles for title in self.header]
+        rows = tuple(tuple(compress(row, kept)) for row in self.rows)
+        return replace(self, header=tuple(compress(self.header, kept)), rows=rows)
 
     def word_columns(self) -> list[bool]:
         """For each column, whether it has words: they are aligned left, and numbers, whole or partial, right."""
